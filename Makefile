@@ -1,0 +1,39 @@
+# Two commands are all a newcomer types: make demo, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint docs bench clean setup
+
+demo: $(READY)
+	$(BIN)/privot demo
+
+test: lint
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+lint: $(READY)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(READY)
+	$(BIN)/python -m pytest -q --doctest-modules src/privot --ignore=src/privot/cli --ignore=src/privot/__main__.py
+
+bench: $(READY)
+	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/accounting.py
+
+setup: $(READY)
+
+# Rebuilt only when what is to be installed changes, so that everything works without a network afterwards.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) build dist site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info

@@ -1,0 +1,5 @@
+"""`python -m privot`."""
+
+from privot.cli import main
+
+main()

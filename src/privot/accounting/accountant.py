@@ -1,0 +1,307 @@
+"""Counts events: the best proven ε among the closed forms, privacy-loss composition and Rényi composition.
+
+Each route is a bound on its own, so the smallest may be taken. `account` is the one way to a `Guarantee`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from privot.accounting import gaussian, renyi
+from privot.accounting.directions import law
+from privot.accounting.events import (
+    Composed,
+    Downgraded,
+    Event,
+    Gaussian,
+    Laplace,
+    Projection,
+    Renyi,
+    Repeated,
+    Sampled,
+    Unbounded,
+    adjacency_of,
+    event_from_dict,
+    leaves,
+)
+from privot.accounting.pairs import step_of
+from privot.accounting.pld import Composition
+from privot.errors import ConvergenceError, DataError, UsageError
+from privot.guarantee import Curve, Guarantee, Standing, check_delta
+
+_LARGE_EPSILON = 30.0
+"""Composed privacy losses are never above Rényi's bound while ε is small; where losses run to hundreds their cells grow
+coarse, so from here on both are counted and the smaller one is taken."""
+
+Steps = tuple[tuple[Event, int], ...]
+
+
+def _gaussian_shift(steps: Steps) -> float | None:
+    """√Σ T·s² when every step is exactly a Gaussian mechanism (whole frames are), else None."""
+    total = 0.0
+    for event, times in steps:
+        if isinstance(event, Gaussian):
+            squared = (event.sensitivity / event.sigma) ** 2
+        elif (
+            isinstance(event, Projection)
+            and event.bound == "exact"
+            and event.frame == "orthogonal"
+            and event.slices % event.dim == 0
+        ):
+            squared = (event.slices // event.dim) * (event.sensitivity / event.sigma) ** 2
+        else:
+            return None
+        total += times * squared
+    return math.sqrt(total)
+
+
+def _single_projection(steps: Steps) -> Projection | None:
+    """The projection, if that is all that happened, once and unsampled."""
+    if len(steps) == 1 and steps[0][1] == 1:
+        event = steps[0][0]
+        if isinstance(event, Projection) and event.bound == "exact":
+            return event
+    return None
+
+
+def _single_delta(event: Projection, epsilon: float) -> float:
+    """δ(ε) = E_H[Φ(s/2 − ε/s) − e^ε Φ(−s/2 − ε/s)], s = Δ√H/σ, over the law of H from above."""
+    table = law(event.dim, event.slices, event.frame == "orthogonal")
+    shifts = event.sensitivity / event.sigma * np.sqrt(np.maximum(table.values, 1e-300))
+    return float(table.masses @ gaussian.delta(shifts, epsilon)) + table.lost
+
+
+def _is_published(event: Event) -> bool:
+    inner = event.event if isinstance(event, Sampled) else event
+    return isinstance(inner, Projection) and inner.bound != "exact"
+
+
+def _compositions(steps: Steps) -> list[Composition] | None:
+    """The composition in each direction that matters, or None where a step has no pair privot can compose."""
+    forward, symmetric = [], True
+    for event, times in steps:
+        found = step_of(event)
+        if found is None:
+            return None
+        step, same = found
+        symmetric = symmetric and same
+        forward.append((step, times))
+    directions = [Composition(forward)]
+    if not symmetric:
+        directions.append(Composition([(step.reversed(), times) for step, times in forward]))
+    return directions
+
+
+@lru_cache(maxsize=256)
+def _renyi_total(steps: Steps) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return renyi.total(list(steps))
+
+
+def _failure(steps: Steps) -> float:
+    """δ that published bounds give up for bad directions, at every draw."""
+    out = 0.0
+    for event, times in steps:
+        inner = event.event if isinstance(event, Sampled) else event
+        if isinstance(inner, Projection) and inner.failure is not None:
+            out += times * inner.failure
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(steps: Steps, delta: float) -> float:
+    if any(isinstance(event, Unbounded) for event, _ in steps):
+        return math.inf
+    if all(_is_published(event) for event, _ in steps):
+        return renyi.published_epsilon(list(steps), delta)
+    shift = _gaussian_shift(steps)
+    if shift is not None:
+        return gaussian.epsilon(shift, delta)
+    single = _single_projection(steps)
+    if single is not None:
+        return _smallest_epsilon(single, delta)
+    composed = math.inf
+    compositions = _compositions(steps)
+    if compositions is not None:
+        with suppress(ConvergenceError):
+            composed = _largest(compositions, delta)
+    if composed < _LARGE_EPSILON:
+        return composed
+    left = delta - _failure(steps)
+    return min(composed, renyi.epsilon(_renyi_total(steps), left)) if left > 0.0 else composed
+
+
+def _largest(compositions: list[Composition], delta: float) -> float:
+    """ε in the worst direction; a direction whose losses are bounded below another's ε need not be composed."""
+    worst = 0.0
+    for composition in compositions:
+        if composition.ceiling > worst:
+            worst = max(worst, min(composition.epsilon(delta), composition.ceiling))
+    return worst
+
+
+def _smallest_epsilon(event: Projection, delta: float) -> float:
+    if _single_delta(event, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while _single_delta(event, high) > delta:
+        high *= 2.0
+        if high > 1e18:
+            return math.inf
+    return gaussian.bisect(0.0, high, lambda e: _single_delta(event, e) > delta, 1e-12)
+
+
+@lru_cache(maxsize=256)
+def _delta(steps: Steps, epsilon: float) -> float:
+    if any(isinstance(event, Unbounded) for event, _ in steps):
+        return 1.0
+    shift = _gaussian_shift(steps)
+    if shift is not None:
+        return float(gaussian.delta(shift, epsilon))
+    single = _single_projection(steps)
+    if single is not None:
+        return min(1.0, _single_delta(single, epsilon))
+    composed = 1.0
+    compositions = _compositions(steps)
+    if compositions is not None:
+        with suppress(ConvergenceError):
+            composed = max(c.delta(epsilon) for c in compositions)
+    if compositions is not None and epsilon < _LARGE_EPSILON:
+        return composed
+    return min(composed, renyi.delta(_renyi_total(steps), epsilon) + _failure(steps))
+
+
+@dataclass(frozen=True)
+class EventCurve:
+    """The privacy curve of events, counted when asked."""
+
+    events: tuple[Event, ...]
+
+    @property
+    def steps(self) -> Steps:
+        """The unrepeated steps and how often each ran."""
+        return tuple(leaves(Composed(self.events)))
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest proven ε at `delta`."""
+        return _epsilon(self.steps, check_delta(delta))
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest proven δ at `epsilon`."""
+        return _delta(self.steps, float(epsilon))
+
+    def compose(self, others: Sequence[Curve]) -> Curve:
+        """All events together, counted anew."""
+        events = list(self.events)
+        for other in others:
+            if not isinstance(other, EventCurve):
+                raise UsageError("A guarantee read from a file composes after privot.accounting.read_guarantee.")
+            events += other.events
+        return EventCurve(tuple(events))
+
+
+def _standing(event: Event) -> Standing:
+    """The weakest standing anywhere in the tree."""
+    if isinstance(event, Composed):
+        return Standing.weakest([_standing(e) for e in event.events])
+    if isinstance(event, Downgraded):
+        return Standing.weakest([event.standing, _standing(event.event)])
+    if isinstance(event, Repeated | Sampled):
+        return _standing(event.event)
+    if isinstance(event, Renyi):
+        return event.standing
+    if isinstance(event, Unbounded):
+        return Standing.UNPROVEN
+    if isinstance(event, Projection) and event.bound == "clt":
+        return Standing.ASYMPTOTIC
+    return Standing.PROVEN
+
+
+def _assumptions(event: Event) -> list[str]:
+    """What must hold for the number to hold, in words."""
+    if isinstance(event, Composed):
+        return [a for e in event.events for a in _assumptions(e)]
+    if isinstance(event, Repeated):
+        return [*_assumptions(event.event), "every repetition uses fresh randomness"]
+    if isinstance(event, Downgraded):
+        return [*_assumptions(event.event), event.reason]
+    if isinstance(event, Sampled):
+        return [*_assumptions(event.event), f"each step draws a fresh sample: {event.sampling.describe()}"]
+    noise = "the noise is Gaussian up to floating-point rounding"
+    if isinstance(event, Gaussian):
+        return [f"neighbours' values differ by at most {event.sensitivity:g} in L2 norm", noise]
+    if isinstance(event, Laplace):
+        return [f"neighbours' values differ by at most {event.sensitivity:g}", "the noise is Laplace up to rounding"]
+    if isinstance(event, Projection):
+        return [
+            f"two values of one record, clipped to a public bound, differ by at most {event.sensitivity:g} in norm",
+            "the directions are drawn without looking at the data",
+            "the number of records is public",
+            noise,
+        ]
+    if isinstance(event, Renyi):
+        return ["the mechanism's Rényi curve is as stated"]
+    return ["nothing: the release carries no noise"]
+
+
+def _sampling(event: Event) -> list[str]:
+    found = []
+    for leaf, _ in leaves(event):
+        found.append(leaf.sampling.describe() if isinstance(leaf, Sampled) else "none")
+    return list(dict.fromkeys(found))
+
+
+def account(event: Event, delta: float) -> Guarantee:
+    """The guarantee of `event`, quoted at `delta`.
+
+    >>> from privot import Adjacency
+    >>> from privot.accounting import account, Gaussian
+    >>> round(account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).epsilon(), 4)
+    4.3772
+    """
+    return Guarantee(
+        curve=EventCurve((event,)),
+        adjacency=adjacency_of([event]),
+        standing=_standing(event),
+        sampling="; ".join(_sampling(event)),
+        assumptions=tuple(dict.fromkeys(_assumptions(event))),
+        events=(event.to_dict(),),
+        at_delta=check_delta(delta),
+    )
+
+
+def read_guarantee(text: str) -> Guarantee:
+    """Read a guarantee's JSON and count its events anew, so that it composes and nothing in it is taken on trust.
+
+    Refuses a file whose stated ε is smaller than what its events cost.
+    """
+    stated = Guarantee.from_json(text)
+    events = tuple(event_from_dict(e) for e in json.loads(text)["events"])
+    if not events:
+        raise DataError("This guarantee names no events, so it cannot be counted again.")
+    counted = account(events[0] if len(events) == 1 else Composed(events), stated.at_delta)
+    if counted.adjacency is not stated.adjacency:
+        raise DataError(
+            f"This guarantee says {stated.adjacency} but its events were counted under {counted.adjacency}."
+        )
+    if stated.epsilon() < counted.epsilon() * (1.0 - 1e-6) - 1e-9:
+        raise DataError(
+            f"This guarantee states ε = {stated.epsilon():.6g}, but its events cost ε = {counted.epsilon():.6g} "
+            f"at δ = {stated.at_delta:g}."
+        )
+    return Guarantee(
+        curve=counted.curve,
+        adjacency=counted.adjacency,
+        standing=Standing.weakest([counted.standing, stated.standing]),
+        sampling=counted.sampling,
+        assumptions=counted.assumptions,
+        events=counted.events,
+        at_delta=stated.at_delta,
+    )

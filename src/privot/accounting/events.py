@@ -1,0 +1,303 @@
+"""What happened to the data, as immutable facts; who counts them is another module's business.
+
+An event says what was released, with which noise and which sensitivity *under which adjacency*. A bare
+"noise multiplier" appears nowhere: libraries read it in two ways (σ/Δ or σ/C), so the same number means
+two different ε. Events serialise to plain JSON and read back equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from privot.accounting.directions import bernstein_bound, clt_bound
+from privot.accounting.sampling import FixedSize, Poisson, Sampling, sampling_from_dict
+from privot.errors import DataError, NoTheoremError, UsageError
+from privot.guarantee import Adjacency, Standing, check_delta
+
+Frame = Literal["orthogonal", "independent"]
+Bound = Literal["exact", "bernstein", "clt"]
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse anything but a finite number greater than 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise UsageError(f"{name} must be a finite number greater than 0, got {value!r}.")
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """Refuse anything but a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+
+
+class Event:
+    """Base of all events. Equality, hashing and JSON come from the dataclass fields."""
+
+    kind: ClassVar[str]
+    shows_row_count: ClassVar[bool] = False
+    """Whether the number of records taking part can be read off the release."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain JSON types."""
+        out: dict[str, Any] = {"kind": self.kind}
+        for f in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            if isinstance(value, Event | Poisson | FixedSize):
+                value = value.to_dict()
+            elif isinstance(value, tuple):
+                value = [v.to_dict() if isinstance(v, Event) else v for v in value]
+            elif isinstance(value, Adjacency | Standing):
+                value = str(value)
+            elif value == math.inf:
+                value = None
+            out[f.name] = value
+        return out
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """N(0, `sigma`²) added to every coordinate of a value whose L2 `sensitivity` holds under `adjacency`."""
+
+    sigma: float
+    sensitivity: float
+    adjacency: Adjacency
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        check_positive("σ", self.sigma)
+        check_positive("The sensitivity", self.sensitivity)
+
+
+@dataclass(frozen=True)
+class Laplace(Event):
+    """Laplace noise of `scale` added to *one* real number whose `sensitivity` holds under `adjacency`."""
+
+    scale: float
+    sensitivity: float
+    adjacency: Adjacency
+    kind: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        check_positive("The scale", self.scale)
+        check_positive("The sensitivity", self.sensitivity)
+
+
+@dataclass(frozen=True)
+class Projection(Event):
+    """(U, XU + V): every row of X projected on `slices` public random directions in `dim` dimensions, plus
+    N(0, `sigma`²); two values of one row differ by at most `sensitivity` in norm.
+
+    `frame`: Haar-random orthonormal frames (`orthogonal`) or independent unit vectors (`independent`).
+    `bound`: `exact`, or the published high-probability bounds on ‖zᵀU‖² (Rakotomamonjy & Ralaivola 2021, Lemma 2
+    and its CLT version), which fail with probability `failure` at every draw of U and are charged for it.
+
+    The release has a row for every record, so only replace-one neighbours (equal row counts) can be close.
+    """
+
+    dim: int
+    slices: int
+    sigma: float
+    sensitivity: float
+    adjacency: Adjacency
+    frame: Frame = "orthogonal"
+    bound: Bound = "exact"
+    failure: float | None = None
+    kind: ClassVar[str] = "projection"
+    shows_row_count: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_count("The dimension", self.dim)
+        check_count("The number of slices", self.slices)
+        check_positive("σ", self.sigma)
+        check_positive("The sensitivity", self.sensitivity)
+        if self.frame not in ("orthogonal", "independent"):
+            raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
+        if self.bound not in ("exact", "bernstein", "clt"):
+            raise UsageError(f"Unknown bound {self.bound!r}: say exact, bernstein or clt.")
+        if self.adjacency is not Adjacency.REPLACE_ONE:
+            raise NoTheoremError(
+                "A projection release shows how many records took part, so adding or removing one is never private: "
+                "use replace-one neighbours."
+            )
+        if self.bound == "exact":
+            if self.failure is not None:
+                raise UsageError("The exact law of the directions has no failure probability: leave it out.")
+            return
+        if self.frame != "independent":
+            raise NoTheoremError(f"The {self.bound} bound is stated for independent directions only.")
+        if self.failure is None:
+            raise UsageError(f"The {self.bound} bound needs its failure probability per draw of the directions.")
+        check_delta(self.failure)
+
+    @property
+    def squared_sensitivity(self) -> float:
+        """The published bound w(k, failure)·Δ² on the squared sensitivity (for bounds other than `exact`)."""
+        if self.failure is None:
+            raise UsageError("Only the published bounds have one squared sensitivity; the exact law is a mixture.")
+        published = bernstein_bound if self.bound == "bernstein" else clt_bound
+        return published(self.dim, self.slices, self.failure) * self.sensitivity**2
+
+
+@dataclass(frozen=True)
+class Renyi(Event):
+    """Any mechanism known only by its Rényi curve: (`orders`[i], `epsilons`[i])-RDP for every i.
+
+    `pure` is its ε at order ∞ where one is known. `standing` is the caller's claim about the curve itself.
+    """
+
+    orders: tuple[float, ...]
+    epsilons: tuple[float, ...]
+    adjacency: Adjacency
+    standing: Standing
+    pure: float = math.inf
+    kind: ClassVar[str] = "renyi"
+
+    def __post_init__(self) -> None:
+        if not self.orders or len(self.orders) != len(self.epsilons):
+            raise UsageError("A Rényi curve needs as many ε as orders, and at least one.")
+        if any(not math.isfinite(a) or a <= 1 for a in self.orders) or list(self.orders) != sorted(set(self.orders)):
+            raise UsageError("Rényi orders must be finite, greater than 1 and rising.")
+        if any(not e >= 0 for e in self.epsilons) or list(self.epsilons) != sorted(self.epsilons):
+            raise UsageError("Rényi ε must be at least 0 and may not fall as the order grows.")
+        if not self.pure >= self.epsilons[-1]:
+            raise UsageError("ε at order ∞ cannot be smaller than at a finite order.")
+
+
+@dataclass(frozen=True)
+class Downgraded(Event):
+    """`event`, whose standing is no better than `standing`, because of `reason` (seeded noise, an open proof)."""
+
+    event: Event
+    standing: Standing
+    reason: str
+    kind: ClassVar[str] = "downgraded"
+
+
+@dataclass(frozen=True)
+class Unbounded(Event):
+    """A release with no noise and no theorem (FedWad, TriangleWad): ε is infinite at every δ."""
+
+    name: str
+    adjacency: Adjacency
+    kind: ClassVar[str] = "unbounded"
+
+
+@dataclass(frozen=True)
+class Sampled(Event):
+    """`event` run on a fresh random sample of the records, drawn by `sampling`.
+
+    Only combinations with a theorem exist: Poisson sampling under add/remove where the release does not show how
+    many records took part (Zhu, Dong & Wang 2022, Theorem 11); fixed-size sampling without replacement under
+    replace-one (Balle, Barthe & Gaboardi 2018, Theorem 9, made a dominating pair in `pairs`).
+    """
+
+    event: Event
+    sampling: Sampling
+    kind: ClassVar[str] = "sampled"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, Gaussian | Laplace | Projection | Renyi):
+            raise NoTheoremError(f"No theorem here covers sampling a {self.event.kind} event: sample each release.")
+        adjacency = self.event.adjacency
+        if isinstance(self.sampling, Poisson):
+            if adjacency is not Adjacency.ADD_REMOVE:
+                raise NoTheoremError(
+                    "Poisson sampling is counted under add-remove only: use fixed-size sampling for replace-one."
+                )
+        elif adjacency is not Adjacency.REPLACE_ONE:
+            raise NoTheoremError(
+                "Fixed-size sampling is counted under replace-one only: use Poisson sampling for add-remove."
+            )
+
+
+@dataclass(frozen=True)
+class Repeated(Event):
+    """`event` run `times` times, adaptively, with fresh randomness each time."""
+
+    event: Event
+    times: int
+    kind: ClassVar[str] = "repeated"
+
+    def __post_init__(self) -> None:
+        check_count("The number of repetitions", self.times)
+
+
+@dataclass(frozen=True)
+class Composed(Event):
+    """All `events`, one after another, each free to depend on what the earlier ones released."""
+
+    events: tuple[Event, ...]
+    kind: ClassVar[str] = "composed"
+
+    def __post_init__(self) -> None:
+        if not self.events:
+            raise UsageError("A composition needs at least one event.")
+
+
+_KINDS: dict[str, type[Event]] = {
+    c.kind: c for c in (Gaussian, Laplace, Projection, Renyi, Downgraded, Unbounded, Sampled, Repeated, Composed)
+}
+
+
+def event_from_dict(raw: Mapping[str, Any]) -> Event:
+    """Read what `Event.to_dict` wrote; refuses unknown kinds, missing or unknown fields and bad values."""
+    try:
+        values = dict(raw)
+        kind = _KINDS[values.pop("kind")]
+        names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+        if set(values) != names:
+            raise DataError(f"A {kind.kind} event has the fields {sorted(names)}, got {sorted(values)}.")
+        for name, value in values.items():
+            if name == "event":
+                values[name] = event_from_dict(value)
+            elif name == "events":
+                values[name] = tuple(event_from_dict(v) for v in value)
+            elif name == "sampling":
+                values[name] = sampling_from_dict(value)
+            elif name == "adjacency":
+                values[name] = Adjacency(value)
+            elif name == "standing":
+                values[name] = Standing(value)
+            elif name == "pure" and value is None:
+                values[name] = math.inf
+            elif isinstance(value, list):
+                values[name] = tuple(math.inf if v is None else float(v) for v in value)
+        return kind(**values)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, DataError | NoTheoremError):
+            raise
+        raise DataError(f"This is not an event privot wrote: {error}.") from None
+
+
+def leaves(event: Event) -> list[tuple[Event, int]]:
+    """The event tree as (unrepeated step, how often), equal steps merged, first seen first."""
+    counts: dict[Event, int] = {}
+
+    def walk(node: Event, times: int) -> None:
+        if isinstance(node, Repeated):
+            walk(node.event, times * node.times)
+        elif isinstance(node, Composed):
+            for child in node.events:
+                walk(child, times)
+        elif isinstance(node, Downgraded):
+            walk(node.event, times)
+        else:
+            counts[node] = counts.get(node, 0) + times
+
+    walk(event, 1)
+    return list(counts.items())
+
+
+def adjacency_of(events: Sequence[Event]) -> Adjacency:
+    """The one adjacency under which all `events` were counted; refuses a mixture."""
+    found: set[Adjacency] = set()
+    for event in events:
+        for leaf, _ in leaves(event):
+            inner = leaf.event if isinstance(leaf, Sampled) else leaf
+            found.add(inner.adjacency)  # type: ignore[attr-defined]
+    if len(found) != 1:
+        raise NoTheoremError("Events under add-remove and under replace-one do not compose: count all under one.")
+    return found.pop()

@@ -1,0 +1,64 @@
+"""The command line: `privot …`. It parses, prints and sets exit codes; the work is done on the floors below."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; every refusal is one sentence on standard error and the exit code of its kind."""
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments or bool(os.environ.get("PRIVOT_DEBUG"))
+    arguments = [a for a in arguments if a != "--debug"]
+    sys.exit(run(arguments, debug))
+
+
+def run(arguments: list[str], debug: bool = False) -> int:
+    """Run one command and return its exit code."""
+    import click
+
+    from privot.cli.app import app
+    from privot.errors import PrivotError
+
+    try:
+        from typer.main import get_command
+
+        answer = get_command(app).main(args=arguments, prog_name="privot", standalone_mode=False)
+        return int(answer) if isinstance(answer, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _say("Stopped.")
+        return 130
+    except click.ClickException as error:
+        if debug:
+            raise
+        _say(error.format_message())
+        return 2
+    except PrivotError as error:
+        if debug:
+            raise
+        _say(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # the reader went away (`privot … | head`); nothing is wrong, and nothing may be flushed to it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        if debug:
+            raise
+        _say(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
+        return 3
+    except MemoryError:
+        if debug:
+            raise
+        _say("The machine has too little memory for this; use smaller sizes.")
+        return 1
+
+
+def _say(sentence: str) -> None:
+    """One line on standard error."""
+    print("privot: " + " ".join(sentence.split()), file=sys.stderr)

@@ -1,0 +1,40 @@
+"""Which commands there are. Each one's module is imported here and imports its own tools only when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from privot.cli import account, demo, ledger
+
+app = typer.Typer(
+    name="privot",
+    help="Private optimal transport: compare, learn from and synthesise data you may not share.",
+    epilog="Start with: privot demo. Exit codes: 0 done; 2 wrong usage; 3 bad data; 4 the budget refuses; "
+    "5 unproven and not allowed; 6 did not converge. --debug shows a traceback.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(account.app, name="account")
+app.add_typer(ledger.app, name="ledger")
+app.command("demo")(demo.demo)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from privot import __version__
+
+        typer.echo(f"privot {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Private optimal transport: compare, learn from and synthesise data you may not share."""

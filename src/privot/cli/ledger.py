@@ -1,0 +1,115 @@
+"""`privot ledger …`: make a ledger, see what was spent, check that nobody changed it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privot.cli.output import number, print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from privot.ledger import Budget, Ledger
+
+app = typer.Typer(
+    help="The record of what each data set may spend and has spent.", no_args_is_help=True, rich_markup_mode=None
+)
+
+File = Annotated[Path, typer.Argument(help="The ledger. Its key and anchor lie beside it; keep the key secret.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def _spending(ledger: Ledger, budget: Budget) -> dict[str, Any]:
+    spent = ledger.spent(budget.fingerprint)
+    return {
+        **budget.to_dict(),
+        "spent_epsilon": 0.0 if spent is None else spent.epsilon(),
+        "standing": None if spent is None else str(spent.standing),
+        "entries": [e.to_dict() for e in ledger.entries(budget.fingerprint)],
+    }
+
+
+@app.command(
+    epilog="Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one"
+)
+def init(
+    file: File,
+    data: Annotated[str | None, typer.Option(help="Data whose budget is set: a file, or digits.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="ε that all releases together may cost.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of that budget.")] = None,
+    adjacency: Annotated[str | None, typer.Option(help="replace-one or add-remove.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a ledger, and set the budget of a data set in it (also in one that exists already)."""
+    from privot.data import load
+    from privot.errors import UsageError
+    from privot.guarantee import Adjacency, check_delta, check_epsilon
+    from privot.ledger import Ledger
+    from privot.vault import Vault
+
+    given = [data, epsilon, delta, adjacency]
+    if any(g is not None for g in given) and any(g is None for g in given):
+        raise UsageError("A budget needs --data, --epsilon, --delta and --adjacency together.")
+    budget = None
+    if data is not None and epsilon is not None and delta is not None and adjacency is not None:
+        # everything that can be refused is refused before a file is made
+        check_epsilon(epsilon)
+        check_delta(delta)
+        Adjacency.parse(adjacency)
+        records = load(data)
+        with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
+            # the vault is the only one that knows how records are named, so it is the one that sets the budget
+            Vault(
+                records.x, clip=1.0, adjacency=adjacency, ledger=ledger, budget=(epsilon, delta), label=Path(data).name
+            )
+            budget = ledger.datasets()[-1]
+    else:
+        Ledger.create(file).close()
+    if as_json:
+        print_json({"ledger": str(file), "budget": None if budget is None else budget.to_dict()})
+    elif budget is None:
+        typer.echo(f"Made {file}; keep {file}.key secret and both backed up together.")
+    else:
+        typer.echo(
+            f"{file}: {budget.label} may spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}."
+        )
+
+
+@app.command(epilog="Example: privot ledger show digits.ledger")
+def show(file: File, as_json: AsJson = False) -> None:
+    """What each data set may spend and has spent, entry by entry."""
+    from privot.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        spending = [_spending(ledger, budget) for budget in ledger.datasets()]
+    if as_json:
+        print_json({"ledger": str(file), "datasets": spending})
+        return
+    if not spending:
+        typer.echo("No data set has a budget yet: privot ledger init FILE --data … sets one.")
+    for s in spending:
+        typer.echo("")
+        print_facts(
+            [
+                ("data set", f"{s['label']}  ({s['fingerprint'][:12]}…)"),
+                ("budget", f"ε = {s['epsilon']:g} at δ = {s['delta']:g}, {s['adjacency']}"),
+                ("spent", f"ε = {number(s['spent_epsilon'], 6)}" + (f", {s['standing']}" if s["standing"] else "")),
+            ]
+        )
+        if s["entries"]:
+            rows = [[str(e["id"]), e["at"], e["event"]["event"], e["purpose"]] for e in s["entries"]]
+            print_table(["entry", "when (UTC)", "event", "purpose"], rows)
+
+
+@app.command(epilog="Example: privot ledger verify digits.ledger")
+def verify(file: File, as_json: AsJson = False) -> None:
+    """Check every row, seal and page; exit code 3 if anything was edited, removed or reordered."""
+    from privot.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        rows = ledger.verify()
+    if as_json:
+        print_json({"ledger": str(file), "rows": rows, "intact": True})
+    else:
+        typer.echo(f"{file}: {rows} rows, all intact.")

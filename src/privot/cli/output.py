@@ -1,0 +1,47 @@
+"""How answers are printed: one JSON object, or a few aligned lines a person reads."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+
+def print_json(answer: Mapping[str, Any]) -> None:
+    """`answer` as the one JSON object on standard output; numbers JSON cannot say become null."""
+    typer.echo(json.dumps(_sayable(answer), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(k): _sayable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(v) for v in value]
+    return value
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Name and value, aligned."""
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as their widest cell, the header underlined."""
+    table = [list(header), *[list(r) for r in rows]]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    for number, row in enumerate(table):
+        typer.echo("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+        if number == 0:
+            typer.echo("  ".join("─" * w for w in widths))
+
+
+def number(value: float | None, digits: int = 5) -> str:
+    """A number for people: ∞ where there is none."""
+    return "∞" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"

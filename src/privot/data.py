@@ -1,0 +1,195 @@
+"""Reads records from files and checks that they can be used; it hands out raw data and knows no privacy.
+
+What it loads goes into a vault. No error here ever repeats a value from the file: a message names a line, a
+column or a shape, never what stands there. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError
+
+LABEL_NAMES = ("label", "target", "y")
+"""A column of one of these names (in any case) holds the labels."""
+_READABLE = "digits, .npz, .npy, .csv or .csv.gz"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Records `x` of shape (records, dimension) and, where there are any, labels `y` of shape (records,)."""
+
+    x: NDArray[Any]
+    y: NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        labels = "no labels" if self.y is None else "labels"
+        return f"Dataset({self.x.shape[0]} records, {self.x.shape[1]} columns, {labels})"
+
+
+def load(source: str | Path) -> Dataset:
+    """The data set called `source`, or the one in the file of that name.
+
+    `digits` is built in (1797 images of 8 × 8, pixels scaled to [0, 1]). A `.npz` file holds `x` and perhaps
+    `y`, or `x_train` and perhaps `y_train`; a `.npy` file holds x; a `.csv` or `.csv.gz` file holds numbers,
+    with or without a line of names, and a column named label, target or y becomes y.
+    Records with more than one axis (images) are flattened to rows.
+    """
+    if str(source) == "digits":
+        return _digits()
+    path = Path(source)
+    name = path.name.lower()
+    if not path.exists():
+        raise DataError(f"There is no file or data set called {str(source)!r}: give {_READABLE}.")
+    if name.endswith((".csv", ".csv.gz")):
+        x, y = _read_csv(path)
+    elif name.endswith((".npz", ".npy")):
+        x, y = _read_numpy(path)
+    else:
+        raise DataError(f"{path.name!r} is of no kind that can be read here: give {_READABLE}.")
+    if x.ndim > 2 and x.size:
+        x = x.reshape(x.shape[0], -1)
+    rows = checked_rows(x)
+    return Dataset(rows, None if y is None else checked_labels(y, rows.shape[0]))
+
+
+def checked_rows(x: Any) -> NDArray[Any]:
+    """A copy of `x` of shape (records, dimension), finite: float32 stays, everything else becomes float64."""
+    rows = _numbers("The records", x)
+    if rows.ndim != 2:
+        raise DataError(f"Records must have two axes (records, dimension), got {rows.ndim}: give one row a record.")
+    if rows.size == 0:
+        raise DataError("There are no records in the data: give at least one row and one column.")
+    return rows
+
+
+def checked_labels(y: Any, records: int) -> NDArray[Any]:
+    """A copy of `y` as finite numbers, one a record: int64 where all are whole, float64 otherwise."""
+    labels = _numbers("The labels", y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1 or labels.shape[0] != records:
+        raise DataError(f"There must be one label a record: {records} records, labels of shape {labels.shape}.")
+    whole = bool(np.all(labels == np.floor(labels)) and np.all(np.abs(labels) < 2.0**53))
+    return labels.astype(np.int64 if whole else np.float64)
+
+
+def _numbers(what: str, values: Any) -> NDArray[Any]:
+    """`values` copied to a C-contiguous array of finite floats."""
+    array: NDArray[Any] | None = None
+    if isinstance(values, np.ma.MaskedArray):
+        raise DataError(f"{what} are a masked array: fill in or drop what is masked first.")
+    try:
+        raw = np.asarray(values)
+        if raw.dtype.kind in "fiub":
+            kept = np.float32 if raw.dtype == np.float32 else np.float64
+            # an overflow becomes an infinity, which is refused below
+            with np.errstate(over="ignore"):
+                array = np.array(raw, dtype=kept, order="C", copy=True)
+    except Exception:  # whatever an array-like throws may quote its values: the message below does not
+        array = None
+    if array is None:
+        raise DataError(f"{what} are not an array of numbers: give whole or real numbers only, all rows of one length.")
+    if not np.isfinite(array).all():
+        raise DataError(f"{what} hold values that are missing or infinite: drop or fill in those first.")
+    return array
+
+
+def _digits() -> Dataset:
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    return Dataset(np.ascontiguousarray(x, dtype=np.float64) / 16.0, np.asarray(y, dtype=np.int64))
+
+
+def _read_numpy(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    arrays: dict[str, NDArray[Any]] | None
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            arrays = {"x": loaded}
+        else:
+            with loaded:
+                wanted = ("x", "y") if "x" in loaded.files else ("x_train", "y_train")
+                arrays = {name[0]: loaded[name] for name in wanted if name in loaded.files}
+    except Exception:  # a damaged file can raise nearly anything, up to a syntax error in its header
+        arrays = None
+    if arrays is None:
+        raise DataError(f"{path.name!r} cannot be read as NumPy arrays of numbers: it is damaged or holds objects.")
+    if "x" not in arrays:
+        raise DataError(f"{path.name!r} holds no array called x or x_train: name the records x.")
+    return arrays["x"], arrays.get("y")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of every line that is not blank."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
+        reader = csv.reader(text, strict=True)
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+
+
+def _header(path: Path, cells: list[str]) -> list[str] | None:
+    """The names in the first line, or None if it is a record."""
+    named = [bool(cell) and not _is_number(cell) for cell in cells]
+    if not any(named):
+        return None
+    names = [cell.lower() for cell in cells]
+    # columns may be called 0, 1, 2, label; but 1, x, 3 is rather a damaged record
+    if not all(named) and not any(name in LABEL_NAMES for name in names):
+        raise DataError(f"The first line of {path.name!r} mixes names and numbers: name every column or none.")
+    return names
+
+
+def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    rows: list[NDArray[np.float64]] = []
+    label: int | None = None
+    width = 0
+    complaint: str | None = None
+    try:
+        for number, cells in _lines(path):
+            if width == 0:
+                width = len(cells)
+                names = _header(path, cells)
+                if names is not None:
+                    labels = [i for i, name in enumerate(names) if name in LABEL_NAMES]
+                    if len(labels) > 1:
+                        raise DataError(f"{path.name!r} has {len(labels)} columns of labels: keep one.")
+                    label = labels[0] if labels else None
+                    continue
+            if len(cells) != width:
+                complaint = f"has {len(cells)} cells where the first line has {width}"
+            elif not all(map(_is_number, cells)):
+                complaint = "holds a cell that is empty or not a number"
+            if complaint:
+                raise DataError(f"Line {number} of {path.name!r} {complaint}: every cell must hold a number.")
+            rows.append(np.array([float(cell) for cell in cells]))
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error):
+        complaint = "unreadable"
+    if complaint:
+        raise DataError(f"{path.name!r} cannot be read as comma-separated numbers: it is damaged or of another kind.")
+    if not rows:
+        raise DataError(f"{path.name!r} holds no records: give at least one line of numbers.")
+    table = np.stack(rows)
+    if label is None:
+        return table, None
+    return np.delete(table, label, axis=1), table[:, label]

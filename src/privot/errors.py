@@ -1,0 +1,50 @@
+"""The errors privot raises, and the exit code each one ends a command with.
+
+An error is one sentence that says what is wrong and what to do. None of them ever carries a record.
+"""
+
+from __future__ import annotations
+
+
+class PrivotError(Exception):
+    """Anything privot refuses to do. Subclasses say which exit code a command ends with."""
+
+    exit_code = 1
+
+
+class UsageError(PrivotError, ValueError):
+    """An argument is out of range, of the wrong kind, or contradicts another one."""
+
+    exit_code = 2
+
+
+class DataError(PrivotError, ValueError):
+    """The data cannot be used: unreadable, empty, not finite, or of the wrong shape."""
+
+    exit_code = 3
+
+
+class CorruptLedgerError(DataError):
+    """The ledger's rows do not agree with its hash chain, or the file is not a ledger."""
+
+
+class BudgetError(PrivotError):
+    """The budget does not cover the release; nothing was released."""
+
+    exit_code = 4
+
+
+class UnprovenError(PrivotError):
+    """The mechanism has no theorem behind it and was not explicitly allowed."""
+
+    exit_code = 5
+
+
+class NoTheoremError(UnprovenError):
+    """This combination of mechanism, sampling and adjacency has no theorem, so no number is given for it."""
+
+
+class ConvergenceError(PrivotError):
+    """A solver stopped before it reached its tolerance; the message says how far it got."""
+
+    exit_code = 6

@@ -1,0 +1,295 @@
+"""The words everyone shares: adjacency, standing, and the guarantee that every release carries.
+
+This module knows no mechanism and no accountant: a guarantee holds a *curve*, and whoever counted the
+events (`privot.accounting`) supplies one. Read back from a file, a guarantee holds the tabulated curve
+that was written with it, which is valid on its own and a hair more pessimistic between its points.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Protocol
+
+from privot.errors import DataError, UsageError
+
+SCHEMA_VERSION = 1
+
+# δ at which a curve is tabulated when it is written down: dense where people ask.
+TABLE_DELTAS = (*(10.0**-e for e in range(15, 0, -1)), 0.3, 0.5)
+
+
+class Adjacency(StrEnum):
+    """Which two data sets count as neighbours. There is no default anywhere: it is always stated."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+    @classmethod
+    def parse(cls, text: str | Adjacency) -> Adjacency:
+        """Read an adjacency from what a user typed."""
+        try:
+            return cls(str(text).replace("_", "-").lower())
+        except ValueError:
+            raise UsageError(f"Unknown adjacency {text!r}: say add-remove or replace-one.") from None
+
+    def sensitivity(self, clip: float) -> float:
+        """Largest ‖x − x'‖ between neighbours whose records are clipped to norm `clip`.
+
+        `clip` when a record is added or removed (compared with the zero row), 2·`clip` when one is replaced.
+        """
+        return clip if self is Adjacency.ADD_REMOVE else 2.0 * clip
+
+
+class Standing(StrEnum):
+    """What stands behind a number: a theorem, a limit argument, or a claim as published."""
+
+    PROVEN = "proven"
+    ASYMPTOTIC = "asymptotic"
+    UNPROVEN = "unproven"
+
+    @staticmethod
+    def weakest(standings: Sequence[Standing]) -> Standing:
+        """A chain of claims stands as firmly as its weakest link."""
+        order = [Standing.PROVEN, Standing.ASYMPTOTIC, Standing.UNPROVEN]
+        return max(standings, key=order.index, default=Standing.PROVEN)
+
+
+def check_delta(delta: float) -> float:
+    """Return `delta` as a float if it lies strictly between 0 and 1."""
+    if not isinstance(delta, int | float) or isinstance(delta, bool) or not 0.0 < float(delta) < 1.0:
+        raise UsageError(f"δ must lie strictly between 0 and 1, got {delta!r}.")
+    return float(delta)
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Return `epsilon` as a float if it is a finite number greater than 0."""
+    number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
+    if not number or not math.isfinite(epsilon) or epsilon <= 0.0:
+        raise UsageError(f"ε must be a finite number greater than 0, got {epsilon!r}.")
+    return float(epsilon)
+
+
+class Curve(Protocol):
+    """A privacy curve: for each δ the smallest ε that is claimed, and the other way round."""
+
+    def epsilon(self, delta: float) -> float:
+        """ε at `delta`; infinite when nothing is claimed there."""
+        ...
+
+    def delta(self, epsilon: float) -> float:
+        """δ at `epsilon` ≥ 0."""
+        ...
+
+    def compose(self, others: Sequence[Curve]) -> Curve:
+        """The curve of this and all `others` together, counted by an accountant."""
+        ...
+
+
+@dataclass(frozen=True)
+class TabulatedCurve:
+    """A curve known at some points, valid everywhere.
+
+    δ as a function of e^ε is convex and falling, so the chord between two valid points lies above the curve
+    and is itself a valid claim; outside the table the nearest more cautious point is used.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    """(δ, ε) with δ rising and ε falling."""
+
+    def epsilon(self, delta: float) -> float:
+        """ε at `delta`, by the chord in e^ε (computed without ever forming e^ε)."""
+        delta = check_delta(delta)
+        below: tuple[float, float] | None = None
+        for d, e in self.points:
+            if d > delta:
+                if below is None:
+                    return math.inf
+                d0, e0 = below
+                if not math.isfinite(e0):
+                    return math.inf
+                # e^ε = e^ε0 − (e^ε0 − e^ε1)·share, with ε0 ≥ ε1
+                share = (delta - d0) / (d - d0)
+                return max(0.0, e0 + math.log1p(-share * -math.expm1(e - e0))) if e0 > 0 else 0.0
+            below = (d, e)
+        return below[1] if below else math.inf
+
+    def delta(self, epsilon: float) -> float:
+        """δ at `epsilon`, by the same chord."""
+        above: tuple[float, float] | None = None
+        for d, e in reversed(self.points):
+            if e > epsilon:
+                if above is None:
+                    return 1.0
+                d1, e1 = above
+                if not math.isfinite(e):
+                    return d1
+                # share of the chord from (e1, d1) to (e, d)
+                share = math.expm1(epsilon - e1) / math.expm1(e - e1) if e - e1 < 700 else 0.0
+                return d1 - share * (d1 - d)
+            above = (d, e)
+        return above[0] if above else 1.0
+
+    def compose(self, others: Sequence[Curve]) -> Curve:
+        """Refuse: a table cannot be composed tightly; its events can."""
+        raise UsageError("A guarantee read from a file composes by its events: use privot.accounting.read_guarantee.")
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a release costs in privacy, under which adjacency, and how firmly that stands.
+
+    Formal guarantee: for every δ in (0, 1), the mechanism that made the release is (epsilon(δ), δ)-differentially
+    private for data sets that are neighbours under `adjacency`, provided that `assumptions` hold; that is a
+    theorem only where `standing` is `PROVEN`.
+    """
+
+    curve: Curve = field(repr=False)
+    adjacency: Adjacency
+    standing: Standing
+    sampling: str
+    assumptions: tuple[str, ...]
+    events: tuple[Mapping[str, Any], ...] = field(repr=False)
+    at_delta: float = 1e-5
+    """The δ at which this guarantee is quoted when nobody asks for another."""
+
+    def __post_init__(self) -> None:
+        check_delta(self.at_delta)
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """ε at `delta` (at the quoted δ unless given)."""
+        return self.curve.epsilon(self.at_delta if delta is None else check_delta(delta))
+
+    def delta(self, epsilon: float) -> float:
+        """δ at `epsilon`."""
+        if not math.isfinite(epsilon) or epsilon < 0:
+            raise UsageError(f"ε must be a finite number of at least 0, got {epsilon!r}.")
+        return self.curve.delta(float(epsilon))
+
+    def quoted_at(self, delta: float) -> Guarantee:
+        """The same guarantee, quoted at another δ."""
+        return replace(self, at_delta=check_delta(delta))
+
+    def compose(self, *others: Guarantee) -> Guarantee:
+        """The guarantee of this release and `others` on the same data, counted together by the accountant."""
+        for other in others:
+            if other.adjacency is not self.adjacency:
+                raise UsageError(
+                    f"Guarantees under {self.adjacency} and {other.adjacency} do not compose: "
+                    "count both under one adjacency."
+                )
+        everyone = (self, *others)
+        samplings = list(dict.fromkeys(g.sampling for g in everyone))
+        return Guarantee(
+            curve=self.curve.compose([g.curve for g in others]),
+            adjacency=self.adjacency,
+            standing=Standing.weakest([g.standing for g in everyone]),
+            sampling="; ".join(samplings),
+            assumptions=tuple(dict.fromkeys(a for g in everyone for a in g.assumptions)),
+            events=tuple(e for g in everyone for e in g.events),
+            at_delta=self.at_delta,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain JSON types; ε is written as null where it is infinite."""
+
+        def finite(x: float) -> float | None:
+            return x if math.isfinite(x) else None
+
+        # from the largest δ down, ε may only grow: rounding must not dent the table
+        table: list[tuple[float, float]] = []
+        for d in sorted({*TABLE_DELTAS, self.at_delta}, reverse=True):
+            table.append((d, max(self.curve.epsilon(d), table[-1][1] if table else 0.0)))
+        return {
+            "schema": SCHEMA_VERSION,
+            "epsilon": finite(self.epsilon()),
+            "delta": self.at_delta,
+            "adjacency": str(self.adjacency),
+            "standing": str(self.standing),
+            "sampling": self.sampling,
+            "assumptions": list(self.assumptions),
+            "events": [dict(e) for e in self.events],
+            "curve": [{"delta": d, "epsilon": finite(e)} for d, e in reversed(table)],
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The guarantee as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
+        """Read what `to_dict` wrote."""
+        try:
+            if fields["schema"] != SCHEMA_VERSION:
+                raise DataError(
+                    f"This guarantee has schema {fields['schema']!r}; this version of privot reads {SCHEMA_VERSION}."
+                )
+            points = []
+            for point in fields["curve"]:
+                d, e = float(point["delta"]), point["epsilon"]
+                points.append((check_delta(d), math.inf if e is None else float(e)))
+            points.sort()
+            finite = [e for _, e in points]
+            if any(math.isnan(e) or e < 0 for e in finite) or any(a < b for a, b in pairwise(finite)):
+                raise DataError("This is not a guarantee: its curve does not fall as δ grows.")
+            return cls(
+                curve=TabulatedCurve(tuple(points)),
+                adjacency=Adjacency(fields["adjacency"]),
+                standing=Standing(fields["standing"]),
+                sampling=str(fields["sampling"]),
+                assumptions=tuple(str(a) for a in fields["assumptions"]),
+                events=tuple(dict(e) for e in fields["events"]),
+                at_delta=float(fields["delta"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"This is not a guarantee privot wrote: {type(error).__name__} {error}.") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """Read what `to_json` wrote."""
+        try:
+            fields = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataError(f"This is not a guarantee privot wrote: not JSON ({error}).") from None
+        if not isinstance(fields, dict):
+            raise DataError("This is not a guarantee privot wrote: not a JSON object.")
+        return cls.from_dict(fields)
+
+    def explain(self) -> str:
+        """The guarantee in a paragraph that needs no mathematics to read."""
+        epsilon, delta = self.epsilon(), self.at_delta
+        neighbours = {
+            Adjacency.ADD_REMOVE: "one person's record is added to or removed from the data",
+            Adjacency.REPLACE_ONE: "one person's record is replaced by any other record (their number stays the same)",
+        }[self.adjacency]
+        standing = {
+            Standing.PROVEN: "This is a mathematical theorem under the assumptions listed.",
+            Standing.ASYMPTOTIC: "This rests on a limit argument, not on a bound: it is an estimate, not a promise.",
+            Standing.UNPROVEN: "NO theorem stands behind this number; it must not be relied on to protect anybody.",
+        }[self.standing]
+        if math.isfinite(epsilon):
+            factor = f"a factor of {math.exp(epsilon):.4g}" if epsilon < 500 else f"a factor of e^{epsilon:.4g}"
+            claim = (
+                f"(ε = {epsilon:.6g}, δ = {delta:.3g}), {self.adjacency}, {self.standing}. If {neighbours}, "
+                f"the probability of any result changes by at most {factor}, "
+                f"except for events of total probability at most {delta:.3g}."
+            )
+            if epsilon < 500:
+                # the best test between two (ε, δ)-close hypotheses at even odds errs at least (1 − δ)/(1 + e^ε)
+                right = 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon))
+                claim += (
+                    f" Somebody who must guess, at even odds, which of two such data sets was used is right with "
+                    f"probability at most {100 * right:.1f} %."
+                )
+        else:
+            claim = f"(ε = ∞, δ = {delta:.3g}), {self.adjacency}, {self.standing}: nothing is promised at this δ."
+        text = f"{claim} {standing} Sampling: {self.sampling}."
+        if self.assumptions:
+            text += " Assumptions: " + "; ".join(self.assumptions) + "."
+        return text

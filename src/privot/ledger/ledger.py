@@ -1,0 +1,269 @@
+"""The ledger itself: budgets are set once; a charge is counted by the accountant and written first.
+
+It may read events and files beside its own; it never sees a record except to take its fingerprint, and it
+draws no noise. *Formal guarantee:* when `charge` returns, the row is on disk, and the accountant's ε of all
+rows of that data set at the budget's δ is at most the budget's ε. A process that dies at any moment leaves
+either no row or a row that counts; it can only over-count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import RLock
+from types import TracebackType
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+from privot.accounting import account
+from privot.accounting.events import Event
+from privot.errors import BudgetError, DataError, UsageError
+from privot.guarantee import Adjacency, Guarantee, check_delta, check_epsilon
+from privot.ledger import chain
+from privot.ledger.anchor import Anchor
+from privot.ledger.files import beside, ledger_path, sync_folder
+from privot.ledger.fingerprints import fingerprint
+from privot.ledger.key import Key
+from privot.ledger.records import (
+    BUDGET,
+    CHARGE,
+    HEADER,
+    Budget,
+    Entry,
+    Row,
+    as_budget,
+    as_entry,
+    canonical,
+    check_fingerprint,
+    check_note,
+    event_to_body,
+    now,
+    row_event,
+)
+from privot.ledger.refusal import refusal
+from privot.ledger.store import SCHEMA_VERSION, Store
+from privot.ledger.tally import budget_of, charges_of, check_adjacency, entries_of, events_of, together
+
+
+class Ledger:
+    """What each data set may spend and has spent. Several processes and threads may share one file.
+
+    Make one with `Ledger.create`, come back with `Ledger.open`; every answer is given only after all seals
+    have been checked.
+    """
+
+    def __init__(self, store: Store, key: Key) -> None:
+        self._store = store
+        self._key = key
+        self._turn = RLock()
+        self._known: list[Row] = []
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Ledger:
+        """Make a new ledger at `path`, with its key and anchor beside it; never touches an existing file."""
+        file = ledger_path(path)
+        made: list[Path] = []
+        for ending in (".anchor", "-wal", "-journal"):
+            # SQLite would play another ledger's log into the new one
+            if os.path.exists(beside(file, ending)):
+                raise UsageError(f"{beside(file, ending)} is left from another ledger: choose another name.")
+        try:
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            made.append(file)
+            key = Key.create(file)
+            made += [beside(file, ending) for ending in (".key", ".anchor", ".anchor.new")]
+            store = Store(file)
+            try:
+                store.keep_log()
+                body = canonical({"schema": SCHEMA_VERSION})
+                first = chain.next_row(key.chain, [], HEADER, "", body, "privot ledger", now())
+                with store.writing():
+                    store.build()
+                    store.append(first)
+                    # before the commit: a ledger without an anchor would look robbed of it
+                    Anchor(1, first.mac).write(file, key.anchor)
+                sync_folder(file)
+            except BaseException:
+                store.close()
+                raise
+        except FileExistsError:
+            raise UsageError(f"{file} exists already: open it, or choose another name.") from None
+        except BaseException as error:
+            for leftover in made:
+                with suppress(OSError):
+                    leftover.unlink()
+            if isinstance(error, OSError):
+                raise DataError(f"No ledger can be made at {file} ({error.strerror}).") from None
+            raise
+        return cls(store, key)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Ledger:
+        """Open the ledger at `path`; needs its key and anchor, and checks every seal."""
+        file = ledger_path(path)
+        store = Store(file)
+        try:
+            store.recognise()
+            ledger = cls(store, Key.read(file))
+            ledger._rows()
+        except BaseException:
+            store.close()
+            raise
+        return ledger
+
+    @property
+    def path(self) -> Path:
+        """Where the ledger stands."""
+        return self._store.path
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; nothing is lost without it."""
+        with self._turn:
+            self._store.close()
+
+    def fingerprint(self, arrays: Mapping[str, NDArray[Any]]) -> str:
+        """The name of a data set in this ledger: a keyed hash of its arrays, which are read and not kept."""
+        return fingerprint(self._key.fingerprint, arrays)
+
+    def set_budget(
+        self, fingerprint: str, epsilon: float, delta: float, adjacency: Adjacency | str, label: str
+    ) -> Budget:
+        """Say, once and for all, what a data set may spend: ε at δ under `adjacency`.
+
+        The same terms a second time change nothing, not even the label; other terms are refused.
+        """
+        check_fingerprint(fingerprint)
+        terms = {
+            "epsilon": check_epsilon(epsilon),
+            "delta": check_delta(delta),
+            "adjacency": str(Adjacency.parse(adjacency)),
+        }
+        check_note("label", label)
+        with self._turn:
+            with self._store.writing():
+                rows = self._rows()
+                budget = budget_of(rows, fingerprint)
+                if budget is None:
+                    row = self._append(rows, BUDGET, fingerprint, canonical(terms), label)
+            if budget is None:
+                self._anchor(row)
+                return as_budget(row)
+        if (budget.epsilon, budget.delta, str(budget.adjacency)) != tuple(terms.values()):
+            raise UsageError(
+                f"The data set {budget.label!r} has a budget already, ε = {budget.epsilon!r} at "
+                f"δ = {budget.delta!r}, {budget.adjacency}, and a budget never changes."
+            )
+        return budget
+
+    def charge(self, fingerprint: str, event: Event, purpose: str) -> Entry:
+        """Charge a data set for `event`, which may be released once this has returned and not before.
+
+        Raises `BudgetError`, naming the entries that spent the budget, and writes nothing when the
+        accountant's total of all earlier events and this one exceeds the budget, is infinite, or is under
+        another adjacency.
+        """
+        check_fingerprint(fingerprint)
+        check_note("purpose", purpose)
+        body = event_to_body(event)
+        with self._turn:
+            with self._store.writing():
+                rows = self._rows()
+                budget = budget_of(rows, fingerprint)
+                if budget is None:
+                    raise BudgetError(
+                        "This data set has no budget in the ledger, so nothing was released: set one first."
+                    )
+                check_adjacency(event, budget)
+                earlier = charges_of(rows, fingerprint)
+                total = account(together([*events_of(earlier), (event, 1)]), budget.delta).epsilon()
+                # written so that a total that is no number is refused too
+                covered = total <= budget.epsilon
+                if covered:
+                    row = self._append(rows, CHARGE, fingerprint, body, purpose)
+            if covered:
+                self._anchor(row)
+                return as_entry(row)
+        # the lock is free again: finding out what each entry cost may take a while
+        spent = account(together(events_of(earlier)), budget.delta).epsilon() if earlier else 0.0
+        raise refusal(budget, event, purpose, entries_of(earlier), spent, total)
+
+    def budget(self, fingerprint: str) -> Budget | None:
+        """The budget of a data set, if it has one."""
+        return budget_of(self._snapshot(), check_fingerprint(fingerprint))
+
+    def datasets(self) -> list[Budget]:
+        """Every data set of the ledger, as its budget, in the order they were set."""
+        return [as_budget(row) for row in self._snapshot() if row.kind == BUDGET]
+
+    def entries(self, fingerprint: str | None = None) -> list[Entry]:
+        """Every charge, or those of one data set, oldest first."""
+        if fingerprint is not None:
+            check_fingerprint(fingerprint)
+        return entries_of(charges_of(self._snapshot(), fingerprint))
+
+    def spent(self, fingerprint: str) -> Guarantee | None:
+        """What all charges of a data set cost together, quoted at its budget's δ; None before the first."""
+        rows = self._snapshot()
+        budget = budget_of(rows, check_fingerprint(fingerprint))
+        charges = charges_of(rows, fingerprint)
+        return account(together(events_of(charges)), budget.delta) if budget and charges else None
+
+    def remaining(self, fingerprint: str) -> float:
+        """The budget's ε less the ε spent: an indication only, since the accountant does not add ε.
+
+        What fits is decided by `charge`; usually it is more than this difference suggests.
+        """
+        budget = self.budget(fingerprint)
+        if budget is None:
+            raise UsageError("This data set has no budget in the ledger: set one first.")
+        spent = self.spent(fingerprint)
+        return max(0.0, budget.epsilon - (spent.epsilon() if spent else 0.0))
+
+    def verify(self) -> int:
+        """Check every row, every seal, the anchor and the file's pages; returns the number of rows."""
+        with self._turn:
+            self._known = []
+            rows = self._rows()
+            for row in rows:
+                if row.kind == BUDGET:
+                    as_budget(row)
+                elif row.kind == CHARGE:
+                    row_event(row)
+            self._store.check_pages()
+        return len(rows)
+
+    def _snapshot(self) -> list[Row]:
+        with self._turn:
+            return self._rows()
+
+    def _rows(self) -> list[Row]:
+        # the anchor first: a charge that comes in between may then only put rows ahead of it, never behind
+        anchor = Anchor.read(self.path, self._key.anchor)
+        self._store.recognise()
+        self._known = chain.checked(self._key.chain, anchor, self._store.rows(), self._known)
+        return self._known
+
+    def _append(self, rows: list[Row], kind: str, fingerprint: str, body: str, note: str) -> Row:
+        row = chain.next_row(self._key.chain, rows, kind, fingerprint, body, note, now())
+        self._store.append(row)
+        return row
+
+    def _anchor(self, row: Row) -> None:
+        """Bring the anchor up to `row` unless a later charge did; under the lock, so it never goes back."""
+        with self._store.locked():
+            if Anchor.read(self.path, self._key.anchor).count < row.id:
+                Anchor(row.id, row.mac).write(self.path, self._key.anchor)

@@ -1,0 +1,142 @@
+"""What stands in a ledger, as immutable facts: rows as stored, and the budgets and entries they mean.
+
+This module opens no file and counts no privacy. A body is canonical JSON (keys sorted, no spaces), so that
+one fact has one text, and equal events are recognised by equal text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from privot.accounting.events import Event, event_from_dict
+from privot.errors import CorruptLedgerError, DataError, UsageError
+from privot.guarantee import Adjacency
+
+HEADER, BUDGET, CHARGE = "header", "budget", "charge"
+
+LONGEST_NOTE = 200
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+class Row(NamedTuple):
+    """One row as it is stored; `mac` seals it and, through the one before, every earlier row."""
+
+    id: int
+    kind: str
+    fingerprint: str
+    body: str
+    note: str
+    at: str
+    mac: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a data set may spend in all: ε at δ under one adjacency. Once set it never changes."""
+
+    id: int
+    fingerprint: str
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    label: str
+    at: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The budget as plain JSON types."""
+        return {**vars(self), "adjacency": str(self.adjacency)}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge: which data set paid, for which event, to what purpose, and when."""
+
+    id: int
+    fingerprint: str
+    event: Event
+    purpose: str
+    at: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as plain JSON types."""
+        return {**vars(self), "event": self.event.to_dict()}
+
+
+def canonical(fields: dict[str, Any]) -> str:
+    """`fields` as the one JSON text that stands for them."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def now() -> str:
+    """This moment in UTC, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def check_fingerprint(fingerprint: str) -> str:
+    """Return `fingerprint` if it looks like one."""
+    if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
+        raise UsageError("A data set is named by its fingerprint, 64 hexadecimal digits: use Ledger.fingerprint.")
+    return fingerprint
+
+
+def check_note(name: str, text: str) -> str:
+    """Return `text` if it is short and printable; it is kept for ever and shown, so it may hold no data."""
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_NOTE or not text.isprintable():
+        raise UsageError(f"The {name} must be 1 to {LONGEST_NOTE} printable characters on one line.")
+    return text
+
+
+def event_to_body(event: Event) -> str:
+    """The event as canonical JSON; refuses one that would not read back equal and be counted later."""
+    if not isinstance(event, Event):
+        raise UsageError(f"Only an event of privot.accounting can be charged, got {type(event).__name__}.")
+    try:
+        body = canonical(event.to_dict())
+        same = event_from_dict(json.loads(body)) == event
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise UsageError(f"This {event.kind} event cannot be written down exactly, so it cannot be charged.")
+    return body
+
+
+def event_from_body(body: str) -> Event:
+    """Read what `event_to_body` wrote."""
+    raw = json.loads(body)
+    if not isinstance(raw, dict):
+        raise DataError("This is not an event privot wrote.")
+    return event_from_dict(raw)
+
+
+def as_budget(row: Row) -> Budget:
+    """The budget that `row` sets."""
+    try:
+        terms = json.loads(row.body)
+        return Budget(
+            id=row.id,
+            fingerprint=row.fingerprint,
+            epsilon=float(terms["epsilon"]),
+            delta=float(terms["delta"]),
+            adjacency=Adjacency(terms["adjacency"]),
+            label=row.note,
+            at=row.at,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise CorruptLedgerError(f"Row {row.id} of the ledger holds no budget this version can read.") from None
+
+
+def as_entry(row: Row) -> Entry:
+    """The charge that `row` records."""
+    return Entry(row.id, row.fingerprint, row_event(row), row.note, row.at)
+
+
+def row_event(row: Row) -> Event:
+    """The event that `row` charges."""
+    try:
+        return event_from_body(row.body)
+    except ValueError:
+        raise CorruptLedgerError(f"Row {row.id} of the ledger holds no event this version can read.") from None

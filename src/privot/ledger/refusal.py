@@ -1,0 +1,48 @@
+"""The sentence in which a budget refuses: what is asked, what is spent, and which entries spent it.
+
+Reads entries that were already checked; writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from privot.accounting import account
+from privot.accounting.events import Event
+from privot.errors import BudgetError
+from privot.ledger.records import Budget, Entry
+
+_NAMED = 3
+
+
+def refusal(
+    budget: Budget, event: Event, purpose: str, entries: Sequence[Entry], spent: float, total: float
+) -> BudgetError:
+    """The refusal of `event`, which would have brought `entries` from ε = `spent` to ε = `total`."""
+    delta = budget.delta
+    costs = {e: account(e, delta).epsilon() for e in dict.fromkeys(entry.event for entry in entries)}
+    largest = sorted(entries, key=lambda entry: (-costs[entry.event], entry.id))
+    named = [
+        f"entry {entry.id} {entry.purpose!r} of {entry.at} (ε = {_short(costs[entry.event])} alone)"
+        for entry in largest[:_NAMED]
+    ]
+    if len(largest) > _NAMED:
+        named.append(f"{len(largest) - _NAMED} more")
+    before = f"ε = {_short(spent)} is spent already, by {', '.join(named)}" if named else "nothing is spent yet"
+    return BudgetError(
+        f"The release {purpose!r} (ε = {_short(account(event, delta).epsilon())} alone) would bring the "
+        f"data set {budget.label!r} to ε = {_apart(total, budget.epsilon)}, above its budget of "
+        f"ε = {budget.epsilon!r} (δ = {delta!r}, {budget.adjacency}); "
+        f"{before}; nothing was released, so add noise or release less."
+    )
+
+
+def _short(epsilon: float) -> str:
+    return f"{epsilon:.4g}" if math.isfinite(epsilon) else "∞"
+
+
+def _apart(total: float, limit: float) -> str:
+    """`total` with as many digits as it takes to see that it is not `limit`."""
+    short = _short(total)
+    return short if not math.isfinite(total) or float(short) > limit else repr(total)

@@ -1,0 +1,49 @@
+"""What checked rows say: budgets, charges, and the charged events as one event; it opens no file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from privot.accounting.events import Composed, Event, Repeated, adjacency_of
+from privot.errors import BudgetError, NoTheoremError
+from privot.ledger.records import BUDGET, CHARGE, Budget, Entry, Row, as_budget, as_entry, row_event
+
+
+def budget_of(rows: list[Row], fingerprint: str) -> Budget | None:
+    """The budget of a data set, if it has one."""
+    return next((as_budget(row) for row in rows if row.kind == BUDGET and row.fingerprint == fingerprint), None)
+
+
+def charges_of(rows: list[Row], fingerprint: str | None) -> list[Row]:
+    """The rows that charge a data set, or any."""
+    return [row for row in rows if row.kind == CHARGE and fingerprint in (None, row.fingerprint)]
+
+
+def entries_of(charges: list[Row]) -> list[Entry]:
+    """What the rows `charges` mean."""
+    return [as_entry(row) for row in charges]
+
+
+def events_of(charges: list[Row]) -> list[tuple[Event, int]]:
+    """The events charged and how often each, reading equal texts once."""
+    first = {row.body: row for row in reversed(charges)}
+    return [(row_event(first[body]), times) for body, times in Counter(row.body for row in charges).items()]
+
+
+def together(events: Iterable[tuple[Event, int]]) -> Composed:
+    """All events as one for the accountant."""
+    return Composed(tuple(event if times == 1 else Repeated(event, times) for event, times in events))
+
+
+def check_adjacency(event: Event, budget: Budget) -> None:
+    """Refuse an event that is not counted under the budget's adjacency."""
+    try:
+        adjacency = adjacency_of([event])
+    except NoTheoremError as error:
+        raise BudgetError(f"Nothing was released: {error}") from None
+    if adjacency is not budget.adjacency:
+        raise BudgetError(
+            f"The release is counted under {adjacency} but the budget of {budget.label!r} holds under "
+            f"{budget.adjacency}, so nothing was released: count the release under the budget's adjacency."
+        )

@@ -1,0 +1,15 @@
+"""The only ways out of a vault: each says what it costs and needs, then runs; none sees the ledger."""
+
+from privot.mechanisms.directions import directions_of, draw_directions
+from privot.mechanisms.mechanism import Facts, Mechanism, Needs, Records
+from privot.mechanisms.projection import RandomProjection
+
+__all__ = [
+    "Facts",
+    "Mechanism",
+    "Needs",
+    "RandomProjection",
+    "Records",
+    "directions_of",
+    "draw_directions",
+]

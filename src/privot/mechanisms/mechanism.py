@@ -1,0 +1,122 @@
+"""What every mechanism promises; it may not see the ledger, and says its cost from public facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event
+from privot.errors import UsageError
+from privot.guarantee import Adjacency, Standing
+from privot.noise import NoiseSource
+from privot.release import Value
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What everybody may know about the records. The steward states it; only the shape is read off the data.
+
+    `dim` is the number of columns, which all neighbours share. `records` is the number of rows: public under
+    replace-one, where all neighbours have as many; None under add-remove, where it is what privacy hides.
+    `clip` bounds the norm of a row and `classes` the labels 0 … classes − 1; neither is ever estimated from
+    data.
+    """
+
+    dim: int
+    records: int | None
+    clip: float
+    adjacency: Adjacency
+    classes: int | None = None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a mechanism asks of the public facts; None or False where it does not mind."""
+
+    dim: int | None = None
+    """The number of columns it was built for."""
+    clip: float | None = None
+    """The largest bound on a row's norm it can work with."""
+    least_records: int = 1
+    labels: bool = False
+
+    def check(self, facts: Facts) -> None:
+        """Refuse records the mechanism cannot work with, by what is public about them."""
+        if self.dim is not None and facts.dim != self.dim:
+            raise UsageError(f"The mechanism was built for {self.dim} columns, the vault holds {facts.dim}.")
+        if self.clip is not None and facts.clip > self.clip:
+            raise UsageError(
+                f"The mechanism needs rows clipped to {self.clip:g} or less, the vault says {facts.clip:g}."
+            )
+        if self.labels and facts.classes is None:
+            raise UsageError("The mechanism needs labels: give the vault y and the number of classes.")
+        if self.least_records > 1 and facts.records is None:
+            raise UsageError("The mechanism needs the number of records, which is public under replace-one only.")
+        if facts.records is not None and facts.records < self.least_records:
+            raise UsageError(f"The mechanism needs {self.least_records} records, the vault holds {facts.records}.")
+
+
+class Records(Protocol):
+    """The records as a mechanism sees them while it runs. It may not keep, log or quote anything of them."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is public about them."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many there are; private under add-remove."""
+        ...
+
+    def clipped(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """The rows at `indices` (all, unless given), clipped to the public norm `facts.clip`; a copy."""
+        ...
+
+    def rows(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """The rows as given, *unbounded*: for a mechanism that bounds a public function of them itself."""
+        ...
+
+    def labels(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """The labels at `indices`, each from 0 to `facts.classes` − 1."""
+        ...
+
+
+class Mechanism(Protocol):
+    """Says what it costs and what it needs of the data before it runs. A vault calls it, nobody else."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it needs of the data."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """How often it runs for one charge, each time with fresh randomness."""
+        ...
+
+    @property
+    def standing(self) -> Standing:
+        """What stands behind its event."""
+        ...
+
+    @property
+    def seed(self) -> int | None:
+        """A given seed of its public randomness, taken once by a vault; None if every step draws its own."""
+        ...
+
+    def event(self, facts: Facts) -> Event:
+        """What *one step* costs, from public facts alone; all `steps` are charged before the first."""
+        ...
+
+    def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:
+        """Step number `step` (from 0): the value and what is public about it.
+
+        `event` is the very object that was charged: sampling, σ and bounds are read off it, so that what runs
+        is what was counted.
+        """
+        ...

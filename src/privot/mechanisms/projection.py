@@ -1,0 +1,111 @@
+"""Releases every record's noisy projections on public random directions (DP-SWD); it shows nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event, Frame, Projection, Sampled
+from privot.accounting.sampling import FixedSize
+from privot.errors import UsageError
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.directions import check_seed, draw_directions, fresh_seed
+from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.noise import NoiseSource, arguments
+
+
+@dataclass(frozen=True)
+class RandomProjection:
+    """(U, XU + V): X clipped by row to a public C, U `slices` public directions, V i.i.d. N(0, `sigma`²).
+
+    Rakotomamonjy & Ralaivola 2021, "Differentially private sliced Wasserstein distance", with the law of the
+    directions counted exactly.
+
+    With `batch`, each step shows that many records, drawn without replacement and in random order; without
+    it, all. With `steps` = T, a vault streams T releases for one charge; each draws its sample, directions
+    and noise anew. `seed` names the public directions, for two parties that want the same ones. A vault takes
+    a seed once, and it must have been chosen without looking at the records; left out, every step draws its
+    own.
+
+    Formal guarantees, replace-one neighbours (add-remove is refused, since rows can be counted):
+      * two values of one row differ by at most 2C, and only that row of XU depends on the record;
+      * the law of U is the one that is counted: Haar frames (`orthogonal`) or independent unit vectors
+        (`independent`), independent of X and of each other step's;
+      * the sampler that runs is the object that is counted, and so is σ.
+    """
+
+    slices: int
+    sigma: float
+    frame: Frame = "orthogonal"
+    batch: int | None = None
+    steps: int = 1
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "slices", arguments.whole("The number of slices", self.slices, 1))
+        set_(self, "sigma", arguments.sigma(self.sigma))
+        set_(self, "steps", arguments.whole("The number of steps", self.steps, 1))
+        if self.frame not in ("orthogonal", "independent"):
+            raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
+        if self.batch is not None:
+            set_(self, "batch", arguments.whole("The batch", self.batch, 1))
+        if self.seed is not None:
+            check_seed(self.seed)
+
+    @property
+    def needs(self) -> Needs:
+        """At least as many records as one batch shows."""
+        return Needs(least_records=self.batch or 1)
+
+    @property
+    def standing(self) -> Standing:
+        """PROVEN: the event's own theorem is all it rests on."""
+        return Standing.PROVEN
+
+    def event(self, facts: Facts) -> Event:
+        """What one step costs: a projection with Δ = 2C, of a sample if there is a batch."""
+        projection = Projection(
+            dim=facts.dim,
+            slices=self.slices,
+            sigma=self.sigma,
+            sensitivity=facts.adjacency.sensitivity(facts.clip),
+            adjacency=facts.adjacency,
+            frame=self.frame,
+        )
+        if self.batch is None:
+            return projection
+        if facts.records is None:
+            raise UsageError("A batch is drawn from a public number of records: use replace-one neighbours.")
+        return Sampled(projection, FixedSize(self.batch, facts.records))
+
+    def run(
+        self, records: Records, noise: NoiseSource, event: Event, step: int
+    ) -> tuple[NDArray[np.float64], Mapping[str, Any]]:
+        """XU + V of shape (rows, slices), and what it takes to draw U again."""
+        sampling = event.sampling if isinstance(event, Sampled) else None
+        projection = event.event if isinstance(event, Sampled) else event
+        if not isinstance(projection, Projection) or projection.adjacency is not Adjacency.REPLACE_ONE:
+            raise UsageError("A random projection runs on the event it made.")
+        indices = None if sampling is None else sampling.draw(noise, records.count)
+        seed = fresh_seed() if self.seed is None else self.seed
+        directions = draw_directions(projection.dim, projection.slices, projection.frame, seed, step)
+        value = records.clipped(indices) @ directions
+        value += noise.normal(value.shape, projection.sigma)
+        public = {
+            "mechanism": "projection",
+            "dim": projection.dim,
+            "slices": projection.slices,
+            "frame": projection.frame,
+            "sigma": projection.sigma,
+            "clip": records.facts.clip,
+            "batch": self.batch,
+            "records": records.facts.records,
+            "seed": seed,
+            "step": step,
+        }
+        return value, public

@@ -1,0 +1,96 @@
+"""ChaCha20 and normal variates in plain tensor operations on any device; it may not choose or keep a key.
+
+The block function is that of RFC 8439, section 2.3, on all blocks of a call at once: int32 addition wraps,
+and the arithmetic right shift is masked into a logical one. Nothing is copied from the device or waited
+for. The same code runs on CPU tensors, where it is tested against the RFC and against OpenSSL.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING
+
+from privot.errors import UsageError
+from privot.noise.gaussian import DITHER, SUMMANDS
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK = 1 << 21
+"""Normals made from one key: 2²⁰ blocks, 2²⁴ words."""
+
+_CONSTANTS = b"expand 32-byte k"
+
+
+def chacha20_words(key: bytes, nonce: bytes, counter: int, blocks: int, device: torch.device | str) -> torch.Tensor:
+    """Words of the ChaCha20 keystream: int32, shape (16, blocks), column j is block `counter` + j.
+
+    `key` has 32 bytes and `nonce` 12. The block counter has 32 bits and never wraps: a range beyond it is
+    refused.
+    """
+    import torch
+
+    if counter < 0 or blocks < 1 or counter + blocks > 1 << 32:
+        raise UsageError(f"ChaCha20 has 2³² blocks a key, got blocks {counter} to {counter + blocks - 1}.")
+    first = torch.empty((4, 4, 1), dtype=torch.int32, device=device)
+    words = struct.unpack("<16i", _CONSTANTS + key + bytes(4) + nonce)
+    for place, word in enumerate(words):
+        # a fill carries the number with the launch, where a copied array would make the host wait
+        first[place // 4, place % 4].fill_(word)
+    last = first[3].repeat(1, blocks)
+    # narrowing keeps the low 32 bits: the counter as the RFC's unsigned word
+    last[0] = torch.arange(counter, counter + blocks, dtype=torch.int64, device=device).to(torch.int32)
+
+    a, b, c = (first[row].repeat(1, blocks) for row in range(3))
+    d = last.clone()
+    scratch = torch.empty_like(a)
+    for _ in range(10):
+        _quarter_rounds(a, b, c, d, scratch)
+        b, c, d = b.roll(-1, 0), c.roll(-2, 0), d.roll(-3, 0)
+        _quarter_rounds(a, b, c, d, scratch)
+        b, c, d = b.roll(1, 0), c.roll(2, 0), d.roll(3, 0)
+    return torch.cat([a.add_(first[0]), b.add_(first[1]), c.add_(first[2]), d.add_(last)])
+
+
+def _quarter_rounds(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, scratch: torch.Tensor) -> None:
+    """The four quarter rounds of one round, side by side, in place (RFC 8439, section 2.1)."""
+    for x, y, z, turn in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+        x.add_(y)
+        z.bitwise_xor_(x)
+        _rotate_left(z, turn, scratch)
+
+
+def _rotate_left(x: torch.Tensor, turn: int, scratch: torch.Tensor) -> None:
+    """Rotate every 32-bit word of `x` left by `turn` bits, in place."""
+    import torch
+
+    torch.bitwise_left_shift(x, turn, out=scratch)
+    x.bitwise_right_shift_(32 - turn).bitwise_and_((1 << turn) - 1).bitwise_or_(scratch)
+
+
+def _signed_53_bits(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+    """Uniform on {−2⁵², …, 2⁵² − 1} as float64, exactly: all of `high` and 21 bits of `low`."""
+    import torch
+
+    words = high.to(torch.int64).bitwise_left_shift_(21)
+    words.bitwise_or_(low.bitwise_and(0x1FFFFF))
+    return words.to(torch.float64)
+
+
+def normal_chunk(key: bytes, sigma: float, count: int, device: torch.device | str) -> torch.Tensor:
+    """`count` ≤ `CHUNK` independent N(0, σ²) variates as float64 on `device`, from `key`'s keystream.
+
+    The dithered sum of `privot.noise.gaussian`, which says what it guards against. The sixteen words of a
+    block are one pair of normals: three radii, three angles and two dithers of two words each.
+    """
+    import torch
+
+    words = chacha20_words(key, bytes(12), 0, (count + 1) // 2, device)
+    # u in {1, …, 2⁵³}·2⁻⁵³: the logarithm never sees 0
+    radius = _signed_53_bits(words[0:3], words[3:6]).add_(2.0**52 + 1.0).mul_(2.0**-53)
+    radius.log_().mul_(-2.0 / SUMMANDS).sqrt_()
+    angle = _signed_53_bits(words[6:9], words[9:12]).mul_(2.0 * math.pi * 2.0**-53)
+    dither = _signed_53_bits(words[12:14], words[14:16]).mul_(sigma * DITHER * 2.0**-52)
+    pairs = torch.stack([(angle.cos() * radius).sum(0), (angle.sin() * radius).sum(0)])
+    return pairs.mul_(sigma).add_(dither).flatten()[:count]

@@ -1,0 +1,126 @@
+"""What leaves a vault: a value, its guarantee, and the public choices behind it; the only thing jobs accept.
+
+A release never touches a record. Its file is one `.npz` with the arrays and one JSON text, read back without
+unpickling anything; the guarantee is counted again from its events, so nothing in the file is taken on trust.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting import read_guarantee
+from privot.errors import DataError, UsageError
+from privot.guarantee import Guarantee
+
+SCHEMA_VERSION = 1
+
+Value = NDArray[Any] | Mapping[str, NDArray[Any]]
+
+_FACTS = "release.json"
+_ONE = "value"
+_MANY = "value."
+
+
+def _frozen(array: Any) -> NDArray[Any]:
+    """A read-only copy, of numbers only."""
+    out = np.array(array, copy=True)
+    if out.dtype.kind not in "fiub":
+        raise UsageError(f"A release holds arrays of numbers, got {out.dtype}.")
+    out.setflags(write=False)
+    return out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """`value` (an array, or arrays by name), the `guarantee` it left under, and what is `public` about it.
+
+    `public` holds every choice the value depends on besides the records (seed, frame, clip, σ …), as plain
+    JSON types. Arrays are copied and made read-only.
+    """
+
+    value: Value
+    guarantee: Guarantee
+    public: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.guarantee, Guarantee):
+            raise UsageError("A release needs the guarantee it was made under.")
+        if isinstance(self.value, Mapping):
+            value: Value = MappingProxyType({str(name): _frozen(array) for name, array in self.value.items()})
+        else:
+            value = _frozen(self.value)
+        try:
+            public = json.loads(json.dumps(dict(self.public), allow_nan=False))
+        except (TypeError, ValueError):
+            raise UsageError("The public facts of a release must be plain JSON types.") from None
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "public", MappingProxyType(public))
+
+    def __repr__(self) -> str:
+        if isinstance(self.value, Mapping):
+            shape = ", ".join(f"{name} {array.shape}" for name, array in self.value.items())
+        else:
+            shape = f"{self.value.shape}"
+        g = self.guarantee
+        return f"Release({shape}, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to `path` (`.npz`), whole or not at all."""
+        path = Path(path)
+        if isinstance(self.value, Mapping):
+            arrays = {_MANY + name: array for name, array in self.value.items()}
+        else:
+            arrays = {_ONE: self.value}
+        facts = {"schema": SCHEMA_VERSION, "guarantee": self.guarantee.to_dict(), "public": dict(self.public)}
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+                archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
+                for member, array in arrays.items():
+                    with archive.open(member + ".npy", "w", force_zip64=True) as out:
+                        np.lib.format.write_array(out, array, allow_pickle=False)
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read what `save` wrote; refuses a damaged file, and one that states less than its events cost."""
+        path = Path(path)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                # a member that is no array, the JSON text, comes back as bytes
+                arrays: dict[str, Any] = {name: file[name] for name in file.files}
+            facts = json.loads(arrays.pop(_FACTS))
+            if facts["schema"] != SCHEMA_VERSION:
+                raise DataError(f"{path.name!r} has schema {facts['schema']!r}; this privot reads {SCHEMA_VERSION}.")
+            stated = Guarantee.from_dict(facts["guarantee"])
+            guarantee = read_guarantee(json.dumps(facts["guarantee"]))
+            guarantee = replace(
+                guarantee, assumptions=tuple(dict.fromkeys((*guarantee.assumptions, *stated.assumptions)))
+            )
+            if set(arrays) == {_ONE}:
+                return cls(arrays[_ONE], guarantee, facts["public"])
+            if not arrays or not all(name.startswith(_MANY) for name in arrays):
+                raise DataError(f"{path.name!r} is not a release privot wrote: its arrays have other names.")
+            return cls({name.removeprefix(_MANY): a for name, a in arrays.items()}, guarantee, facts["public"])
+        except DataError:
+            raise
+        except FileNotFoundError:
+            raise DataError(f"There is no file {path.name!r}: give the file a release was saved to.") from None
+        except Exception as error:  # a damaged file can raise nearly anything
+            raise DataError(
+                f"{path.name!r} is not a release privot wrote, or is damaged ({type(error).__name__})."
+            ) from None

@@ -1,0 +1,260 @@
+"""Holds the records and lets nothing out but paid-for releases; it may not show, log or quote a record.
+
+The order of a release is fixed: what the mechanism needs is checked, its cost is counted, an unproven claim
+is refused, the budget is charged, and only then are records and noise touched. A refusal therefore costs
+nothing and shows nothing; a failure after the charge leaves the charge standing, because what already
+happened cannot be undone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting import account
+from privot.accounting.events import Downgraded, Event, Repeated, adjacency_of
+from privot.budget import LedgerBudget, MemoryBudget
+from privot.data import checked_labels, checked_rows
+from privot.errors import BudgetError, DataError, PrivotError, UnprovenError, UsageError
+from privot.guarantee import Adjacency, Guarantee, Standing, check_delta, check_epsilon
+from privot.mechanisms.clipping import clip_rows
+from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.noise import NoiseSource, SystemNoise
+from privot.release import Release
+
+if TYPE_CHECKING:
+    from privot.ledger import Ledger
+
+CLIP_RANGE = (1e-100, 1e100)
+"""Bounds on norms for which neither a squared norm nor σ leaves the floats."""
+
+
+class _Sealed:
+    """Cannot be copied, pickled or turned into its parts, and shows nothing of what it holds."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError(f"A {type(self).__name__.strip('_').lower()} cannot be copied or pickled.")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        self.__reduce__()
+
+    def __getstate__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.strip('_')}>"
+
+
+class _Records(_Sealed):
+    """The arrays, in closures: an object browser finds functions here, not values."""
+
+    __slots__ = ("__labels", "__rows", "count", "facts")
+
+    def __init__(self, x: NDArray[Any], y: NDArray[np.int64] | None, facts: Facts) -> None:
+        def rows(indices: NDArray[np.int64] | None) -> NDArray[np.float64]:
+            return np.array(x if indices is None else x[indices], dtype=np.float64)
+
+        def labels(indices: NDArray[np.int64] | None) -> NDArray[np.int64]:
+            if y is None:
+                raise UsageError("The vault holds no labels: give it y and the number of classes.")
+            return np.array(y if indices is None else y[indices])
+
+        self.__rows, self.__labels = rows, labels
+        self.count, self.facts = x.shape[0], facts
+
+    def rows(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        return self.__rows(indices)
+
+    def clipped(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        return clip_rows(self.__rows(indices), self.facts.clip)
+
+    def labels(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        return self.__labels(indices)
+
+
+class Stream(_Sealed):
+    """The releases of one charge, each once: it cannot be rewound, copied or shared with a forked process.
+
+    Every release carries the guarantee of the *whole* stream.
+    """
+
+    __slots__ = ("__lock", "__next", "__process", "__run", "guarantee", "steps")
+
+    def __init__(self, run: Callable[[int], Release], guarantee: Guarantee, steps: int) -> None:
+        self.guarantee, self.steps = guarantee, steps
+        self.__run, self.__next = run, 0
+        self.__lock, self.__process = threading.Lock(), os.getpid()
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Release:
+        if os.getpid() != self.__process:
+            raise BudgetError("A forked process cannot use up a stream that its parent paid for: charge a new one.")
+        with self.__lock:
+            step = self.__next
+            if step >= self.steps:
+                raise StopIteration
+            # counted before it runs: a step that fails is not tried again with the same charge
+            self.__next += 1
+        return self.__run(step)
+
+
+class Vault(_Sealed):
+    """Records `x` of shape (records, dimension), labels `y`, public facts, a budget and a source of noise.
+
+    `clip` bounds the norm of a row and `classes` the labels; both are public and stated, never estimated.
+    `adjacency` is stated too. The budget is the `ledger`'s, or `budget` = (ε, δ); with both, `budget` is what
+    the ledger is told if it does not know these records yet. The records are copied, so nothing done to `x`
+    later changes what is released.
+
+    Threat model: the vault protects against mistakes, not against its own process. No attribute,
+    representation, copy, pickle, error message or traceback of privot's shows a record; but Python cannot
+    keep code in the same process from reading memory, and a mechanism is handed the records: run only
+    mechanisms you trust, in a process you trust. What a release *shows* is covered by its guarantee; how long
+    it took, and that a mechanism failed, are not.
+
+    >>> from privot.mechanisms import RandomProjection
+    >>> vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(10.0, 1e-5))
+    >>> vault.release(RandomProjection(slices=4, sigma=1.0), purpose="a first look").value.shape
+    (8, 4)
+    """
+
+    __slots__ = ("__budget", "__facts", "__label", "__lock", "__noise", "__records")
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        clip: float,
+        adjacency: Adjacency | str,
+        classes: int | None = None,
+        ledger: Ledger | None = None,
+        budget: tuple[float, float] | None = None,
+        noise: NoiseSource | None = None,
+        label: str = "records",
+    ) -> None:
+        adjacency = Adjacency.parse(adjacency)
+        if isinstance(clip, bool) or not isinstance(clip, int | float) or not CLIP_RANGE[0] <= clip <= CLIP_RANGE[1]:
+            raise UsageError(f"The clip must be a number from {CLIP_RANGE[0]:g} to {CLIP_RANGE[1]:g}, got {clip!r}.")
+        if ledger is None and budget is None:
+            raise UsageError("A vault needs a budget: give it a ledger, or budget=(ε, δ).")
+        rows = checked_rows(x)
+        if rows.shape[0] < 2:
+            raise DataError("A single record cannot be hidden among others: give at least two.")
+        labels = _checked_classes(y, classes, rows.shape[0])
+        public_count = rows.shape[0] if adjacency is Adjacency.REPLACE_ONE else None
+        self.__facts = Facts(rows.shape[1], public_count, float(clip), adjacency, classes)
+        self.__records = _Records(rows, labels, self.__facts)
+        self.__noise: NoiseSource = SystemNoise() if noise is None else noise
+        self.__label = str(label)
+        self.__lock = threading.Lock()
+        self.__budget: MemoryBudget | LedgerBudget
+        if ledger is None:
+            self.__budget = MemoryBudget(*_pair(budget))
+        else:
+            terms = None if budget is None else _pair(budget)
+            self.__budget = LedgerBudget(ledger, rows, terms, adjacency, self.__label)
+
+    @property
+    def facts(self) -> Facts:
+        """What everybody may know about the records."""
+        return self.__facts
+
+    def release(
+        self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
+    ) -> Release:
+        """Run `mechanism` once and let its value out, after charging for it.
+
+        `purpose` is written to the ledger. The guarantee is quoted at `delta` (the budget's unless given).
+        Raises `BudgetError`, `UnprovenError` or `UsageError` before anything is touched.
+        """
+        if mechanism.steps != 1:
+            raise UsageError(f"This mechanism runs {mechanism.steps} steps: use the vault's stream.")
+        event, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, delta)
+        return self.__run(mechanism, event, guarantee, 0)
+
+    def stream(
+        self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
+    ) -> Stream:
+        """All steps of `mechanism`, charged together now, run one by one as the stream is read."""
+        steps = mechanism.steps
+        event, guarantee = self.__pay(mechanism, steps, purpose, allow_unproven, delta)
+        return Stream(lambda step: self.__run(mechanism, event, guarantee, step), guarantee, steps)
+
+    def __pay(
+        self, mechanism: Mechanism, steps: int, purpose: str, allow_unproven: bool, delta: float | None
+    ) -> tuple[Event, Guarantee]:
+        """The event of one step, and the guarantee of all of them, charged."""
+        if not isinstance(purpose, str) or not purpose.strip():
+            raise UsageError("Say what the release is for: its purpose is written to the ledger.")
+        mechanism.needs.check(self.__facts)
+        step = mechanism.event(self.__facts)
+        if adjacency_of([step]) is not self.__facts.adjacency:
+            raise UsageError(f"The mechanism counts under another adjacency than the vault's {self.__facts.adjacency}.")
+        whole = step if steps == 1 else Repeated(step, steps)
+        for standing, reason in (
+            (mechanism.standing, f"the mechanism itself is {mechanism.standing}"),
+            (self.__noise.standing, "the noise is not secret: it comes from a seed"),
+        ):
+            if standing is not Standing.PROVEN:
+                whole = Downgraded(whole, standing, reason)
+        guarantee = account(whole, self.__budget.delta if delta is None else delta)
+        if guarantee.standing is Standing.UNPROVEN and allow_unproven is not True:
+            raise UnprovenError("No theorem covers this release: say allow_unproven=True to make it nevertheless.")
+        assumptions = dict.fromkeys((*guarantee.assumptions, *self.__noise.assumptions))
+        with self.__lock:
+            self.__budget.charge(whole, purpose, mechanism.seed)
+        return step, replace(guarantee, assumptions=tuple(assumptions))
+
+    def __run(self, mechanism: Mechanism, event: Event, guarantee: Guarantee, step: int) -> Release:
+        """One step, already paid for."""
+        try:
+            value, public = mechanism.run(self.__records, self.__noise, event, step)
+            return Release(value, guarantee, public)
+        except Exception as error:
+            failure = type(error)
+        # raised out here: inside the handler the failure, whose message and frames may hold records, hangs on
+        kind = failure if failure.__module__ == PrivotError.__module__ else PrivotError
+        raise kind(
+            f"{type(mechanism).__name__} failed after it was paid for ({failure.__name__}): "
+            "the charge stays, and the message is withheld because it could quote a record."
+        )
+
+    def __repr__(self) -> str:
+        f = self.__facts
+        count = "records" if f.records is None else f"{f.records} records"
+        return f"<Vault {self.__label!r}: {count} in {f.dim} dimensions, clip {f.clip:g}, {f.adjacency}>"
+
+
+def _pair(budget: Any) -> tuple[float, float]:
+    try:
+        epsilon, delta = budget
+    except (TypeError, ValueError):
+        raise UsageError("A budget is a pair (ε, δ).") from None
+    return check_epsilon(epsilon), check_delta(delta)
+
+
+def _checked_classes(y: Any, classes: int | None, records: int) -> NDArray[np.int64] | None:
+    """The labels, if there are any, each from 0 to `classes` − 1."""
+    if (y is None) != (classes is None):
+        raise UsageError("Labels and the number of classes go together: the number is public, never read off labels.")
+    if y is None or classes is None:
+        return None
+    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
+        raise UsageError(f"The number of classes must be a whole number of at least 1, got {classes!r}.")
+    labels = checked_labels(y, records)
+    if labels.dtype != np.int64 or labels.min() < 0 or labels.max() >= classes:
+        raise DataError(
+            f"Some labels are not whole numbers from 0 to {classes - 1}: renumber them, or name all classes."
+        )
+    return labels

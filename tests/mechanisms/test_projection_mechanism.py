@@ -1,0 +1,218 @@
+"""A random projection runs what it says it costs: same σ, same sampler, same bounds, one changed row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from privot.accounting import FixedSize, Projection, Sampled
+from privot.errors import NoTheoremError, UsageError
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms import Facts, Needs, RandomProjection, directions_of, draw_directions
+from privot.mechanisms.clipping import clip_rows
+from privot.noise import SeededNoise, SystemNoise
+
+R = Adjacency.REPLACE_ONE
+
+
+class Plain:
+    """Records without a vault around them."""
+
+    def __init__(self, x: np.ndarray, clip: float) -> None:
+        self.x, self.count = x, len(x)
+        self.facts = Facts(x.shape[1], len(x), clip, R)
+
+    def rows(self, indices: np.ndarray | None = None) -> np.ndarray:
+        return self.x if indices is None else self.x[indices]
+
+    def clipped(self, indices: np.ndarray | None = None) -> np.ndarray:
+        return clip_rows(self.rows(indices), self.facts.clip)
+
+    def labels(self, indices: np.ndarray | None = None) -> np.ndarray:
+        raise AssertionError("a projection has no business with labels")
+
+
+class Stub:
+    """Noise that is always the same and writes down what it was asked."""
+
+    standing = Standing.PROVEN
+    assumptions = ()
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+        self.asked: list[Any] = []
+
+    def normal(self, shape: tuple[int, ...], sigma: float) -> np.ndarray:
+        self.asked.append(("normal", shape, sigma))
+        return self.scale * sigma * np.random.default_rng(0).standard_normal(shape)
+
+    def sample_without_replacement(self, records: int, batch: int) -> np.ndarray:
+        self.asked.append(("sample", records, batch))
+        return np.random.default_rng(1).permutation(records)[:batch]
+
+
+def test_event_says_what_runs() -> None:
+    x = np.random.default_rng(2).normal(size=(20, 6))
+    mechanism = RandomProjection(slices=9, sigma=3.0, batch=7)
+    records, noise = Plain(x, 0.5), Stub()
+    event = mechanism.event(records.facts)
+    assert event == Sampled(Projection(6, 9, 3.0, 1.0, R, "orthogonal"), FixedSize(7, 20))
+    value, public = mechanism.run(records, noise, event, 0)
+    assert noise.asked == [("sample", 20, 7), ("normal", (7, 9), 3.0)]
+    assert value.shape == (7, 9)
+    assert (public["sigma"], public["batch"], public["clip"], public["records"]) == (3.0, 7, 0.5, 20)
+
+
+def test_without_a_batch_every_record_takes_part_in_order() -> None:
+    x = np.random.default_rng(3).normal(size=(5, 4))
+    mechanism, noise = RandomProjection(slices=3, sigma=2.0, frame="independent"), Stub(scale=0.0)
+    records = Plain(x, 0.5)
+    event = mechanism.event(records.facts)
+    assert event == Projection(4, 3, 2.0, 1.0, R, "independent")
+    value, public = mechanism.run(records, noise, event, 0)
+    np.testing.assert_allclose(value, clip_rows(x, 0.5) @ directions_of(public), atol=1e-15)
+
+
+def test_it_draws_through_the_very_object_that_is_charged() -> None:
+    drawn = []
+
+    class Watched(FixedSize):
+        def draw(self, source: Any, records: int) -> np.ndarray:
+            drawn.append(self)
+            return super().draw(source, records)
+
+    records = Plain(np.ones((10, 3)), 0.5)
+    mechanism = RandomProjection(slices=2, sigma=1.0, batch=4)
+    watched = Watched(4, 10)
+    event = Sampled(mechanism.event(records.facts).event, watched)
+    mechanism.run(records, Stub(), event, 0)
+    assert drawn == [watched]
+    assert drawn[0] is watched
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    arrays(np.float64, (6, 4), elements=st.floats(-1e6, 1e6)),
+    arrays(np.float64, 4, elements=st.floats(-1e6, 1e6)),
+    st.integers(0, 5),
+    st.sampled_from([1, 3, 4, 9]),
+    st.sampled_from(["orthogonal", "independent"]),
+    st.sampled_from([0.5, 3.0]),
+)
+def test_neighbours_differ_in_one_row_by_no_more_than_is_counted(
+    x: np.ndarray, other: np.ndarray, changed: int, slices: int, frame: str, clip: float
+) -> None:
+    neighbour = x.copy()
+    neighbour[changed] = other
+    mechanism = RandomProjection(slices=slices, sigma=1.0, frame=frame, seed=4)
+    values = []
+    for data in (x, neighbour):
+        records = Plain(data, clip)
+        values.append(mechanism.run(records, Stub(), mechanism.event(records.facts), 0)[0])
+    moved = values[0] - values[1]
+    assert (np.delete(moved, changed, axis=0) == 0.0).all()
+    z = clip_rows(x, clip)[changed] - clip_rows(neighbour, clip)[changed]
+    assert np.linalg.norm(z) <= 2 * clip
+    U = draw_directions(4, slices, frame, 4)
+    H = np.sum((z @ U) ** 2) / max(z @ z, 1e-300)
+    # the sum value + noise is rounded to the grain of numbers of size |value| + |noise|
+    assert np.linalg.norm(moved) <= 2 * clip * np.sqrt(H) + 1e-13 * (1 + clip)
+
+
+def test_the_furthest_neighbours_reach_the_bound() -> None:
+    mechanism = RandomProjection(slices=8, sigma=1.0, seed=5)
+    values = []
+    for sign in (1.0, -1.0):
+        records = Plain(np.array([[sign * 99.0, 0, 0, 0], [0, 1, 0, 0]]), 0.5)
+        values.append(mechanism.run(records, Stub(), mechanism.event(records.facts), 0)[0])
+    # two whole frames: H = 2
+    assert np.linalg.norm(values[0] - values[1]) == pytest.approx(np.sqrt(2.0), rel=1e-11)
+
+
+def test_every_step_draws_new_directions_sample_and_noise() -> None:
+    records = Plain(np.random.default_rng(6).normal(size=(50, 5)), 0.5)
+    for seed in (None, 7):
+        mechanism = RandomProjection(slices=3, sigma=1.0, batch=10, steps=2, seed=seed)
+        event, noise = mechanism.event(records.facts), SystemNoise()
+        (a, first), (b, second) = (mechanism.run(records, noise, event, step) for step in range(2))
+        assert np.abs(directions_of(first) - directions_of(second)).max() > 0.01
+        assert np.abs(a - b).max() > 0.01
+        assert (first["seed"] == second["seed"]) is (seed is not None)
+
+
+def test_rows_of_a_batch_come_in_random_order() -> None:
+    # record i is i in one dimension, so the rows show the order they were drawn in
+    x = np.arange(1.0, 101.0)[:, None] / 1000.0
+    noise = SeededNoise(8)
+    noise.normal = lambda shape, sigma: np.zeros(shape)  # type: ignore[method-assign]
+    mechanism = RandomProjection(slices=1, sigma=1.0, batch=50, seed=9)
+    records = Plain(x, 0.5)
+    event = mechanism.event(records.facts)
+    orders = []
+    for _ in range(200):
+        value, _ = mechanism.run(records, noise, event, 0)
+        order = np.round(np.abs(value[:, 0]) * 1000).astype(int)
+        assert len(set(order)) == 50
+        assert order.min() >= 1
+        assert order.max() <= 100
+        orders.append(order)
+    firsts = np.array([order[0] for order in orders])
+    # mean 50.5, sd 28.9: sorted rows would have a first row near 2
+    assert abs(firsts.mean() - 50.5) < 5 * 28.9 / np.sqrt(200)
+    rises = np.mean([np.mean(np.diff(order) > 0) for order in orders])
+    assert abs(rises - 0.5) < 0.02
+
+
+def test_noise_has_the_variance_that_is_counted() -> None:
+    records = Plain(np.zeros((400, 3)), 0.5)
+    mechanism = RandomProjection(slices=100, sigma=2.5)
+    value, _ = mechanism.run(records, SystemNoise(), mechanism.event(records.facts), 0)
+    # 40,000 variates: the sample sd is within 1.8 % with probability 1 − 1e-6; 2σ/3 is far outside
+    assert value.std() == pytest.approx(2.5, rel=0.018)
+
+
+def test_add_remove_has_no_theorem() -> None:
+    facts = Facts(4, None, 0.5, Adjacency.ADD_REMOVE)
+    for mechanism in (RandomProjection(slices=2, sigma=1.0), RandomProjection(slices=2, sigma=1.0, batch=3)):
+        with pytest.raises(NoTheoremError):
+            mechanism.event(facts)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"slices": 0, "sigma": 1.0},
+        {"slices": 2.5, "sigma": 1.0},
+        {"slices": 2, "sigma": 0.0},
+        {"slices": 2, "sigma": -1.0},
+        {"slices": 2, "sigma": float("nan")},
+        {"slices": 2, "sigma": 1.0, "frame": "oblique"},
+        {"slices": 2, "sigma": 1.0, "batch": 0},
+        {"slices": 2, "sigma": 1.0, "steps": 0},
+        {"slices": 2, "sigma": 1.0, "seed": -1},
+    ],
+)
+def test_impossible_settings_are_refused_when_they_are_made(arguments: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        RandomProjection(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("needs", "facts"),
+    [
+        (Needs(dim=3), Facts(4, 10, 0.5, R)),
+        (Needs(clip=0.4), Facts(4, 10, 0.5, R)),
+        (Needs(least_records=11), Facts(4, 10, 0.5, R)),
+        (Needs(least_records=2), Facts(4, None, 0.5, Adjacency.ADD_REMOVE)),
+        (Needs(labels=True), Facts(4, 10, 0.5, R)),
+    ],
+)
+def test_needs_are_checked_against_public_facts(needs: Needs, facts: Facts) -> None:
+    with pytest.raises(UsageError):
+        needs.check(facts)
+    Needs(dim=4, clip=0.5, least_records=10, labels=True).check(Facts(4, 10, 0.5, R, classes=2))

@@ -1,0 +1,62 @@
+"""Both ciphers against their standards and against OpenSSL, word for word."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from privot.errors import UsageError
+from privot.noise.chacha import chacha20_words
+from privot.noise.keystream import Keystream
+
+
+def test_keystream_is_aes_of_the_counter() -> None:
+    key = os.urandom(32)
+    counters = b"".join(n.to_bytes(16, "big") for n in range(300))
+    expected = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(counters)
+    stream = Keystream(key, 256)
+    drawn = [stream.words(count).copy() for count in (256, 2, 0, 256, 86)]
+    assert np.concatenate(drawn).tobytes() == expected
+
+
+def test_aes_256_counter_mode_known_answer() -> None:
+    # FIPS 197, appendix C.3: the same cipher with a 256-bit key, reached through counter mode
+    key, block = bytes(range(32)), bytes.fromhex("00112233445566778899aabbccddeeff")
+    encryptor = Cipher(algorithms.AES(key), modes.CTR(block)).encryptor()
+    assert encryptor.update(bytes(16)).hex() == "8ea2b7ca516745bfeafc49904b496089"
+
+
+def chacha_bytes(key: bytes, nonce: bytes, counter: int, blocks: int) -> bytes:
+    """The tensor keystream in the byte order of the RFC."""
+    words = chacha20_words(key, nonce, counter, blocks, "cpu")
+    return words.t().contiguous().numpy().astype("<i4").tobytes()
+
+
+def test_chacha20_block_of_rfc_8439_section_2_3_2() -> None:
+    expected = (
+        "e4e7f110 15593bd1 1fdd0f50 c47120a3 c7f4d1c7 0368c033 9aaa2204 4e6cd4c3"
+        " 466482d2 09aa9f07 05d7c214 a2028bd9 d19c12b5 b94e16de e883d0cb 4e3c50a2"
+    )
+    words = chacha20_words(bytes(range(32)), bytes.fromhex("000000090000004a00000000"), 1, 1, "cpu")
+    assert " ".join(f"{word & 0xFFFFFFFF:08x}" for word in words[:, 0].tolist()) == expected
+
+
+def test_chacha20_all_zero_key_of_rfc_8439_appendix_a_1() -> None:
+    first = chacha_bytes(bytes(32), bytes(12), 0, 1)
+    assert first[:16].hex() == "76b8e0ada0f13d90405d6ae55386bd28"
+
+
+@pytest.mark.parametrize("counter", [0, 7, 2**31 - 5, 2**32 - 1000])
+def test_chacha20_equals_openssl(counter: int) -> None:
+    key, nonce, blocks = os.urandom(32), os.urandom(12), 1000
+    cipher = Cipher(algorithms.ChaCha20(key, counter.to_bytes(4, "little") + nonce), None)
+    assert chacha_bytes(key, nonce, counter, blocks) == cipher.encryptor().update(bytes(64 * blocks))
+
+
+@pytest.mark.parametrize(("counter", "blocks"), [(2**32, 1), (2**32 - 1, 2), (-1, 1), (0, 0)])
+def test_chacha20_counter_never_wraps(counter: int, blocks: int) -> None:
+    with pytest.raises(UsageError, match="blocks a key"):
+        chacha20_words(bytes(32), bytes(12), counter, blocks, "cpu")
