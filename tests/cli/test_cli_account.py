@@ -1,0 +1,175 @@
+"""`privot account …`: the contract's answers, and one sentence with the right exit code for anything else."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from privot.accounting import projection
+from privot.cli import run
+
+PROJECTION = "account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 --delta 1e-5".split()
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    assert run(list(arguments)) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return json.loads(printed.out)
+
+
+def test_projection_answers_the_contract(capsys):
+    found = answer(
+        capsys, *PROJECTION, "--epsilon", "10", "--adjacency", "replace-one", "--frame", "independent", "--json"
+    )
+    assert found["sigma"] <= 0.76
+    assert found["standing"] == "proven"
+    assert found["adjacency"] == "replace-one"
+    assert found["steps"] == math.ceil(100 * 10000 / 128)
+    assert "fixed-size" in found["sampling"]
+    assert found["epsilon"] <= 10
+    frames = answer(capsys, *PROJECTION, "--epsilon", "10", "--adjacency", "replace-one", "--json")
+    assert frames["sigma"] < found["sigma"]
+    # the other way round: the σ that was answered costs the ε that was answered
+    back = answer(capsys, *PROJECTION, "--sigma", repr(frames["sigma"]), "--adjacency", "replace-one", "--json")
+    assert back["epsilon"] == pytest.approx(frames["epsilon"], rel=1e-12)
+
+
+def test_bernstein_for_one_step_is_the_papers_formula(capsys):
+    d, k, delta, sigma = 784, 200, 1e-5, 4.74
+    found = answer(
+        capsys,
+        *f"account projection --dim {d} --slices {k} --sigma {sigma} --delta {delta} --bound bernstein".split(),
+        *"--frame independent --adjacency replace-one --json".split(),
+    )
+    # Proposition 2 with w(k, δ/2), at the best α, on a grid fine enough for 1e-9
+    log = math.log(2 / delta)
+    w = k / d + 2 / 3 * log + 2 / d * math.sqrt(k * (d - 1) / (d + 2) * log)
+    best = 1 + math.sqrt(2 * sigma**2 * log / w)
+    assert found["epsilon"] == pytest.approx(best * w / (2 * sigma**2) + log / (best - 1), rel=1e-9)
+    nearby = min(a * w / (2 * sigma**2) + log / (a - 1) for a in (best * (1 + t / 1000) for t in range(-500, 500)))
+    assert found["epsilon"] <= nearby + 1e-12
+
+
+def test_gradient_and_embedding_answer(capsys):
+    gradient = answer(
+        capsys,
+        *"account gradient --records 60000 --batch 50 --steps 1000 --clip 0.5 --epsilon 10 --delta 1e-5".split(),
+        *"--adjacency add-remove --json".split(),
+    )
+    assert gradient["sampling"].startswith("Poisson")
+    assert gradient["sensitivity"] == 1.0
+    one = answer(capsys, *"account embedding --epsilon 1 --delta 1e-5 --adjacency add-remove --json".split())
+    two = answer(capsys, *"account embedding --epsilon 1 --delta 1e-5 --adjacency replace-one --json".split())
+    assert two["sigma"] == pytest.approx(2 * one["sigma"], rel=1e-3)
+
+
+def test_steps_and_batch_are_answered_when_everything_else_is_given(capsys):
+    common = "--dim 64 --slices 64 --records 1000 --delta 1e-5 --adjacency replace-one --epsilon 4 --sigma 3 --json"
+    steps = answer(capsys, *f"account projection {common} --batch 50".split())
+    assert steps["epsilon"] <= 4
+    terms = {"adjacency": "replace-one", "delta": 1e-5, "sigma": 3.0, "records": 1000}
+    more = projection(64, 64, batch=50, steps=math.ceil(steps["steps"] * 1.002) + 1, **terms)
+    assert more.guarantee.epsilon() > 4
+    batch = answer(capsys, *f"account projection {common} --steps 2000".split())
+    assert batch["epsilon"] <= 4
+    assert projection(64, 64, batch=batch["batch"] + 1, steps=2000, **terms).guarantee.epsilon() > 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("--dim 784 --slices 200 --epsilon 1 --delta 1e-5", 2),  # no adjacency: there is no default
+        ("--dim 784 --slices 200 --epsilon 1 --delta 1e-5 --adjacency sideways", 2),
+        ("--dim 784 --slices 200 --epsilon -1 --delta 1e-5 --adjacency replace-one", 2),
+        ("--dim 784 --slices 200 --epsilon nan --delta 1e-5 --adjacency replace-one", 2),
+        ("--dim 784 --slices 200 --epsilon 1 --delta 1 --adjacency replace-one", 2),
+        ("--dim 784 --slices 200 --epsilon 1 --delta 0 --adjacency replace-one", 2),
+        ("--dim 0 --slices 200 --epsilon 1 --delta 1e-5 --adjacency replace-one", 2),
+        ("--dim 784 --slices 200 --delta 1e-5 --adjacency replace-one", 2),
+        ("--dim 784 --slices 200 --sigma 0 --delta 1e-5 --adjacency replace-one", 2),
+        ("--dim 784 --slices 200 --sigma inf --delta 1e-5 --adjacency replace-one", 2),
+        ("--dim 784 --slices 200 --sigma 1 --delta 1e-5 --adjacency replace-one --batch 5", 2),
+        ("--dim 784 --slices 200 --sigma 1 --delta 1e-5 --adjacency replace-one --batch 9 --records 5", 2),
+        ("--dim 784 --slices 200 --sigma 1 --delta 1e-5 --adjacency add-remove", 5),
+        ("--dim 784 --slices 200 --sigma 1 --delta 1e-5 --adjacency add-remove --batch 5 --records 50", 5),
+        ("--dim 784 --slices 200 --sigma 1 --delta 1e-5 --adjacency replace-one --bound bernstein", 5),
+        ("--dim 784 --slices 200 --sigma 1 --delta 1e-5 --adjacency replace-one --unknown", 2),
+    ],
+)
+def test_refusals(capsys, arguments, code):
+    assert run(["account", "projection", *arguments.split()]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert "Traceback" not in printed.err
+
+
+NUMBERS = st.one_of(
+    st.integers(-3, 5).map(str),
+    st.floats().map(repr),
+    st.sampled_from(["1e-400", "1e400", "-0.0", "", "ten", "0x10", "1e-12", "10000000", "1e7", "²", "٣"]),
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    command=st.sampled_from(["projection", "gradient", "embedding"]),
+    options=st.lists(
+        st.tuples(
+            st.sampled_from(
+                "--dim --slices --epsilon --sigma --delta --records --batch --steps --clip --norm --releases".split()
+            ),
+            NUMBERS,
+        ),
+        max_size=6,
+    ),
+    adjacency=st.sampled_from(["replace-one", "add-remove", "REPLACE_ONE", "", "none"]),
+)
+def test_whatever_is_typed_ends_in_an_answer_or_one_sentence(capsys, command, options, adjacency):
+    arguments = ["account", command, "--adjacency", adjacency, "--json"]
+    for name, value in options:
+        arguments.append(f"{name}={value}")
+    code = run(arguments)
+    printed = capsys.readouterr()
+    if code == 0:
+        found = json.loads(printed.out)
+        assert found["standing"] in ("proven", "asymptotic")
+        assert found["epsilon"] is None or found["epsilon"] >= 0
+    else:
+        assert code in (2, 4, 5, 6)
+        assert printed.out == ""
+        assert printed.err.count("\n") == 1
+        assert printed.err.startswith("privot: ")
+
+
+def test_compare_draws_and_orders_the_accountants(capsys, tmp_path):
+    chart = tmp_path / "compare.png"
+    found = answer(
+        capsys,
+        *"account compare --dim 100 --slices 50 --records 1000 --batch 50 --steps 200 --delta 1e-5".split(),
+        *f"--adjacency replace-one --points 4 --out {chart} --json".split(),
+    )
+    curves = {c["accountant"]: c for c in found["curves"]}
+    frames, exact = curves["exact, orthogonal frames"], curves["exact, independent directions"]
+    renyi, bernstein = curves["Rényi, independent directions"], curves["Bernstein, as published"]
+    for a, b, c, d in zip(*(x["epsilon"] for x in (frames, exact, renyi, bernstein)), strict=True):
+        assert a <= b * (1 + 1e-3) <= c * (1 + 2e-3) < d * (1 + 3e-3)
+    assert curves["CLT, as published"]["standing"] == "asymptotic"
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    assert run("account compare --delta 1e-5 --adjacency add-remove --mechanism gradient --points 3".split()) == 0
+    assert "composed privacy losses" in capsys.readouterr().out
+    assert run(f"account compare --delta 1e-5 --adjacency replace-one --out {tmp_path}/x.txt".split()) == 2
+
+
+def test_debug_shows_the_traceback_and_nothing_else_does():
+    from privot.errors import UsageError
+
+    arguments = "account embedding --epsilon -1 --delta 1e-5 --adjacency add-remove".split()
+    assert run(arguments) == 2
+    with pytest.raises(UsageError):
+        run(arguments, debug=True)

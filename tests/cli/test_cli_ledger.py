@@ -1,0 +1,119 @@
+"""`privot ledger …` and `privot demo`: what they answer, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from privot.cli import run
+
+BUDGET = "--epsilon 3 --delta 1e-5 --adjacency replace-one".split()
+
+
+def test_init_show_verify(capsys, tmp_path):
+    file = str(tmp_path / "digits.ledger")
+    assert run(["ledger", "init", file, "--data", "digits", *BUDGET, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["budget"]["epsilon"] == 3
+    assert made["budget"]["adjacency"] == "replace-one"
+    assert run(["ledger", "show", file, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["datasets"]
+    assert shown[0]["spent_epsilon"] == 0
+    assert run(["ledger", "verify", file]) == 0
+    assert "intact" in capsys.readouterr().out
+    # the same terms again change nothing, others are refused
+    assert run(["ledger", "init", file, "--data", "digits", *BUDGET]) == 0
+    assert run(["ledger", "init", file, "--data", "digits", "--epsilon", "9", *BUDGET[2:]]) == 2
+    capsys.readouterr()
+    assert run(["ledger", "verify", file, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"ledger": file, "rows": 2, "intact": True}
+
+
+def test_several_data_sets_share_a_ledger(capsys, tmp_path):
+    file = str(tmp_path / "two.ledger")
+    np.save(tmp_path / "a.npy", np.eye(4))
+    assert run(["ledger", "init", file]) == 0
+    for data in ("digits", str(tmp_path / "a.npy")):
+        assert run(["ledger", "init", file, "--data", data, *BUDGET]) == 0
+        assert data.split("/")[-1] in capsys.readouterr().out
+    assert run(["ledger", "show", file]) == 0
+    assert capsys.readouterr().out.count("budget") == 2
+
+
+def test_an_edited_row_is_found(capsys, tmp_path):
+    file = str(tmp_path / "digits.ledger")
+    assert run(["ledger", "init", file, "--data", "digits", *BUDGET]) == 0
+    with sqlite3.connect(file) as raw:
+        for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            raw.execute(f"DROP TRIGGER {name}")
+        raw.execute("UPDATE ledger SET body = replace(body, '3.0', '9.0')")
+    capsys.readouterr()
+    for command in ("verify", "show"):
+        assert run(["ledger", command, file]) == 3
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["show", "missing.ledger"], 3),
+        (["verify", "missing.ledger"], 3),
+        (["init", "new.ledger", "--data", "digits"], 2),
+        (["init", "new.ledger", "--data", "missing.npz", *BUDGET], 3),
+        (["init", "new.ledger", "--data", "digits", "--epsilon", "-1", *BUDGET[2:]], 2),
+        (["init", "new.ledger", "--data", "digits", "--epsilon", "1", "--delta", "2", *BUDGET[4:]], 2),
+        (["init", "new.ledger", "--data", "digits", *BUDGET[:4], "--adjacency", "both"], 2),
+        (["init", "no/such/folder/new.ledger"], 3),
+        (["show", "."], 3),
+        (["frobnicate"], 2),
+    ],
+)
+def test_refusals_make_no_file(capsys, tmp_path, monkeypatch, arguments, code):
+    monkeypatch.chdir(tmp_path)
+    assert run(["ledger", *arguments]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_ends_in_a_guarantee_and_refuses_a_second_helping(capsys, tmp_path):
+    out = tmp_path / "demo"
+    assert run(["demo", "--out", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    guarantee = told["guarantee"]
+    assert guarantee["epsilon"] <= 3
+    assert (guarantee["adjacency"], guarantee["standing"]) == ("replace-one", "proven")
+    assert "budget" in told["refused"]
+    assert {p.name for p in out.iterdir()} >= {"digits.ledger", "release.npz", "guarantee.json"}
+    assert json.loads((out / "guarantee.json").read_text()) == guarantee
+    assert run(["demo", "--out", str(out)]) == 2
+    assert "exists" in capsys.readouterr().err
+    assert run(["demo", "--out", str(tmp_path / "again")]) == 0
+    assert "replace-one, proven" in capsys.readouterr().out
+
+
+def test_help_loads_no_numbers(tmp_path):
+    """`privot --help` must answer at once, so it may load neither NumPy nor anything heavier."""
+    script = (
+        "import sys; from privot.cli import run; assert run(['--help']) == 0; "
+        "print([m for m in ('numpy', 'scipy', 'torch', 'sklearn', 'matplotlib', 'sqlite3') if m in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines()[-1] == "[]"
+
+
+def test_accounting_loads_no_tensors():
+    script = (
+        "import sys, privot.accounting; "
+        "print([m for m in ('torch', 'sklearn', 'matplotlib', 'scipy.stats') if m in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
