@@ -12,25 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from privot.accounting.directions import bernstein_bound, clt_bound
+from privot.accounting.checks import LARGEST_COUNT, check_count, check_kind, check_positive
+from privot.accounting.directions import LARGEST_DIM, MOST_INDEPENDENT, bernstein_bound, clt_bound
 from privot.accounting.sampling import FixedSize, Poisson, Sampling, sampling_from_dict
-from privot.errors import DataError, NoTheoremError, UsageError
-from privot.guarantee import Adjacency, Standing, check_delta
+from privot.errors import DataError, NoTheoremError, UsageError, brief
+from privot.guarantee import Adjacency, Standing, check_delta, is_number
 
 Frame = Literal["orthogonal", "independent"]
 Bound = Literal["exact", "bernstein", "clt"]
-
-
-def check_positive(name: str, value: float) -> None:
-    """Refuse anything but a finite number greater than 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise UsageError(f"{name} must be a finite number greater than 0, got {value!r}.")
-
-
-def check_count(name: str, value: int, least: int = 1) -> None:
-    """Refuse anything but a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+DEEPEST = 100
 
 
 class Event:
@@ -39,6 +29,16 @@ class Event:
     kind: ClassVar[str]
     shows_row_count: ClassVar[bool] = False
     """Whether the number of records taking part can be read off the release."""
+    depth: int = 1
+    """How many levels of events this one has."""
+
+    def _hold(self, name: str, *events: Event) -> None:
+        """Check the events inside this one; deep trees would run out of stack when they are compared or written."""
+        for event in events:
+            check_kind(name, event, Event)
+        object.__setattr__(self, "depth", 1 + max(event.depth for event in events))
+        if self.depth > DEEPEST:
+            raise UsageError(f"Events may be nested at most {DEEPEST} levels deep: compose them side by side.")
 
     def to_dict(self) -> dict[str, Any]:
         """The event as plain JSON types."""
@@ -48,7 +48,7 @@ class Event:
             if isinstance(value, Event | Poisson | FixedSize):
                 value = value.to_dict()
             elif isinstance(value, tuple):
-                value = [v.to_dict() if isinstance(v, Event) else v for v in value]
+                value = [v.to_dict() if isinstance(v, Event) else None if v == math.inf else v for v in value]
             elif isinstance(value, Adjacency | Standing):
                 value = str(value)
             elif value == math.inf:
@@ -69,6 +69,7 @@ class Gaussian(Event):
     def __post_init__(self) -> None:
         check_positive("σ", self.sigma)
         check_positive("The sensitivity", self.sensitivity)
+        check_kind("The adjacency", self.adjacency, Adjacency)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Laplace(Event):
     def __post_init__(self) -> None:
         check_positive("The scale", self.scale)
         check_positive("The sensitivity", self.sensitivity)
+        check_kind("The adjacency", self.adjacency, Adjacency)
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,16 @@ class Projection(Event):
     shows_row_count: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_count("The dimension", self.dim)
-        check_count("The number of slices", self.slices)
+        check_count("The dimension", self.dim, most=LARGEST_DIM)
+        most = MOST_INDEPENDENT if self.frame == "independent" else LARGEST_DIM
+        check_count("The number of slices", self.slices, most=most)
         check_positive("σ", self.sigma)
         check_positive("The sensitivity", self.sensitivity)
+        check_kind("The adjacency", self.adjacency, Adjacency)
         if self.frame not in ("orthogonal", "independent"):
-            raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
+            raise UsageError(f"Unknown frame {brief(self.frame)}: say orthogonal or independent.")
         if self.bound not in ("exact", "bernstein", "clt"):
-            raise UsageError(f"Unknown bound {self.bound!r}: say exact, bernstein or clt.")
+            raise UsageError(f"Unknown bound {brief(self.bound)}: say exact, bernstein or clt.")
         if self.adjacency is not Adjacency.REPLACE_ONE:
             raise NoTheoremError(
                 "A projection release shows how many records took part, so adding or removing one is never private: "
@@ -156,13 +160,18 @@ class Renyi(Event):
     kind: ClassVar[str] = "renyi"
 
     def __post_init__(self) -> None:
-        if not self.orders or len(self.orders) != len(self.epsilons):
-            raise UsageError("A Rényi curve needs as many ε as orders, and at least one.")
-        if any(not math.isfinite(a) or a <= 1 for a in self.orders) or list(self.orders) != sorted(set(self.orders)):
+        check_kind("The adjacency", self.adjacency, Adjacency)
+        check_kind("The standing", self.standing, Standing)
+        orders, epsilons = self.orders, self.epsilons
+        if not isinstance(orders, tuple) or not isinstance(epsilons, tuple) or not 0 < len(orders) == len(epsilons):
+            raise UsageError("A Rényi curve needs tuples of as many ε as orders, and at least one.")
+        if not all(is_number(a) and a > 1 for a in orders) or list(orders) != sorted(set(orders)):
             raise UsageError("Rényi orders must be finite, greater than 1 and rising.")
-        if any(not e >= 0 for e in self.epsilons) or list(self.epsilons) != sorted(self.epsilons):
+        if not all(is_number(e) or e == math.inf for e in (*epsilons, self.pure)):
+            raise UsageError("Rényi ε must be numbers.")
+        if epsilons[0] < 0 or list(epsilons) != sorted(epsilons):
             raise UsageError("Rényi ε must be at least 0 and may not fall as the order grows.")
-        if not self.pure >= self.epsilons[-1]:
+        if self.pure < epsilons[-1]:
             raise UsageError("ε at order ∞ cannot be smaller than at a finite order.")
 
 
@@ -175,6 +184,11 @@ class Downgraded(Event):
     reason: str
     kind: ClassVar[str] = "downgraded"
 
+    def __post_init__(self) -> None:
+        self._hold("What is downgraded", self.event)
+        check_kind("The standing", self.standing, Standing)
+        check_kind("The reason", self.reason, str)
+
 
 @dataclass(frozen=True)
 class Unbounded(Event):
@@ -183,6 +197,10 @@ class Unbounded(Event):
     name: str
     adjacency: Adjacency
     kind: ClassVar[str] = "unbounded"
+
+    def __post_init__(self) -> None:
+        check_kind("The name", self.name, str)
+        check_kind("The adjacency", self.adjacency, Adjacency)
 
 
 @dataclass(frozen=True)
@@ -199,6 +217,9 @@ class Sampled(Event):
     kind: ClassVar[str] = "sampled"
 
     def __post_init__(self) -> None:
+        check_kind("What is sampled", self.event, Event)
+        if not isinstance(self.sampling, Poisson | FixedSize):
+            raise UsageError("The sampling must be Poisson or FixedSize.")
         if not isinstance(self.event, Gaussian | Laplace | Projection | Renyi):
             raise NoTheoremError(f"No theorem here covers sampling a {self.event.kind} event: sample each release.")
         adjacency = self.event.adjacency
@@ -222,6 +243,7 @@ class Repeated(Event):
     kind: ClassVar[str] = "repeated"
 
     def __post_init__(self) -> None:
+        self._hold("What is repeated", self.event)
         check_count("The number of repetitions", self.times)
 
 
@@ -233,8 +255,9 @@ class Composed(Event):
     kind: ClassVar[str] = "composed"
 
     def __post_init__(self) -> None:
-        if not self.events:
-            raise UsageError("A composition needs at least one event.")
+        if not isinstance(self.events, tuple) or not self.events:
+            raise UsageError("A composition needs a tuple of at least one event.")
+        self._hold("What is composed", *self.events)
 
 
 _KINDS: dict[str, type[Event]] = {
@@ -266,8 +289,10 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
             elif isinstance(value, list):
                 values[name] = tuple(math.inf if v is None else float(v) for v in value)
         return kind(**values)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, DataError | NoTheoremError):
+    except RecursionError:
+        raise DataError("This is not an event privot wrote: it is nested too deeply.") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, DataError):
             raise
         raise DataError(f"This is not an event privot wrote: {error}.") from None
 
@@ -287,7 +312,10 @@ def leaves(event: Event) -> list[tuple[Event, int]]:
         else:
             counts[node] = counts.get(node, 0) + times
 
+    check_kind("What is counted", event, Event)
     walk(event, 1)
+    if sum(counts.values()) > LARGEST_COUNT:
+        raise UsageError(f"More than {LARGEST_COUNT} steps are not counted.")
     return list(counts.items())
 
 
