@@ -48,3 +48,12 @@ class ConvergenceError(PrivotError):
     """A solver stopped before it reached its tolerance; the message says how far it got."""
 
     exit_code = 6
+
+
+def brief(value: object) -> str:
+    """`value` on one short line, for an error message."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # an integer with thousands of digits
+        text = "a number with thousands of digits"
+    return text if len(text) <= 60 else text[:57] + "..."

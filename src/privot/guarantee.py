@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Protocol
 
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, UsageError, brief
 
 SCHEMA_VERSION = 1
 
@@ -35,7 +36,7 @@ class Adjacency(StrEnum):
         try:
             return cls(str(text).replace("_", "-").lower())
         except ValueError:
-            raise UsageError(f"Unknown adjacency {text!r}: say add-remove or replace-one.") from None
+            raise UsageError(f"Unknown adjacency {brief(text)}: say add-remove or replace-one.") from None
 
     def sensitivity(self, clip: float) -> float:
         """Largest ‖x − x'‖ between neighbours whose records are clipped to norm `clip`.
@@ -59,18 +60,22 @@ class Standing(StrEnum):
         return max(standings, key=order.index, default=Standing.PROVEN)
 
 
+def is_number(value: object) -> bool:
+    """Whether `value` is a real number that a float can hold; NaN, ±∞ and True are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
 def check_delta(delta: float) -> float:
     """Return `delta` as a float if it lies strictly between 0 and 1."""
-    if not isinstance(delta, int | float) or isinstance(delta, bool) or not 0.0 < float(delta) < 1.0:
-        raise UsageError(f"δ must lie strictly between 0 and 1, got {delta!r}.")
+    if not is_number(delta) or not 0.0 < float(delta) < 1.0:
+        raise UsageError(f"δ must lie strictly between 0 and 1, got {brief(delta)}.")
     return float(delta)
 
 
 def check_epsilon(epsilon: float) -> float:
     """Return `epsilon` as a float if it is a finite number greater than 0."""
-    number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
-    if not number or not math.isfinite(epsilon) or epsilon <= 0.0:
-        raise UsageError(f"ε must be a finite number greater than 0, got {epsilon!r}.")
+    if not is_number(epsilon) or epsilon <= 0.0:
+        raise UsageError(f"ε must be a finite number greater than 0, got {brief(epsilon)}.")
     return float(epsilon)
 
 
@@ -114,7 +119,8 @@ class TabulatedCurve:
                     return math.inf
                 # e^ε = e^ε0 − (e^ε0 − e^ε1)·share, with ε0 ≥ ε1
                 share = (delta - d0) / (d - d0)
-                return max(0.0, e0 + math.log1p(-share * -math.expm1(e - e0))) if e0 > 0 else 0.0
+                left = 1.0 + share * math.expm1(e - e0)
+                return max(e, e0 + math.log(left)) if left > 0.0 else e
             below = (d, e)
         return below[1] if below else math.inf
 
@@ -166,8 +172,8 @@ class Guarantee:
 
     def delta(self, epsilon: float) -> float:
         """δ at `epsilon`."""
-        if not math.isfinite(epsilon) or epsilon < 0:
-            raise UsageError(f"ε must be a finite number of at least 0, got {epsilon!r}.")
+        if not is_number(epsilon) or epsilon < 0:
+            raise UsageError(f"ε must be a finite number of at least 0, got {brief(epsilon)}.")
         return self.curve.delta(float(epsilon))
 
     def quoted_at(self, delta: float) -> Guarantee:
@@ -225,9 +231,8 @@ class Guarantee:
         """Read what `to_dict` wrote."""
         try:
             if fields["schema"] != SCHEMA_VERSION:
-                raise DataError(
-                    f"This guarantee has schema {fields['schema']!r}; this version of privot reads {SCHEMA_VERSION}."
-                )
+                schema = brief(fields["schema"])
+                raise DataError(f"This guarantee has schema {schema}; this version of privot reads {SCHEMA_VERSION}.")
             points = []
             for point in fields["curve"]:
                 d, e = float(point["delta"]), point["epsilon"]
@@ -236,8 +241,11 @@ class Guarantee:
             finite = [e for _, e in points]
             if any(math.isnan(e) or e < 0 for e in finite) or any(a < b for a, b in pairwise(finite)):
                 raise DataError("This is not a guarantee: its curve does not fall as δ grows.")
+            curve, stated = TabulatedCurve(tuple(points)), fields["epsilon"]
+            if stated is not None and not float(stated) >= curve.epsilon(float(fields["delta"])) * (1.0 - 1e-9):
+                raise DataError(f"This guarantee states ε = {brief(stated)}, which its own curve does not bear out.")
             return cls(
-                curve=TabulatedCurve(tuple(points)),
+                curve=curve,
                 adjacency=Adjacency(fields["adjacency"]),
                 standing=Standing(fields["standing"]),
                 sampling=str(fields["sampling"]),
@@ -245,17 +253,18 @@ class Guarantee:
                 events=tuple(dict(e) for e in fields["events"]),
                 at_delta=float(fields["delta"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"This is not a guarantee privot wrote: {type(error).__name__} {error}.") from None
+            name, text = type(error).__name__, str(error)[:200]
+            raise DataError(f"This is not a guarantee privot wrote: {name} {text}.") from None
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
         """Read what `to_json` wrote."""
         try:
             fields = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise DataError(f"This is not a guarantee privot wrote: not JSON ({error}).") from None
         if not isinstance(fields, dict):
             raise DataError("This is not a guarantee privot wrote: not a JSON object.")
@@ -274,11 +283,10 @@ class Guarantee:
             Standing.UNPROVEN: "NO theorem stands behind this number; it must not be relied on to protect anybody.",
         }[self.standing]
         if math.isfinite(epsilon):
-            factor = f"a factor of {math.exp(epsilon):.4g}" if epsilon < 500 else f"a factor of e^{epsilon:.4g}"
+            factor = f"{math.exp(epsilon):.4g}" if epsilon < 500 else f"e^{epsilon:.4g}"
             claim = (
                 f"(ε = {epsilon:.6g}, δ = {delta:.3g}), {self.adjacency}, {self.standing}. If {neighbours}, "
-                f"the probability of any result changes by at most {factor}, "
-                f"except for events of total probability at most {delta:.3g}."
+                f"no result becomes more probable than {factor} times what it was, plus {delta:.3g}."
             )
             if epsilon < 500:
                 # the best test between two (ε, δ)-close hypotheses at even odds errs at least (1 − δ)/(1 + e^ε)

@@ -66,7 +66,4 @@ def test_integers_of_any_size_are_uniform(bound: int) -> None:
     cells = min(bound, 3)
     counts = np.bincount([value * cells // bound for value in values], minlength=cells)
     sizes = np.diff([-(-cell * bound // cells) for cell in range(cells + 1)]).astype(float) / bound
-    assert (
-        cells == 1
-        or chdtrc(cells - 1, float(np.sum((counts - draws * sizes) ** 2 / (draws * sizes)))) > FALSE_ALARM
-    )
+    assert cells == 1 or chdtrc(cells - 1, float(np.sum((counts - draws * sizes) ** 2 / (draws * sizes)))) > FALSE_ALARM

@@ -172,7 +172,8 @@ def _delta(steps: Steps, epsilon: float) -> float:
     compositions = _compositions(steps)
     if compositions is not None:
         with suppress(ConvergenceError):
-            composed = max(c.delta(epsilon) for c in compositions)
+            # no loss exceeds the ceiling, so nothing is left above it
+            composed = max(0.0 if epsilon >= c.ceiling else c.delta(epsilon) for c in compositions)
     if compositions is not None and epsilon < _LARGE_EPSILON:
         return composed
     return min(composed, renyi.delta(_renyi_total(steps), epsilon) + _failure(steps))

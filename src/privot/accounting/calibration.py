@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from privot.accounting import gaussian
 from privot.accounting.accountant import account
+from privot.accounting.checks import check_count
 from privot.accounting.events import Event
 from privot.errors import BudgetError, ConvergenceError, UsageError
 from privot.guarantee import check_delta, check_epsilon
@@ -51,6 +52,11 @@ def calibrate(make: Callable[[float], Event], *, epsilon: float, delta: float) -
         # aim a little to the safe side, so that the answer itself is soon among the points tried
         at = root + 0.3 * _TOLERANCE
         if abs(at) > math.log(_LIMIT):
+            if low == -math.inf:
+                raise UsageError(
+                    f"Even without noise ε = {epsilon:g} is met at δ = {delta:g}, because records are sampled less often than "
+                    "δ allows to show them: choose a much smaller δ."
+                )
             raise UsageError(f"No σ between {1 / _LIMIT:g} and {_LIMIT:g} meets ε = {epsilon:g} at δ = {delta:g}.")
     raise ConvergenceError(f"No σ for ε = {epsilon:g}, δ = {delta:g} was found in 100 evaluations.")
 
@@ -75,8 +81,7 @@ def largest_count(make: Callable[[int], Event], *, epsilon: float, delta: float,
     For the steps that a σ pays for, or the largest batch; ε must grow with n.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    if limit < 1:
-        raise UsageError(f"The limit must be at least 1, got {limit!r}.")
+    check_count("The limit", limit)
 
     def meets(n: int) -> bool:
         return account(make(n), delta).epsilon() <= epsilon

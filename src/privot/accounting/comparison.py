@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from privot.accounting import renyi
-from privot.accounting.events import Event, Renyi, Sampled, check_count, check_positive, leaves
+from privot.accounting.checks import check_count, check_positive
+from privot.accounting.events import Event, Renyi, Sampled, leaves
 from privot.accounting.plans import Plan, gradient, projection
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing

@@ -23,6 +23,10 @@ from privot.accounting.kummer import log_hyp1f1
 
 Array = NDArray[np.float64]
 
+LARGEST_DIM = 10**9
+"""Beyond it Kummer's function is not evaluated."""
+MOST_INDEPENDENT = 10**6
+"""Independent directions are convolved on a grid, which takes seconds from here on; whole frames cost nothing."""
 LOST_TAIL = 1e-40
 """Mass of the upper tail of H that is charged as an infinite loss instead of being resolved."""
 _CELLS = 1 << 14

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from privot.accounting.checks import LARGEST_COUNT, check_count, check_kind, check_positive
+from privot.accounting.checks import LARGEST, LARGEST_COUNT, check_count, check_kind, check_positive
 from privot.accounting.directions import LARGEST_DIM, MOST_INDEPENDENT, bernstein_bound, clt_bound
 from privot.accounting.sampling import FixedSize, Poisson, Sampling, sampling_from_dict
 from privot.errors import DataError, NoTheoremError, UsageError, brief
@@ -111,6 +111,8 @@ class Projection(Event):
     shows_row_count: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_kind("The frame", self.frame, str)
+        check_kind("The bound", self.bound, str)
         check_count("The dimension", self.dim, most=LARGEST_DIM)
         most = MOST_INDEPENDENT if self.frame == "independent" else LARGEST_DIM
         check_count("The number of slices", self.slices, most=most)
@@ -165,10 +167,12 @@ class Renyi(Event):
         orders, epsilons = self.orders, self.epsilons
         if not isinstance(orders, tuple) or not isinstance(epsilons, tuple) or not 0 < len(orders) == len(epsilons):
             raise UsageError("A Rényi curve needs tuples of as many ε as orders, and at least one.")
-        if not all(is_number(a) and a > 1 for a in orders) or list(orders) != sorted(set(orders)):
+        if not all(is_number(a) and 1 < a <= LARGEST for a in orders) or list(orders) != sorted(set(orders)):
             raise UsageError("Rényi orders must be finite, greater than 1 and rising.")
-        if not all(is_number(e) or e == math.inf for e in (*epsilons, self.pure)):
-            raise UsageError("Rényi ε must be numbers.")
+        if not all(
+            (is_number(e) and e <= LARGEST) or (isinstance(e, float) and e == math.inf) for e in (*epsilons, self.pure)
+        ):
+            raise UsageError("Rényi ε must be numbers (up to 1e60, or infinite).")
         if epsilons[0] < 0 or list(epsilons) != sorted(epsilons):
             raise UsageError("Rényi ε must be at least 0 and may not fall as the order grows.")
         if self.pure < epsilons[-1]:
@@ -269,10 +273,13 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
     """Read what `Event.to_dict` wrote; refuses unknown kinds, missing or unknown fields and bad values."""
     try:
         values = dict(raw)
-        kind = _KINDS[values.pop("kind")]
+        named = values.pop("kind")
+        kind = _KINDS.get(named)
+        if kind is None:
+            raise DataError(f"This is not an event privot wrote: {brief(named)} is no kind of event.")
         names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
         if set(values) != names:
-            raise DataError(f"A {kind.kind} event has the fields {sorted(names)}, got {sorted(values)}.")
+            raise DataError(f"A {kind.kind} event has the fields {sorted(names)}, got {brief(sorted(values))}.")
         for name, value in values.items():
             if name == "event":
                 values[name] = event_from_dict(value)
@@ -294,7 +301,7 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"This is not an event privot wrote: {error}.") from None
+        raise DataError(f"This is not an event privot wrote: {str(error)[:200]}.") from None
 
 
 def leaves(event: Event) -> list[tuple[Event, int]]:

@@ -5,7 +5,8 @@ Everything depends on one number, the shift s = Δ/σ. With x₁ = ε/s − s/2 
     δ(ε) = Φ(−x₁) − e^ε Φ(−x₂) = φ(x₁)·[R(x₁) − R(x₂)],     R(x) = Φ(−x)/φ(x)  (Mills' ratio),
 
 because φ(x₁) = e^ε φ(x₂) (Balle & Wang 2018, Theorem 8). The right-hand form neither overflows nor underflows
-before δ itself does. T such releases, adaptively, are one with shift s√T.
+before δ itself does. T such releases, adaptively, are one with shift s√T. Shifts below 1e-8 are raised to it, which
+dominates them, because the difference of Mills' ratios would drown in rounding.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 
 def delta(shift: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64]:
     """Exact δ at `epsilon` ≥ 0 of Gaussians `shift` standard deviations apart; broadcasts."""
-    s, e = np.broadcast_arrays(np.asarray(shift, float), np.asarray(epsilon, float))
+    given = np.asarray(shift, float)
+    s, e = np.broadcast_arrays(np.where(given > 0.0, np.maximum(given, 1e-8), 0.0), np.asarray(epsilon, float))
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         low, high = e / s - s / 2.0, e / s + s / 2.0
         # Mills' form where x₁ ≥ 0 (erfcx would overflow far on the other side), the plain one elsewhere

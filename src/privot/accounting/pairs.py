@@ -1,7 +1,7 @@
 """Dominating pairs: for each mechanism two distributions (P, Q) that are at least as far apart as any neighbours'.
 
-A pair is known by its tails. With ℓ = ln(dP/dQ), `tails(c)` answers (P(ℓ > c), Q(ℓ > c)) for c ≥ 0. All base pairs
-here are *symmetric*: −ℓ under Q has the law of ℓ under P. A `Side` is one direction of a step, and a step is the pair
+A pair is known by its tails. With ℓ = ln(dP/dQ), `tails(c)` answers P(ℓ > c), Q(ℓ > c) and their difference, c ≥ 0. All
+base pairs here are *symmetric*: −ℓ under Q has the law of ℓ under P. A `Side` is one direction of a step, and a step is the pair
 of its two sides (what happens at positive losses, what happens at negative ones seen from the other end).
 
 Sampling (share q) turns the base ratio r = e^ℓ into 1 − q + q·r:
@@ -39,11 +39,15 @@ from privot.accounting.events import Event, Gaussian, Laplace, Projection, Sampl
 from privot.accounting.sampling import Poisson
 
 Array = NDArray[np.float64]
-Tails = Callable[[Array], tuple[Array, Array]]
+Tails = Callable[[Array], tuple[Array, Array, Array]]
+"""P(ℓ > c), Q(ℓ > c) and their difference, which is given on its own because under tiny sampling shares it would be
+lost between two nearly equal numbers."""
 
 _NODES = 64
 SMALLEST_SHIFT = 1e-6
 """Smaller shifts are raised to this one (which dominates them): differences of tails would drown in rounding."""
+SMALLEST_SHARE = 1e-12
+"""Smaller sampling shares are raised to this one, which dominates them too."""
 
 
 class BasePair(Protocol):
@@ -59,8 +63,8 @@ class BasePair(Protocol):
         """The largest loss."""
         ...
 
-    def tails(self, c: Array) -> tuple[Array, Array]:
-        """(P(ℓ > c), Q(ℓ > c)) for c ≥ 0, without the lost mass."""
+    def tails(self, c: Array) -> tuple[Array, Array, Array]:
+        """(P(ℓ > c), Q(ℓ > c), their difference) for c ≥ 0, without the lost mass."""
         ...
 
 
@@ -73,12 +77,13 @@ class GaussianMixture:
     lost: float = 0.0
     ceiling: float = math.inf
 
-    def tails(self, c: Array) -> tuple[Array, Array]:
+    def tails(self, c: Array) -> tuple[Array, Array, Array]:
         """Φ(s/2 − c/s) and Φ(−s/2 − c/s), averaged over the components."""
         s, w = np.array(self.shifts), np.array(self.weights)
         with np.errstate(over="ignore"):
             ratio = c[:, None] / s
-        return ndtr(s / 2.0 - ratio) @ w, ndtr(-s / 2.0 - ratio) @ w
+        p, q = ndtr(s / 2.0 - ratio), ndtr(-s / 2.0 - ratio)
+        return p @ w, q @ w, (p - q) @ w
 
 
 @dataclass(frozen=True)
@@ -93,13 +98,13 @@ class LaplacePair:
         """Pure ε."""
         return self.shift
 
-    def tails(self, c: Array) -> tuple[Array, Array]:
+    def tails(self, c: Array) -> tuple[Array, Array, Array]:
         """1 − ½e^{−(s−c)/2} and ½e^{−(s+c)/2} for c < s, else 0."""
         inside = c < self.shift
-        gap = np.where(inside, self.shift - c, 0.0)
-        p = np.where(inside, 1.0 - 0.5 * np.exp(-gap / 2.0), 0.0)
-        q = np.where(inside, 0.5 * np.exp(-(self.shift + np.where(inside, c, 0.0)) / 2.0), 0.0)
-        return p, q
+        near, far = np.where(inside, self.shift - c, 0.0), self.shift + np.where(inside, c, 0.0)
+        p = np.where(inside, 1.0 - 0.5 * np.exp(-near / 2.0), 0.0)
+        q = np.where(inside, 0.5 * np.exp(-far / 2.0), 0.0)
+        return p, q, np.where(inside, -0.5 * (np.expm1(-near / 2.0) + np.expm1(-far / 2.0)), 0.0)
 
 
 def _total_variation_gap(low: Array, high: Array) -> Array:
@@ -179,22 +184,22 @@ def step_of(event: Event) -> tuple[Step, bool] | None:
     whole = Step(pair.tails, pair.tails, pair.lost, pair.ceiling, pair.ceiling)
     if not isinstance(event, Sampled) or event.sampling.share == 1.0:
         return whole, True
-    q = event.sampling.share
+    q = max(event.sampling.share, SMALLEST_SHARE)
 
-    def inward(loss: Array) -> tuple[Array, Array]:
+    def inward(loss: Array) -> tuple[Array, Array, Array]:
         """((1−q)Q + qP, Q) beyond a positive loss."""
-        p_tail, q_tail = pair.tails(_stretch(loss, q))
-        return (1.0 - q) * q_tail + q * p_tail, q_tail
+        _, q_tail, gap = pair.tails(_stretch(loss, q))
+        return q_tail + q * gap, q_tail, q * gap
 
-    def outward(loss: Array) -> tuple[Array, Array]:
+    def outward(loss: Array) -> tuple[Array, Array, Array]:
         """(Q, (1−q)Q + qP) beyond a positive loss, which is below ln 1/(1−q); uses the base pair's symmetry."""
         fall = -np.expm1(-loss) / q
         inside = fall < 1.0
         with np.errstate(divide="ignore"):
             base = np.where(inside, -np.log1p(-np.where(inside, fall, 0.0)), np.inf)
-        p_tail, q_tail = pair.tails(np.where(inside, base, 0.0))
-        p_tail, q_tail = np.where(inside, p_tail, 0.0), np.where(inside, q_tail, 0.0)
-        return p_tail, (1.0 - q) * p_tail + q * q_tail
+        p_tail, _, gap = pair.tails(np.where(inside, base, 0.0))
+        p_tail, gap = np.where(inside, p_tail, 0.0), np.where(inside, q * gap, 0.0)
+        return p_tail, p_tail - gap, gap
 
     ceiling = math.log1p(q * math.expm1(pair.ceiling)) if pair.ceiling < 700.0 else math.inf
     if isinstance(event.sampling, Poisson):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from privot.accounting.accountant import account
 from privot.accounting.calibration import calibrate, largest_count
+from privot.accounting.checks import check_count, check_positive
 from privot.accounting.events import (
     Bound,
     Event,
@@ -20,11 +21,9 @@ from privot.accounting.events import (
     Projection,
     Repeated,
     Sampled,
-    check_count,
-    check_positive,
 )
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
-from privot.errors import NoTheoremError, UsageError
+from privot.errors import NoTheoremError, UsageError, brief
 from privot.guarantee import Adjacency, Guarantee, check_delta
 
 MAX_STEPS = 10**9
@@ -113,8 +112,8 @@ class _Terms:
         batch, steps = self.batch, self.steps
         if self.sigma is not None and self.epsilon is not None:
             batch, steps = self._affordable(release, self.sigma, self.epsilon)
-        total = count_steps(self.records, batch, None if steps is not None else self.epochs, steps)
         sampling = choose_sampling(self.adjacency, self.records, batch)
+        total = count_steps(self.records, batch, self.epochs, steps)
 
         def make(sigma: float) -> Event:
             return _repeat(release(sigma, total), sampling, total)
@@ -218,7 +217,7 @@ def gradient(
     adjacency = Adjacency.parse(adjacency)
     check_positive("The clipping bound", clip)
     if clipping not in ("whole", "per-example"):
-        raise UsageError(f"Unknown clipping {clipping!r}: say whole or per-example.")
+        raise UsageError(f"Unknown clipping {brief(clipping)}: say whole or per-example.")
     sensitivity = 2.0 * clip if clipping == "whole" else adjacency.sensitivity(clip)
     terms = _Terms(adjacency, delta, sigma, epsilon, records, batch, epochs, steps)
     return terms.solve(lambda s, _: Gaussian(s, sensitivity, adjacency), sensitivity)

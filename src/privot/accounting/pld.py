@@ -30,6 +30,7 @@ _GROWTH = 0.03  # cell width over loss: inflates the variance of the loss by at 
 _LINEAR = 0.04  # cell width times (1 + λ) in the tail …
 _COARSE = 1e-4  # … but never finer than this share of the loss, so that a loss of 10⁶ needs no 10⁸ cells
 _INFLATION = 5e-4  # relative variance that the grid step may add
+_RAISED = 5e-5  # share of ε that the grid step may add
 _MAX_CELLS = 1 << 21
 _ALIASED = 1e-13
 _SLACK = 1e-7
@@ -54,7 +55,7 @@ def _largest_loss(step: Step, mass: float) -> tuple[float, float]:
 
     def solve(side: str) -> float:
         def above(c: float) -> bool:
-            p, q = (step.forward if side == "up" else step.backward)(np.array([c]))
+            p, q, _ = (step.forward if side == "up" else step.backward)(np.array([c]))
             return float(p[0] if side == "up" else q[0]) > mass
 
         high = 1e-9
@@ -71,9 +72,9 @@ def _largest_loss(step: Step, mass: float) -> tuple[float, float]:
     return solve("up"), solve("down")
 
 
-def _masses(tails: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Cell masses under both laws from the tails at the cells' edges."""
-    return np.maximum(-np.diff(tails[0]), 0.0), np.maximum(-np.diff(tails[1]), 0.0)
+def _masses(tails: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Cell masses from the tails at the cells' edges."""
+    return tuple(np.maximum(-np.diff(t), 0.0) for t in tails)
 
 
 def _atoms(step: Step, times: int, cut: float) -> _Atoms:
@@ -82,7 +83,7 @@ def _atoms(step: Step, times: int, cut: float) -> _Atoms:
     losses, masses = [], []
     for tails, top, sign in ((step.forward, up, 1.0), (step.backward, down, -1.0)):
         edges = np.concatenate([[0.0], np.geomspace(top * 1e-7, top, 500)])
-        first, second = _masses(tails(edges))
+        first, second, _ = _masses(tails(edges))
         p = first if sign > 0 else second
         keep = p > 0.0
         with np.errstate(divide="ignore"):  # a law that underflows leaves the ratio infinite: clipped to the cell
@@ -138,13 +139,16 @@ def _discretise(step: Step, grid: float, tilt: float, cut: float) -> tuple[NDArr
     lost = step.lost
     for tails, top, sign in ((step.forward, up, 1), (step.backward, down, -1)):
         edges = _edges(top, grid, tilt)
-        first_tail, second_tail = tails(np.asarray(edges * grid, dtype=np.float64))
-        first, second = _masses((first_tail, second_tail))
+        first_tail, second_tail, gap_tail = tails(np.asarray(edges * grid, dtype=np.float64))
+        first, second, _ = _masses((first_tail, second_tail, gap_tail))
+        gap = -np.diff(gap_tail)  # first − second, of either sign
         low, width = edges[:-1] * grid, np.diff(edges) * grid
-        # kept: first = near + far and second = near·e^{−low} + far·e^{−low−width}
+        # kept: first = near + far, second = near·e^{−low} + far·e^{−low−width}: so far is first − e^{low}·second over
+        # 1 − e^{−width}; the numerator as gap − (e^{low} − 1)·second where losses are small, else by logarithms
         with np.errstate(divide="ignore"):
-            excess = -np.expm1(np.minimum(low + np.log(second) - np.log(np.maximum(first, 1e-320)), 0.0))
-        far = first * np.minimum(excess / -np.expm1(-width), 1.0)
+            large = -np.expm1(np.minimum(low + np.log(second) - np.log(np.maximum(first, 1e-320)), 0.0)) * first
+        small = gap - np.expm1(np.minimum(low, 1.0)) * second
+        far = np.clip(np.where(low < 0.1, small, large) / -np.expm1(-width), 0.0, first)
         near = first - far
         if sign < 0:  # the mirrored pair's first law is Q: weigh by e^{loss} to get P
             near, far = near * np.exp(-low), far * np.exp(-low - width)
@@ -192,40 +196,65 @@ class Composition:
         return min(1.0, self._solve(epsilon, None) if self.total > 1 else self._single(epsilon))
 
     def _single(self, epsilon: float) -> float:
-        """δ of one step, straight from its tails: P(ℓ > ε) − e^ε·Q(ℓ > ε)."""
+        """δ of one step, straight from its tails: P(ℓ > ε) − e^ε·Q(ℓ > ε) = gap − (e^ε − 1)·Q(ℓ > ε)."""
         step = self.steps[0][0]
-        p, q = (float(t[0]) for t in step.forward(np.array([epsilon])))
-        second = math.exp(min(epsilon + math.log(q), 0.0)) if q > 0.0 else 0.0
-        return step.lost + max(0.0, p - second) + 4e-16 * p
+        p, q, gap = (float(t[0]) for t in step.forward(np.array([epsilon])))
+        if epsilon < 0.1:
+            found = gap - math.expm1(epsilon) * q
+        else:
+            found = p - (math.exp(min(epsilon + math.log(q), 0.0)) if q > 0.0 else 0.0)
+        return step.lost + max(0.0, found) + 4e-16 * p
 
     def _solve(self, epsilon: float | None, delta: float | None) -> float:
-        cut = _TAIL_SHARE * (delta if delta is not None else 1e-14) / self.total
-        cut = max(cut, 1e-290)
+        """ε at δ or δ at ε; where the answer lies below the window of the best tilt, smaller tilts move it down."""
+        cut = max(_TAIL_SHARE * (delta if delta is not None else 1e-14) / self.total, 1e-290)
         atoms = [_atoms(step, times, cut) for step, times in self.steps]
         tilt = _best_tilt(atoms, epsilon, delta)
+        best = math.inf
+        for _ in range(8):
+            found, inside = self._attempt(atoms, tilt, cut, epsilon, delta)
+            best = min(best, found)
+            if inside:
+                break
+            tilt /= 8.0
+        return best
+
+    def _attempt(
+        self, atoms: Sequence[_Atoms], tilt: float, cut: float, epsilon: float | None, delta: float | None
+    ) -> tuple[float, bool]:
+        """A bound on ε or δ with one tilt, and whether it was read off inside the window, where it is tight."""
         spread = self._spread(atoms, tilt)
         # finer than the rule asks where that is cheap
         grid = math.sqrt(6.0 * _INFLATION / self.total) * spread
         grid = min(grid, 24.0 * spread / (1 << 15))
-        pieces = [_discretise(step, grid, tilt, cut) for step, _ in self.steps]
-        log_scale, mean, window = self._window(pieces, grid, tilt)
-        cells = 1 << math.ceil(math.log2(2.0 * window / grid + 64))
-        while cells > _MAX_CELLS:
-            grid *= cells / _MAX_CELLS
+        # a variance V ≤ T·grid²/6 more raises the cumulant by λ(1+λ)·V/2, hence ε by (1+λ)·V/2: rare large losses make
+        # the spread a poor measure of that, so hold it against ε itself, or Chernoff's bound on it
+        if delta is not None:
+            reach = (float(_total_cumulant(atoms, np.array([tilt]))[0]) - math.log(delta)) / tilt
+        else:
+            reach = epsilon or 0.0
+        if reach > 0.0:
+            finer = math.sqrt(12.0 * _RAISED * reach / (self.total * (1.0 + tilt)))
+            grid = max(min(grid, finer), 24.0 * spread / _MAX_CELLS)
+        while True:
             pieces = [_discretise(step, grid, tilt, cut) for step, _ in self.steps]
             log_scale, mean, window = self._window(pieces, grid, tilt)
             cells = 1 << math.ceil(math.log2(2.0 * window / grid + 64))
+            if cells <= _MAX_CELLS:
+                break
+            grid *= cells / _MAX_CELLS
         tilted = self._convolve(pieces, grid, tilt, cells)
-        centre = round(mean / grid)
-        index = centre - cells // 2 + np.arange(cells)
+        index = round(mean / grid) - cells // 2 + np.arange(cells)
         tilted = np.maximum(tilted[index % cells], 0.0)
         # ln(1 − lost mass) over all steps
         kept = sum(
             t * math.log1p(-min(lost, 0.999999)) for (_, t), (_, _, lost) in zip(self.steps, pieces, strict=True)
         )
-        return self._read(
-            tilted, np.asarray(index * grid, dtype=np.float64), tilt, log_scale, -math.expm1(kept), epsilon, delta
-        )
+        losses = np.asarray(index * grid, dtype=np.float64)
+        found, inside = self._read(tilted, losses, tilt, log_scale, -math.expm1(kept), epsilon, delta)
+        # many deviations below the centre the tilt has magnified rounding noise, and what is read there is too large
+        at = epsilon if epsilon is not None else found
+        return found, inside and at >= mean - 6.0 * spread
 
     def _spread(self, atoms: Sequence[_Atoms], tilt: float) -> float:
         """Standard deviation of the tilted total loss; with a floor, since losses may be all alike."""
@@ -302,35 +331,62 @@ class Composition:
         lost: float,
         epsilon: float | None,
         delta: float | None,
-    ) -> float:
-        """δ at ε, or ε at δ, from the tilted law: δ(ε) = lost + Σ_{ℓ > ε} P(ℓ)·(1 − e^{ε−ℓ})."""
+    ) -> tuple[float, bool]:
+        """δ at ε, or ε at δ, from the tilted law: δ(ε) = lost + Σ_{ℓ > ε} P(ℓ)·(1 − e^{ε−ℓ}).
+
+        All sums run from above, where the tilt makes rounding noise small. Below the centre it magnifies noise, and
+        below e^{600} nothing can be read: an answer that would lie there is bounded by the lowest loss that can.
+        """
         raised = 1.0 + _SLACK + 1e-15 * self.total
-        # P and Q tails in units of e^{unit}; what lies too far from the centre for float64 is not needed: above, it is
-        # below e^{−600} of the rest, and below, it only bounds where ε is looked for
         centre = losses[len(losses) // 2]
-        near = (tilt + 1.0) * np.abs(losses - centre) < 600.0
-        losses, tilted = losses[near], tilted[near]
+        seen = tilt * (centre - losses) < 600.0
+        losses, tilted = losses[seen], tilted[seen]
+        # P in units of e^{unit}; what lies above the window is at most _ALIASED of the tilted law
         p = tilted * np.exp(-tilt * (losses - centre))
-        p_tail = np.cumsum(p[::-1])[::-1]
-        q_tail = np.cumsum((p * np.exp(centre - losses))[::-1])[::-1]
+        p[-1] += _ALIASED * math.exp(-tilt * float(losses[-1] - centre))
         unit = log_scale - tilt * centre
+        p_tail = np.cumsum(p[::-1])[::-1]
+        q_tail = _discounted_tail(p, float(losses[1] - losses[0]))
         if epsilon is not None:
             at = int(np.searchsorted(losses, epsilon, side="right"))
+            if at == 0:
+                return 1.0, False
             if at >= len(losses):  # beyond the window only Chernoff speaks
-                return lost + math.exp(min(0.0, log_scale - tilt * epsilon))
-            inner = max(0.0, float(p_tail[at] - math.exp(max(epsilon - centre, -700.0)) * q_tail[at]))
-            return lost + raised * math.exp(min(0.0, unit + math.log(max(inner, 1e-300))))
+                return lost + math.exp(min(0.0, log_scale - tilt * epsilon)), True
+            inner = max(0.0, float(p_tail[at] - math.exp(epsilon - losses[at]) * q_tail[at]))
+            return lost + raised * math.exp(min(0.0, unit + math.log(max(inner, 1e-300)))), True
         assert delta is not None
         room = delta / raised - lost
         if room <= 0.0:
-            return math.inf
-        # on [ℓ_{i−1}, ℓ_i] δ(ε) = P(ℓ ≥ ℓ_i) − e^ε·Q(ℓ ≥ ℓ_i); find the last ℓ_i that misses the target, then ε in the
-        # next cell. From above: far below the centre the tilt magnifies rounding noise, which must not pass for one
+            return math.inf, True
+        # on [ℓ_{i−1}, ℓ_i] δ(ε) = P(ℓ ≥ ℓ_i) − e^{ε−ℓ_i}·q_tail_i: find the last ℓ_i that misses the target, then ε in
+        # the next cell
         wanted = math.exp(min(math.log(room) - unit, 700.0))
-        exceeds = np.flatnonzero(p_tail - np.exp(losses - centre) * q_tail > wanted)
+        exceeds = np.flatnonzero(p_tail - q_tail > wanted)
         i = int(exceeds[-1]) + 1 if len(exceeds) else 0
         if i >= len(losses):
             raise ConvergenceError("The privacy loss did not fall inside its window: report this as a bug.")
-        if p_tail[i] <= wanted:
-            return max(0.0, float(losses[max(i - 1, 0)]))
-        return max(0.0, float(centre + math.log((p_tail[i] - wanted) / q_tail[i])))
+        if i == 0:
+            return max(0.0, float(losses[0])), losses[0] <= 0.0
+        inside = math.log((p_tail[i] - wanted) / q_tail[i]) if p_tail[i] > wanted else -math.inf
+        return max(0.0, float(losses[i - 1]), float(losses[i] + inside)), True
+
+
+def _discounted_tail(p: Array, grid: float) -> Array:
+    """Σ_{j ≥ i} p_j·e^{−(j−i)·grid} = e^{ℓ_i}·Q(ℓ ≥ ℓ_i) for every i, without ever forming a large exponential.
+
+    Blocks short enough for plain cumulative sums, linked from above. Where one cell is already 30 wide the rest of the
+    sum is below e^{−30} of it and is left out, which only raises δ.
+    """
+    if grid > 30.0:
+        return p
+    block = max(1, int(300.0 / grid))
+    out = np.empty_like(p)
+    above = 0.0
+    for stop in range(len(p), 0, -block):
+        start = max(0, stop - block)
+        falling = np.exp(-grid * np.arange(stop - start))
+        local = np.cumsum((p[start:stop] * falling)[::-1])[::-1] / falling
+        out[start:stop] = local + above * math.exp(-grid) * falling[::-1]
+        above = float(out[start])
+    return out

@@ -85,7 +85,8 @@ def _sampled(event: Sampled, orders: Array) -> Array:
     values = np.array([_sampled_at(event, int(a), q, base[: int(a) - 1]) for a in integers])
     pure = event.event.pure if isinstance(event.event, Renyi) else math.inf
     beyond = math.log1p(q * math.expm1(pure)) if pure < 700.0 else math.inf
-    return np.minimum(_interpolate(integers, values, orders, math.inf), beyond)
+    amplified = np.minimum(_interpolate(integers, values, orders, math.inf), beyond)
+    return np.minimum(amplified, curve(event.event, orders))
 
 
 def _sampled_at(event: Sampled, order: int, q: float, base: Array) -> float:
@@ -96,7 +97,8 @@ def _sampled_at(event: Sampled, order: int, q: float, base: Array) -> float:
         bounds = [_fixed_size_general(event.event, order, q, base)]
         if not isinstance(event.event, Renyi):
             bounds.append(_fixed_size_pair(order, q, base))
-    return min(bounds) / (order - 1.0)
+    # sampling never hurts: the divergence is quasi-convex, and samples without the changed record agree
+    return min(*bounds, (order - 1.0) * float(base[-1])) / (order - 1.0)
 
 
 def _mixture_excess(order: int, q: float, base: Array) -> float:

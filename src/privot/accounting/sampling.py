@@ -14,7 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.errors import DataError, UsageError
+from privot.accounting.checks import check_count
+from privot.errors import DataError, UsageError, brief
+from privot.guarantee import is_number
 
 
 class IndexSource(Protocol):
@@ -36,9 +38,8 @@ class Poisson:
     rate: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.rate, int | float) and not isinstance(self.rate, bool)
-        if not number or not 0.0 < self.rate <= 1.0:
-            raise UsageError(f"The sampling rate must lie in (0, 1], got {self.rate!r}.")
+        if not is_number(self.rate) or not 0.0 < self.rate <= 1.0:
+            raise UsageError(f"The sampling rate must lie in (0, 1], got {brief(self.rate)}.")
 
     @property
     def share(self) -> float:
@@ -71,9 +72,8 @@ class FixedSize:
     records: int
 
     def __post_init__(self) -> None:
-        for name, value in (("The batch", self.batch), ("The number of records", self.records)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        check_count("The batch", self.batch)
+        check_count("The number of records", self.records)
         if self.batch > self.records:
             raise UsageError(f"A batch of {self.batch} cannot be drawn from {self.records} records.")
 
@@ -107,5 +107,5 @@ def sampling_from_dict(raw: Mapping[str, Any]) -> Sampling:
     kinds: dict[str, type[Poisson] | type[FixedSize]] = {"poisson": Poisson, "fixed-size": FixedSize}
     name = values.pop("sampling", None)
     if name not in kinds:
-        raise DataError(f"Unknown sampling {name!r}.")
+        raise DataError(f"Unknown sampling {brief(name)}.")
     return kinds[name](**values)

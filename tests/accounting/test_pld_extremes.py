@@ -1,0 +1,98 @@
+"""Compositions far from the comfortable middle: huge and tiny losses side by side, large δ, and both ways of asking."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privot import Adjacency
+from privot.accounting import (
+    Composed,
+    Event,
+    EventCurve,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    Poisson,
+    Repeated,
+    Sampled,
+    account,
+    gaussian,
+)
+
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+
+
+def test_a_rare_huge_loss_is_not_cut_off():
+    """With probability 1 − 0.99³ the record is sampled and the loss is far above 10; that alone bounds δ(10) below."""
+    rare = Repeated(Sampled(Gaussian(1.0, 50.0, REPLACE), FixedSize(1, 100)), 3)
+    curve = EventCurve((Composed((Gaussian(1.0, 1.0, REPLACE), rare)),))
+    assert curve.delta(10.0) >= 1 - 0.99**3 - 1e-9
+    assert curve.delta(10.0) == pytest.approx(1 - 0.99**3, rel=1e-3)
+
+
+def test_a_composition_never_costs_less_than_a_part_of_it():
+    gaussians = Repeated(Gaussian(1.0, 300.0, REPLACE), 2)
+    alone = gaussian.epsilon(300 * math.sqrt(2), 1e-5)
+    both = account(Composed((gaussians, Laplace(1.0, 1e-6, REPLACE))), 1e-5).epsilon()
+    assert alone <= both <= alone * (1 + 1e-3)
+
+
+def test_an_answer_below_the_window_is_not_taken_for_zero():
+    steps = (
+        Repeated(Sampled(Laplace(1.0, 0.0432, REPLACE), FixedSize(8, 10000)), 5),
+        Repeated(Sampled(Laplace(1.0, 0.000135, REPLACE), FixedSize(31, 10000)), 30),
+    )
+    curve = EventCurve(steps)
+    assert curve.delta(0.0) > 3e-5
+    found = curve.epsilon(1.8e-5)
+    assert found > 0
+    assert curve.delta(found) <= 1.8e-5 * (1 + 1e-3)
+
+
+def test_large_delta_is_answered_tightly():
+    curve = EventCurve((Repeated(Laplace(1.0, 0.5, REPLACE), 2),))
+    target = 0.9 * curve.delta(0.0)
+    assert curve.delta(curve.epsilon(target)) == pytest.approx(target, rel=1e-3)
+
+
+@pytest.mark.parametrize(("rate", "steps"), [(1e-9, 10**9), (1e-7, 10**9), (1e-6, 10**7)])
+def test_tiny_sampling_rates_do_not_drown_in_rounding(rate, steps):
+    """So many tiny steps are Gaussian to high order: μ = q·√(T(e^{s²} − 1)) (Bu et al. 2020) is close to exact."""
+    found = account(Repeated(Sampled(Gaussian(1.0, 0.01, ADD), Poisson(rate)), steps), 1e-8).epsilon()
+    shift = rate * math.sqrt(steps * math.expm1(1e-4))
+    assert found >= gaussian.epsilon(shift, 1e-8) * (1 - 1e-3)
+    assert found <= gaussian.epsilon(shift, 1e-8) * 1.05 + 1e-12
+
+
+def test_noise_beyond_reason_still_counts():
+    assert account(Gaussian(1e16, 1.0, ADD), 1e-20).epsilon() > 0
+
+
+STEPS = st.builds(
+    lambda base, size, share, times: Repeated(
+        Sampled(
+            Gaussian(1.0, size, REPLACE) if base else Laplace(1.0, size, REPLACE),
+            FixedSize(max(1, int(share * 1000)), 1000),
+        ),
+        times,
+    ),
+    st.booleans(),
+    st.floats(-4, 1.0).map(lambda e: 10.0**e),
+    st.sampled_from([0.001, 0.03, 0.4, 1.0]),
+    st.sampled_from([1, 2, 7, 60, 1000]),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(STEPS, min_size=1, max_size=3), st.floats(-10, -0.5).map(lambda e: 10.0**e))
+def test_both_ways_of_asking_agree_and_parts_cost_less(steps: list[Event], delta: float):
+    curve = EventCurve(tuple(steps))
+    epsilon = curve.epsilon(delta)
+    # near the largest loss there can be, δ falls to 0 within a cell of the grid
+    assert curve.delta(epsilon * (1 + 2e-3)) <= delta * (1 + 5e-3) + 1e-13
+    for step in steps:
+        assert EventCurve((step,)).epsilon(delta) <= epsilon * (1 + 1e-3) + 1e-12
