@@ -54,8 +54,8 @@ def calibrate(make: Callable[[float], Event], *, epsilon: float, delta: float) -
         if abs(at) > math.log(_LIMIT):
             if low == -math.inf:
                 raise UsageError(
-                    f"Even without noise ε = {epsilon:g} is met at δ = {delta:g}, because records are sampled less often than "
-                    "δ allows to show them: choose a much smaller δ."
+                    f"Even without noise ε = {epsilon:g} is met at δ = {delta:g}, since records are sampled less "
+                    "often than δ allows to show them: choose a much smaller δ."
                 )
             raise UsageError(f"No σ between {1 / _LIMIT:g} and {_LIMIT:g} meets ε = {epsilon:g} at δ = {delta:g}.")
     raise ConvergenceError(f"No σ for ε = {epsilon:g}, δ = {delta:g} was found in 100 evaluations.")

@@ -1,8 +1,8 @@
 """Dominating pairs: for each mechanism two distributions (P, Q) that are at least as far apart as any neighbours'.
 
 A pair is known by its tails. With ℓ = ln(dP/dQ), `tails(c)` answers P(ℓ > c), Q(ℓ > c) and their difference, c ≥ 0. All
-base pairs here are *symmetric*: −ℓ under Q has the law of ℓ under P. A `Side` is one direction of a step, and a step is the pair
-of its two sides (what happens at positive losses, what happens at negative ones seen from the other end).
+base pairs here are *symmetric*: −ℓ under Q has the law of ℓ under P. A step has two sides, each by its tails: what
+happens at positive losses, and what happens at negative ones, seen from the other end.
 
 Sampling (share q) turns the base ratio r = e^ℓ into 1 − q + q·r:
 

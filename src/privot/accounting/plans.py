@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from privot.accounting.accountant import account
 from privot.accounting.calibration import calibrate, largest_count
-from privot.accounting.checks import check_count, check_positive
+from privot.accounting.checks import check_count, check_kind, check_positive
 from privot.accounting.events import (
     Bound,
     Event,
@@ -187,6 +187,7 @@ def projection(
         )
     sensitivity = adjacency.sensitivity(clip)
     check_delta(delta)
+    check_kind("The bound", bound, str)
 
     def release(s: float, times: int) -> Event:
         failure = None if bound == "exact" else delta / (2.0 * times)
@@ -216,6 +217,7 @@ def gradient(
     """
     adjacency = Adjacency.parse(adjacency)
     check_positive("The clipping bound", clip)
+    check_kind("The clipping", clipping, str)
     if clipping not in ("whole", "per-example"):
         raise UsageError(f"Unknown clipping {brief(clipping)}: say whole or per-example.")
     sensitivity = 2.0 * clip if clipping == "whole" else adjacency.sensitivity(clip)
