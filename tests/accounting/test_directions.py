@@ -16,7 +16,7 @@ from privot.accounting.directions import Law, bernstein_bound, clt_bound, law, l
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
 
 COUNT = 200_000
-SMALL = [(5, 3, True), (5, 3, False), (3, 7, True), (2, 4, False), (30, 12, False), (30, 12, True)]
+SMALL = [(5, 3, True), (5, 3, False), (3, 7, True), (2, 4, False), (12, 8, False), (12, 8, True)]
 LARGE = [(784, 200, False), (784, 1000, False), (2, 100_000, False), (100_000, 1000, False), (10**6, 5, False)]
 
 
@@ -112,7 +112,7 @@ def test_log_moments_agree_with_mpmath(dim: int, slices: int, orthogonal: bool, 
     assert float(log_moment(dim, slices, orthogonal, c)[0]) == pytest.approx(float(truth), rel=1e-10)
 
 
-@pytest.mark.parametrize(("dim", "slices"), [(5, 3), (30, 12), (2, 40)])
+@pytest.mark.parametrize(("dim", "slices"), [(5, 3), (12, 8), (2, 40)])
 @pytest.mark.parametrize("failure", [0.2, 0.01, 1e-4])
 def test_bernsteins_bound_holds_and_the_clt_does_not_always(dim: int, slices: int, failure: float) -> None:
     """P(H > w) ≤ failure for Bernstein with room to spare; the CLT's quantile only comes near it."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, demo, ledger
+from privot.cli import account, bench, demo, ledger
 
 app = typer.Typer(
     name="privot",
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.add_typer(account.app, name="account")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(bench.app, name="bench")
 app.command("demo")(demo.demo)
 
 

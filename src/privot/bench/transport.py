@@ -1,0 +1,213 @@
+"""Transport against its peers: value *and* gradient, the same accuracy asked of all, ours and theirs in one run.
+
+Sliced: the same points, the same directions; the floor is the matrix products and sorts alone. Sinkhorn: GeomLoss runs
+at its own default scaling, its L1 marginal error is measured, and everybody else is asked for that error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privot.bench.clock import seconds
+from privot.errors import UsageError
+from privot.transport import sinkhorn, sliced
+
+SLICED_DIM, SINKHORN_DIM, CLASSES, SLICES = 784, 794, 10, 1000
+MOST_FOR_PEERS = {"sliced": 100_000, "sinkhorn": 10_000}
+"""Beyond these, peers run out of memory or patience and are left out."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way of doing one job at one size."""
+
+    job: str
+    n: int
+    who: str
+    seconds: float | None
+    error: float | None
+    note: str = ""
+
+
+def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[], object]]]:
+    generator = torch.Generator().manual_seed(n)
+    x = torch.rand(n, SLICED_DIM, generator=generator).to(device)
+    y = (torch.rand(n, SLICED_DIM, generator=generator) + 0.1).to(device)
+    u = torch.nn.functional.normalize(torch.randn(SLICED_DIM, SLICES, generator=generator), dim=0).to(device)
+    asking = x.clone().requires_grad_(True)
+
+    def ours() -> object:
+        return torch.autograd.grad(sliced(asking, y, directions=u, check=False).value, asking)
+
+    def floor() -> object:
+        # slices as rows, sorted along memory; blocks as large as ours, so that it too fits
+        total = torch.zeros_like(x)
+        block = max(1, min(SLICES, (1 << 26) // n))
+        for start in range(0, SLICES, block):
+            across = u[:, start : start + block].T.contiguous()
+            px, py = across @ x.T, across @ y.T
+            px.sort(1)
+            py.sort(1)
+            total.addmm_(px.T, across)
+        return total
+
+    yield "privot", ours
+    yield "floor", floor
+    if find_spec("ot") and n <= MOST_FOR_PEERS["sliced"]:
+        ot = _quietly("ot")
+
+        def pot() -> object:
+            return torch.autograd.grad(ot.sliced_wasserstein_distance(asking, y, projections=u, p=2), asking)
+
+        yield "POT", pot
+
+
+def _quietly(name: str) -> Any:
+    """Import a peer without what it prints."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return __import__(name)
+
+
+def _labelled(n: int, shift: float, generator: torch.Generator) -> Tensor:
+    """Images of noise with 15·one-hot labels appended, as DP-Sinkhorn compares them."""
+    x = torch.randn(n, SINKHORN_DIM - CLASSES, generator=generator) + shift
+    labels = torch.nn.functional.one_hot(torch.arange(n) % CLASSES, CLASSES).float()
+    return torch.cat([x, 15.0 * labels], 1)
+
+
+def _marginal_error(f: Tensor, g: Tensor, x: Tensor, y: Tensor, reg: float) -> float:
+    """Σ|P1 − a| + Σ|Pᵀ1 − b| of the plan of potentials for the cost ‖x−y‖², in blocks of rows."""
+    n, m = len(x), len(y)
+    columns = torch.zeros(m, device=x.device, dtype=torch.float64)
+    rows = 0.0
+    for start in range(0, n, 2000):
+        part = slice(start, start + 2000)
+        cost = torch.cdist(x[part].double(), y.double()).square()
+        plan = ((f[part, None].double() + g[None].double() - cost) / reg).exp() / (n * m)
+        rows += float((plan.sum(1) - 1.0 / n).abs().sum())
+        columns += plan.sum(0)
+    return rows + float((columns - 1.0 / m).abs().sum())
+
+
+def _sinkhorn_rows(n: int, device: torch.device, share: float) -> Iterator[Row]:
+    generator = torch.Generator().manual_seed(n)
+    x, y = _labelled(n, 0.0, generator).to(device), _labelled(n, 0.2, generator).to(device)
+    asking = x.clone().requires_grad_(True)
+    few = slice(0, min(n, 500))
+    reg = share * float(torch.cdist(x[few], y[few]).square().mean())
+    asked = 1e-3
+    if find_spec("geomloss") and n <= MOST_FOR_PEERS["sinkhorn"]:
+        geomloss = _quietly("geomloss")
+        # its cost is ‖x−y‖²/2 and its temperature blur², so reg = 2·blur²
+        terms: dict[str, Any] = {"loss": "sinkhorn", "p": 2, "blur": math.sqrt(reg / 2.0), "debias": False}
+        try:
+            f, g = geomloss.SamplesLoss(**terms, backend="tensorized", potentials=True)(x, y)
+            asked = _marginal_error(2.0 * f.flatten(), 2.0 * g.flatten(), x, y, reg)
+            loss = geomloss.SamplesLoss(**terms, backend="tensorized")
+            spent = seconds(lambda: torch.autograd.grad(loss(asking, y), asking), device)
+            yield Row("sinkhorn", n, "GeomLoss", spent, asked, "tensorized, scaling 0.5")
+        except RuntimeError as error:
+            yield Row("sinkhorn", n, "GeomLoss", None, None, f"failed: {type(error).__name__}")
+
+    def ours() -> Any:
+        result = sinkhorn(asking, y, reg, tol=asked, check=False)
+        torch.autograd.grad(result.value, asking)
+        return result
+
+    found = ours()
+    f, g = found.potentials
+    reached = _marginal_error(f, g, x, y, reg)
+    yield Row("sinkhorn", n, "privot", seconds(ours, device), reached, f"{found.iterations} iterations")
+    if find_spec("ot") and n <= min(MOST_FOR_PEERS["sinkhorn"], 2000):
+        ot = _quietly("ot")
+        a = torch.full((n,), 1.0 / n, device=device)
+
+        def pot() -> Any:
+            cost = torch.cdist(asking, y).square()
+            with torch.no_grad():
+                plan = ot.sinkhorn(a, a, cost, reg, method="sinkhorn_log", stopThr=asked, warn=False)
+            return torch.autograd.grad((plan * cost).sum(), asking)
+
+        yield Row("sinkhorn", n, "POT", seconds(pot, device), None, "sinkhorn_log, envelope gradient")
+    if find_spec("ott") and n <= MOST_FOR_PEERS["sinkhorn"] and device.type == "cpu":
+        yield Row("sinkhorn", n, "ott-jax", _ott(x, y, reg, asked), None, "threshold as asked")
+
+
+def _ott(x: Tensor, y: Tensor, reg: float, asked: float) -> float | None:
+    """Seconds of ott-jax's Sinkhorn, compiled, value and gradient."""
+    try:
+        jax = __import__("jax")
+        pointcloud = __import__("ott.geometry.pointcloud", fromlist=["PointCloud"])
+        linear = __import__("ott.solvers.linear", fromlist=["solve"])
+
+        def value(points: Any, others: Any) -> Any:
+            geometry = pointcloud.PointCloud(points, others, epsilon=reg)
+            return linear.solve(geometry, threshold=asked).reg_ot_cost
+
+        run = jax.jit(jax.value_and_grad(value))
+        left, right = jax.numpy.asarray(x.cpu().numpy()), jax.numpy.asarray(y.cpu().numpy())
+        return seconds(lambda: jax.block_until_ready(run(left, right)), torch.device("cpu"))
+    except Exception:  # a peer that does not run here is left out, whatever it raises
+        return None
+
+
+def measure(
+    sizes: list[int],
+    device: torch.device,
+    jobs: tuple[str, ...] = ("sliced", "sinkhorn"),
+    share: float = 0.05,
+    say: Callable[[Row], None] = lambda row: None,
+) -> dict[str, Any]:
+    """All rows, as plain JSON types; `say` hears each as it is done. `share` is reg over the mean cost."""
+    unknown = set(jobs) - {"sliced", "sinkhorn"}
+    if unknown or not sizes or min(sizes) < 2:
+        raise UsageError("The jobs are sliced and sinkhorn, and sizes are whole numbers of at least 2.")
+    rows: list[Row] = []
+    for job in jobs:
+        for n in sizes:
+            if job == "sliced":
+                for who, call in _sliced_ways(n, device):
+                    rows.append(Row("sliced", n, who, seconds(call, device), None))
+                    say(rows[-1])
+            else:
+                for row in _sinkhorn_rows(n, device, share):
+                    rows.append(row)
+                    say(row)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "load": os.getloadavg()[0],
+        "torch": torch.__version__,
+        "dimension": {"sliced": SLICED_DIM, "sinkhorn": SINKHORN_DIM},
+        "slices": SLICES,
+        "reg_over_mean_cost": share,
+        "rows": [asdict(r) for r in rows],
+        "ratios": ratios(rows),
+    }
+
+
+def ratios(rows: list[Row]) -> list[dict[str, Any]]:
+    """For every job and size: how many times faster than each peer, and ours over the floor."""
+    found = []
+    for job, n in dict.fromkeys((r.job, r.n) for r in rows):
+        here = {r.who: r.seconds for r in rows if (r.job, r.n) == (job, n) and r.seconds}
+        if "privot" not in here:
+            continue
+        peers = {who: s for who, s in here.items() if who not in ("privot", "floor")}
+        times = {f"times_faster_than_{who}": s / here["privot"] for who, s in peers.items()}
+        if "floor" in here:
+            times["over_the_floor"] = here["privot"] / here["floor"]
+        found.append({"job": job, "n": n, **times})
+    return found

@@ -1,0 +1,70 @@
+"""`privot bench …`: ours and the peers', in one run, as ratios."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privot.cli.output import print_json
+
+if TYPE_CHECKING:
+    from privot.bench.transport import Row
+
+app = typer.Typer(help="Ours and the peers', in one run, as ratios.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def root() -> None:
+    """Ours and the peers', in one run, as ratios."""
+
+
+@app.command(epilog="Example: privot bench transport --sizes 100,500,2000 --out out/bench")
+def transport(
+    sizes: Annotated[
+        str, typer.Option(help="Points a side, separated by commas, from 50 to 100000.")
+    ] = "50,100,500,1000,2000",
+    jobs: Annotated[str, typer.Option(help="sliced, sinkhorn or both.")] = "sliced,sinkhorn",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    share: Annotated[float, typer.Option(help="Sinkhorn's regularisation over the mean cost.")] = 0.05,
+    out: Annotated[Path | None, typer.Option(help="Folder for transport.json and transport.png.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax where they are installed."""
+    import torch
+
+    from privot.bench.transport import measure
+    from privot.errors import UsageError
+
+    try:
+        numbers = [int(s) for s in sizes.split(",")]
+    except ValueError:
+        raise UsageError(f"--sizes takes whole numbers separated by commas, got {sizes!r}.") from None
+    if device not in ("auto", "cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise UsageError("--device is auto or cpu, or cuda where there is one.")
+    where = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+
+    def say(row: Row) -> None:
+        if not as_json:
+            spent = "–" if row.seconds is None else f"{1e3 * row.seconds:10.3f} ms"
+            error = "" if row.error is None else f"  marginal error {row.error:.1e}"
+            typer.echo(f"{row.job:<9} n = {row.n:<7} {row.who:<9} {spent}{error}  {row.note}".rstrip())
+
+    found = measure(numbers, where, tuple(jobs.split(",")), share, say)
+    if out is not None:
+        from privot.cli.chart import draw_benchmark
+
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "transport.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        draw_benchmark(found, out / "transport.png")
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(f"\n{found['device']}, load {found['load']:.1f}; value and gradient; times faster than the peer:")
+    for ratio in found["ratios"]:
+        words = [f"{k.removeprefix('times_faster_than_')} {v:.2f}×" for k, v in ratio.items() if k.startswith("times")]
+        if "over_the_floor" in ratio:
+            words.append(f"({ratio['over_the_floor']:.2f} of the floor)")
+        typer.echo(f"{ratio['job']:<9} n = {ratio['n']:<7} " + "  ".join(words))

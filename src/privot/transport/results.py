@@ -1,0 +1,87 @@
+"""What every transport function answers with, and how a gradient found on the way is attached to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from privot.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Result:
+    """A computed answer. NumPy in, NumPy out: then arrays are NumPy's and a single number is a float.
+
+    value: the answer; differentiable when the inputs were tensors that ask for gradients
+    converged: always true, since a solver that stops early raises instead
+    iterations: of the solver; 0 for a closed form
+    marginal_error: Σ|P1 − a| + Σ|Pᵀ1 − b| of the plan behind the value; 0 where it is exact by construction
+    plan, potentials, transport_cost: worked out when first asked for
+    details: whatever else this method knows, by name
+    """
+
+    value: Any
+    converged: bool = True
+    iterations: int = 0
+    marginal_error: float = 0.0
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
+    lazy: dict[str, Callable[[], Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    def _work_out(self, name: str, words: str) -> Any:
+        if name not in self.lazy:
+            raise UsageError(f"This result has no {words}: ask `exact` or `sinkhorn` for one.")
+        return self.lazy[name]()
+
+    @cached_property
+    def plan(self) -> Any:
+        """P of shape (n, m), P1 = a and Pᵀ1 = b: how much of x_i goes to y_j."""
+        return self._work_out("plan", "plan")
+
+    @cached_property
+    def potentials(self) -> Any:
+        """(f, g), the dual variables: one number a point of x, one a point of y."""
+        return self._work_out("potentials", "potentials")
+
+    @cached_property
+    def transport_cost(self) -> Any:
+        """⟨P, C⟩, the cost of the plan alone, without entropy and without a root."""
+        return self._work_out("transport_cost", "transport cost")
+
+
+class _Known(torch.autograd.Function):
+    """A value whose gradients are already known: backward only multiplies."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: tuple[Tensor | None, ...], *_: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        def scaled(g: Tensor) -> Tensor:
+            return g * outer.reshape(outer.shape + (1,) * (g.dim() - outer.dim()))
+
+        return (None, None, *(None if g is None else scaled(g) for g in ctx.gradients))
+
+
+def attach(value: Tensor, *pairs: tuple[Tensor, Tensor | None]) -> Tensor:
+    """`value` with ∂value/∂input = gradient for each (input, gradient); nothing is kept but the gradients."""
+    inputs, gradients = zip(*pairs, strict=True)
+    out: Tensor = _Known.apply(value, gradients, *inputs)  # type: ignore[no-untyped-call]
+    return out
+
+
+def hand_back(value: Tensor, as_numpy: bool) -> Any:
+    """`value` in the currency of the caller: a tensor, a NumPy array, or a float for a single number."""
+    if not as_numpy:
+        return value
+    array: np.ndarray[Any, Any] = value.detach().cpu().numpy()
+    return float(array) if array.ndim == 0 else array

@@ -1,0 +1,155 @@
+"""The fused CUDA paths give the plain path's numbers; skipped where there is no CUDA device."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("There is no CUDA device here.", allow_module_level=True)
+
+from privot.transport import sinkhorn, sliced, wasserstein_1d  # noqa: E402
+from privot.transport.kernels.entropic import GraphSolver, StreamSolver  # noqa: E402
+from privot.transport.kernels.product import multiply  # noqa: E402
+from privot.transport.kernels.sliced import smooth_  # noqa: E402
+from privot.transport.kernels.sort import sort_rows  # noqa: E402
+
+
+def clouds(n, m, d, seed=0, shift=0.3):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=generator), torch.randn(m, d, generator=generator) + shift
+
+
+@pytest.mark.parametrize(("rows", "n"), [(3, 1), (7, 33), (5, 4096), (200, 4097), (130, 10000), (2, 65536)])
+def test_sorting(rows, n):
+    values = torch.randn(rows, n, device="cuda")
+    values[0] = values[0].round() + 0.0  # ties, but no −0, which sorts below 0 here and beside it there
+    values[-1, : n // 2] *= 1e-40  # denormals keep their order too
+    keys, at = sort_rows(values, True)
+    expected, order = torch.sort(values, dim=1, stable=True)
+    assert torch.equal(keys, expected)
+    assert torch.equal(sort_rows(values, False)[0], expected)
+    assert torch.equal(values.gather(1, at.to(torch.int64)), expected)
+    ties = expected[:, 1:] != expected[:, :-1]
+    assert torch.equal(at.to(torch.int64)[:, 1:][ties], order[:, 1:][ties])
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (100, 784, 37), (513, 65, 300), (1000, 784, 3000)])
+def test_products_keep_float32_accuracy(m, k, n):
+    a, b = torch.randn(m, k, device="cuda"), torch.randn(n, k, device="cuda")
+    expected = a.double() @ b.double().T
+    scale = (a.double().norm(dim=1)[:, None] * b.double().norm(dim=1)[None]).clamp(min=1e-30)
+    for left, right in ((a, b.T), (a.T.contiguous().T, b.T), (a, b.T.contiguous())):
+        assert float(((multiply(left, right).double() - expected).abs() / scale).max()) < 2e-6
+
+
+@pytest.mark.parametrize("p", [1, 2, 3.5])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (100, 100), (513, 513), (2500, 2500), (5000, 5000), (60, 45)])
+def test_sliced_agrees_with_float64_on_the_cpu(n, m, p):
+    x, y = clouds(n, m, 32)
+    results = []
+    for cast in (lambda t: t.double(), lambda t: t.cuda()):
+        a, b = cast(x).requires_grad_(), cast(y).requires_grad_()
+        value = sliced(a, b, p=p, slices=150, seed=4).value
+        value.backward()
+        results.append((float(value), a.grad.double().cpu(), b.grad.double().cpu()))
+    (v, gx, gy), (w, hx, hy) = results
+    assert w == pytest.approx(v, rel=1e-5)
+    for expected, found in ((gx, hx), (gy, hy)):
+        # two points that nearly tie in a slice may change places in float32, which moves single gradients a little
+        assert float((found - expected).norm() / expected.norm()) < 5e-3
+
+
+def test_sliced_asks_only_for_the_gradients_wanted():
+    x, y = (t.cuda() for t in clouds(700, 700, 20))
+    for first, second in ((True, False), (False, True), (False, False)):
+        a, b = x.clone().requires_grad_(first), y.clone().requires_grad_(second)
+        value = sliced(a, b, slices=64, seed=1).value
+        assert float(value) == pytest.approx(float(sliced(x.double(), y.double(), slices=64, seed=1).value), rel=1e-5)
+        if first or second:
+            value.backward()
+
+
+@pytest.mark.parametrize("cost", ["sqeuclidean", ("mixture", 0.7)])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (50, 50), (200, 130), (1000, 1000)])
+def test_sinkhorn_agrees_with_float64_on_the_cpu(n, m, cost):
+    x, y = clouds(n, m, 24)
+    reg = 4.0
+    results = []
+    for cast in (lambda t: t.double(), lambda t: t.cuda()):
+        a, b = cast(x).requires_grad_(), cast(y).requires_grad_()
+        found = sinkhorn(a, b, reg, cost=cost, tol=1e-5)
+        found.value.backward()
+        results.append((float(found.value), a.grad.double().cpu(), b.grad.double().cpu(), found.marginal_error))
+    (v, gx, gy, _), (w, hx, hy, error) = results
+    assert error <= 1e-5
+    assert w == pytest.approx(v, rel=1e-4)
+    assert float((hx - gx).norm() / gx.norm()) < 1e-3
+    assert float((hy - gy).norm() / gy.norm()) < 1e-3
+
+
+def test_sinkhorn_with_weights_and_a_batch():
+    x, y = clouds(3 * 40, 3 * 30, 8)
+    x, y = x.reshape(3, 40, 8), y.reshape(3, 30, 8)
+    a, b = torch.rand(3, 40) + 0.1, torch.rand(3, 30)
+    b[:, :5] = 0.0
+    a, b = a / a.sum(1, keepdim=True), b / b.sum(1, keepdim=True)
+    plain = sinkhorn(x.double(), y.double(), 2.0, a=a.double(), b=b.double(), tol=1e-6)
+    fused = sinkhorn(x.cuda(), y.cuda(), 2.0, a=a.cuda(), b=b.cuda(), tol=1e-5)
+    assert torch.allclose(fused.value.double().cpu(), plain.value, rtol=1e-4)
+    assert torch.allclose(fused.plan.double().cpu(), plain.plan, atol=1e-6)
+
+
+def test_streaming_agrees_with_keeping_the_matrix():
+    from privot.transport.kernels import entropic
+
+    x, y = (t.cuda() for t in clouds(1500, 1300, 30))
+    log_a = torch.full((1500,), -math.log(1500.0), device="cuda")
+    log_b = torch.full((1300,), -math.log(1300.0), device="cuda")
+    kept = StreamSolver(x, y, log_a, log_b)
+    kept.solve(5.0, 1e-5, 500)
+    limit = entropic._STREAM
+    entropic._STREAM = 1 << 18
+    try:
+        streamed = StreamSolver(x, y, log_a, log_b)
+        assert streamed.stored is None
+        streamed.solve(5.0, 1e-5, 500)
+        gradient = streamed.gradient(5.0, True)
+    finally:
+        entropic._STREAM = limit
+    assert torch.allclose(kept.f, streamed.f, atol=1e-3)
+    assert torch.allclose(kept.gradient(5.0, True), gradient, atol=1e-6)
+
+
+def test_a_solve_records_inside_an_outer_graph():
+    solver = GraphSolver(1, 64, 64, 10, torch.device("cuda"))
+    x, y = (t.cuda()[None] for t in clouds(64, 64, 10))
+    solver.x.copy_(x)
+    solver.y.copy_(y)
+    solver.reg.fill_(3.0)
+    outer = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(outer):
+        solver.record(40)
+    outer.replay()
+    expected = float(sinkhorn(x[0].double().cpu(), y[0].double().cpu(), 3.0).value)
+    assert float(solver.value) == pytest.approx(expected, rel=1e-4)
+
+
+def test_smoothing_adds_the_stated_noise():
+    drawn = smooth_(torch.zeros(1_000_000, device="cuda"), 2.0, seed=5)
+    again = smooth_(torch.zeros(1_000_000, device="cuda"), 2.0, seed=5)
+    assert torch.equal(drawn, again)
+    assert float(drawn.std()) == pytest.approx(2.0, rel=5e-3)
+    assert abs(float(drawn.mean())) < 0.02
+
+
+def test_hostile_points_are_refused_in_one_sentence():
+    from privot.errors import PrivotError
+
+    x, y = (t.cuda() for t in clouds(50, 50, 4))
+    x[3, 2] = float("nan")
+    for call in (lambda: sliced(x, y, slices=8), lambda: sinkhorn(x, y, 1.0), lambda: wasserstein_1d(x[:, 2], y[:, 2])):
+        with pytest.raises(PrivotError):
+            call()

@@ -1,0 +1,168 @@
+"""Sliced distances: closed forms, POT, finite differences, bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import ot
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privot.errors import ConvergenceError, DataError, UsageError
+from privot.transport import draw_directions, exact, max_sliced, sliced, slicing, wasserstein_1d
+
+rng = np.random.default_rng(1)
+
+
+def test_two_diracs_and_a_whole_frame() -> None:
+    # Σ_j ⟨z, u_j⟩² = ‖z‖² over an orthonormal frame, so SW_2 = ‖z‖/√d
+    x, y = np.zeros((1, 5)), np.arange(5.0)[None]
+    assert sliced(x, y, slices=10, seed=3).value == pytest.approx(np.sqrt(30 / 5), rel=1e-12)
+
+
+def test_a_translation_and_a_permutation() -> None:
+    x, shift = rng.normal(size=(40, 6)), rng.normal(size=6)
+    assert sliced(x, x + shift, slices=12, seed=1).value == pytest.approx(np.linalg.norm(shift) / np.sqrt(6), rel=1e-12)
+    assert sliced(x, rng.permutation(x), slices=12, seed=1).value == pytest.approx(0.0, abs=1e-12)
+    y = rng.normal(size=(30, 6))
+    base = sliced(x, y, slices=12, seed=1).value
+    assert sliced(x[rng.permutation(40)] + shift, y + shift, slices=12, seed=1).value == pytest.approx(base, rel=1e-9)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize(("n", "m"), [(30, 30), (30, 21)])
+def test_agrees_with_pot_and_with_the_line(p: int, n: int, m: int) -> None:
+    x, y = rng.normal(size=(n, 4)), rng.normal(size=(m, 4)) + 0.3
+    U = draw_directions(4, 9, "independent", seed=2)
+    result = sliced(x, y, p, directions=U)
+    assert result.value == pytest.approx(ot.sliced_wasserstein_distance(x, y, projections=U, p=p), rel=1e-9)
+    line = wasserstein_1d(x @ U, y @ U, p).value
+    np.testing.assert_allclose(result.details["costs"], line**p, rtol=1e-10)
+    assert result.value == pytest.approx(np.mean(line**p) ** (1 / p), rel=1e-12)
+
+
+def test_weights_agree_with_pot() -> None:
+    x, y, a, b = rng.normal(size=(9, 3)), rng.normal(size=(6, 3)), rng.random(9), rng.random(6)
+    a, b = a / a.sum(), b / b.sum()
+    U = draw_directions(3, 5, "orthogonal", seed=2)
+    ours = sliced(x, y, 2, directions=U, a=a, b=b).value
+    assert ours == pytest.approx(ot.sliced_wasserstein_distance(x, y, a, b, projections=U), rel=1e-9)
+
+
+@pytest.mark.parametrize("p", [1, 2, 2.5])
+@pytest.mark.parametrize("m", [7, 10])
+def test_gradients_agree_with_finite_differences(p: float, m: int) -> None:
+    x = torch.tensor(rng.normal(size=(7, 3)), requires_grad=True)
+    y = torch.tensor(rng.normal(size=(m, 3)), requires_grad=True)
+    U = draw_directions(3, 8, "orthogonal", seed=4)
+    assert torch.autograd.gradcheck(lambda s, t: sliced(s, t, p, directions=U).value, (x, y), eps=1e-7, atol=1e-6)
+
+
+def test_the_gradient_of_max_sliced_is_that_at_its_direction() -> None:
+    x = torch.tensor(rng.normal(size=(7, 3)), requires_grad=True)
+    y = torch.tensor(rng.normal(size=(9, 3)) @ np.diag([1, 4, 1]) + 2.0)
+    result = max_sliced(x, y, seed=4)
+    (gradient,) = torch.autograd.grad(result.value, x)
+    fixed = sliced(x, y, directions=result.details["direction"][:, None])
+    torch.testing.assert_close(gradient, torch.autograd.grad(fixed.value, x)[0])
+
+
+def test_blocks_of_slices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.tensor(rng.normal(size=(50, 6)), requires_grad=True)
+    y = torch.tensor(rng.normal(size=(50, 6)))
+    whole = sliced(x, y, slices=40, seed=1).value
+    (gradient,) = torch.autograd.grad(whole, x)
+    monkeypatch.setitem(slicing.BLOCK, "cpu", 150)
+    blocked = sliced(x, y, slices=40, seed=1).value
+    assert blocked.item() == pytest.approx(whole.item(), rel=1e-12)
+    torch.testing.assert_close(torch.autograd.grad(blocked, x)[0], gradient)
+
+
+def test_nothing_the_size_of_points_times_slices_is_kept() -> None:
+    x = torch.randn(300, 5, requires_grad=True)
+    seen: list[int] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (seen.append(t.numel()), t)[1], lambda t: t):
+        sliced(x, torch.randn(300, 5), slices=500, seed=1).value.backward()
+    assert max(seen, default=0) <= 1500
+
+
+def test_float32_agrees_with_float64() -> None:
+    x, y = rng.normal(size=(500, 20)), rng.normal(size=(500, 20)) + 0.1
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        t = torch.tensor(x, dtype=dtype, requires_grad=True)
+        value = sliced(t, torch.tensor(y, dtype=dtype), slices=60, seed=1).value
+        value.backward()
+        results.append((value.item(), t.grad))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
+    difference = (results[0][1].double() - results[1][1]).norm() / results[1][1].norm()
+    assert difference < 1e-3
+
+
+def test_smoothing_adds_noise_of_its_size_to_both_sides() -> None:
+    generator = torch.Generator().manual_seed(1)
+
+    def noise(shape: tuple[int, int], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, device=device, dtype=dtype)
+
+    # x at the origin, y at distance 3 on every axis' mean: N(0, σ²) against N(shift, σ²) on each slice
+    n, sigma = 4000, 0.7
+    x, y = torch.zeros(n, 4).double(), torch.full((n, 4), 1.5).double()
+    smooth = sliced(x, y, slices=40, seed=2, smoothed=(sigma, noise)).value.item()
+    assert smooth == pytest.approx(1.5, rel=0.02)
+    one_sided = sliced(x, x, slices=40, seed=2, smoothed=(sigma, noise)).value.item()
+    # two samples of N(0, σ²): E W_2² is about 2σ² ln ln n/n; one point against a sample would be σ
+    assert 0.0 < one_sided < 0.1
+    wide = torch.tensor(rng.normal(size=(n, 4)))
+    against = sliced(wide * np.sqrt(1 + sigma**2), wide, slices=40, seed=2).value.item()
+    assert against == pytest.approx(np.sqrt(1 + sigma**2) - 1, rel=0.1)
+
+
+def test_max_sliced_finds_the_direction_of_a_shift_and_beats_every_slice() -> None:
+    x, shift = rng.normal(size=(60, 5)), np.array([0.0, 0.0, 4.0, 0.0, 3.0])
+    result = max_sliced(x, x + shift, seed=1)
+    assert result.value == pytest.approx(5.0, rel=1e-6)
+    np.testing.assert_allclose(np.abs(result.details["direction"]), [0, 0, 0.8, 0, 0.6], atol=1e-3)
+    y = rng.normal(size=(45, 5)) @ np.diag([1, 1, 3, 1, 1])
+    U = draw_directions(5, 300, "independent", seed=9)
+    assert max_sliced(x, y, directions=U).value >= wasserstein_1d(x @ U, y @ U).value.max()
+    assert max_sliced(x, y, seed=1).value <= exact(x, y).value
+    with pytest.raises(ConvergenceError, match="max_sliced"):
+        max_sliced(x, y, seed=1, max_iterations=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.sampled_from([1, 2, 3]))
+def test_it_is_a_metric_below_the_exact_one(seed: int, n: int, m: int, d: int, p: int) -> None:
+    g = np.random.default_rng(seed)
+    x, y, z = g.normal(size=(n, d)), g.normal(size=(m, d)), g.normal(size=(4, d))
+    U = draw_directions(d, 5, "independent", seed=seed)
+
+    def distance(s: np.ndarray, t: np.ndarray) -> float:
+        return sliced(s, t, p, directions=U).value
+
+    assert distance(x, y) == pytest.approx(distance(y, x), rel=1e-9)
+    assert distance(x, y) <= distance(x, z) + distance(z, y) + 1e-9
+    assert distance(x, x) == 0.0
+    assert distance(x, y) <= exact(x, y, p).value + 1e-9
+
+
+def test_equal_clouds_have_a_zero_gradient_not_nan() -> None:
+    x = torch.randn(8, 3, requires_grad=True)
+    sliced(x, x.detach().clone(), slices=5, seed=1).value.backward()
+    assert x.grad is not None
+    assert torch.all(x.grad == 0)
+
+
+def test_bad_directions_are_refused() -> None:
+    x = rng.normal(size=(4, 3))
+    for U in (np.eye(2), 2 * np.eye(3), np.full((3, 1), np.nan), np.zeros((3, 0))):
+        with pytest.raises(DataError):
+            sliced(x, x, directions=U)
+    with pytest.raises(UsageError):
+        sliced(x, x, slices=0)
+    with pytest.raises(UsageError):
+        sliced(x, x, p=0.5)
+    with pytest.raises(UsageError):
+        sliced(x, x, smoothed=(1.0, 3))
