@@ -84,7 +84,7 @@ def _frame_law(dim: int, slices: int) -> Law:
     bottom = math.sqrt(max(0.0, float(1.0 - betainccinv(b, a, 1e-20))))
     bottom = bottom if bottom < top else 0.0
     # a law with many degrees of freedom is narrow, and its distribution function slow: fewer cells do
-    cells = _CELLS if rest < 8 else _CELLS // 4
+    cells = _CELLS if rest < 8 else _CELLS // 2
     share = np.linspace(bottom, top, cells + 1) ** 2
     return _from_survival(whole + share, betaincc(a, b, np.minimum(share, 1.0)))
 
