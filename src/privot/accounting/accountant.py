@@ -147,8 +147,7 @@ def _largest(compositions: list[Composition], delta: float) -> float:
     """
     if len(compositions) > 1 and compositions[0].total > _LONG:
         with ThreadPoolExecutor(len(compositions)) as pool:
-            found = list(pool.map(lambda c: c.epsilon(delta), compositions))
-        return max(min(e, c.ceiling) for e, c in zip(found, compositions, strict=True))
+            return max(pool.map(lambda c: min(c.epsilon(delta), c.ceiling), compositions))
     worst = 0.0
     for composition in compositions:
         if composition.ceiling > worst:
