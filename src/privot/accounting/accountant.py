@@ -145,13 +145,17 @@ def _largest(compositions: list[Composition], delta: float) -> float:
 
     Long compositions spend their time in FFTs, which leave the interpreter free: two directions then run side by side.
     """
+
+    def cost(composition: Composition) -> float:
+        return min(composition.epsilon(delta), composition.ceiling)
+
     if len(compositions) > 1 and compositions[0].total > _LONG:
         with ThreadPoolExecutor(len(compositions)) as pool:
-            return max(pool.map(lambda c: min(c.epsilon(delta), c.ceiling), compositions))
+            return max(list(pool.map(cost, compositions)))
     worst = 0.0
     for composition in compositions:
         if composition.ceiling > worst:
-            worst = max(worst, min(composition.epsilon(delta), composition.ceiling))
+            worst = max(worst, cost(composition))
     return worst
 
 
