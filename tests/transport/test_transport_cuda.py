@@ -153,3 +153,20 @@ def test_hostile_points_are_refused_in_one_sentence():
     for call in (lambda: sliced(x, y, slices=8), lambda: sinkhorn(x, y, 1.0), lambda: wasserstein_1d(x[:, 2], y[:, 2])):
         with pytest.raises(PrivotError):
             call()
+
+
+def test_recorded_slices_follow_their_inputs():
+    """The recorded graph reads fixed buffers: new points, and directions changed in place, must reach it."""
+    x, y = (t.cuda() for t in clouds(100, 100, 16))
+    directions = torch.nn.functional.normalize(torch.randn(16, 40, device="cuda"), dim=0)
+    for turn in range(3):
+        if turn == 1:
+            directions.copy_(torch.nn.functional.normalize(torch.randn(16, 40, device="cuda"), dim=0))
+        if turn == 2:
+            x = x * 1.5
+        a, b = x.clone().requires_grad_(), x.double().requires_grad_()
+        quick = sliced(a, y, directions=directions, check=False).value
+        plain = sliced(b, y.double(), directions=directions.double()).value
+        (gradient,), (expected,) = torch.autograd.grad(quick, a), torch.autograd.grad(plain, b)
+        assert float(quick) == pytest.approx(float(plain), rel=1e-5)
+        assert float((gradient - expected).norm() / expected.norm()) < 5e-3

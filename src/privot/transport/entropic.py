@@ -11,7 +11,7 @@ from torch import Tensor
 from privot.errors import DataError, UsageError
 from privot.transport import kernels
 from privot.transport.arrays import check_positive, points, tensors, weights
-from privot.transport.costs import Cost, CostName, MatrixCost, PointCost, between, check_cost_matrix
+from privot.transport.costs import Cost, CostName, MatrixCost, between, check_cost_matrix, parse
 from privot.transport.kernel import STREAMED_BLOCK
 from privot.transport.results import Result, attach, hand_back
 from privot.transport.scaling import Solution, solve
@@ -56,6 +56,9 @@ def sinkhorn(
     tol = check_positive("tol", tol)
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or max_iterations < 1:
         raise UsageError(f"max_iterations must be a whole number of at least 1, got {max_iterations!r}.")
+    quick = _quick(x, y, cost, a, b, eps, tol, max_iterations, check)
+    if quick is not None:
+        return quick
     inputs, ground, as_numpy, batched = _read(x, y, cost, check)
     B, n, m = ground.shape
     like = inputs[0]
@@ -94,9 +97,6 @@ def finish(
     batched = wa.dim() == 2
     a, b = (w.detach() if batched else w.detach()[None] for w in (wa, wb))
     dtype = a.dtype
-    quick = None if symmetric else _fused(inputs, ground, a, b, eps, tol, max_iterations)
-    if quick is not None:
-        return _dress_fused(quick, inputs, ground, wa, wb, a, b, eps, as_numpy)
     if dtype == torch.float32 and ground.bound() * torch.finfo(dtype).eps > ROUNDING * eps:
         ground, a, b = ground.double(), a.double(), b.double()
     try:
@@ -123,58 +123,53 @@ def finish(
     )
 
 
-def _fused(inputs: tuple[Tensor, ...], ground: Cost, a: Tensor, b: Tensor, eps: float, tol: float, limit: int) -> Any:
-    """The fused CUDA solve in float32, or None where there is none, or where float32 does not carry that far."""
-    if a.device.type != "cuda" or a.dtype != torch.float32 or not isinstance(ground, PointCost):
+def _quick(
+    x: Any, y: Any, cost: CostName, a: Any, b: Any, eps: float, tol: float, limit: int, check: bool
+) -> Result | None:
+    """The fused CUDA solve of float32 points, or None where there is none or float32 does not carry that far."""
+    if not isinstance(x, Tensor) or x.device.type != "cuda" or x.dtype != torch.float32 or cost == "precomputed":
         return None
-    if ground.square != 1.0 or not kernels.available():
+    square, absolute = parse(cost)
+    if square != 1.0 or not kernels.available():
         return None
     from privot.transport.kernels.entropic import solve as fused
 
-    need = [t.requires_grad for t in inputs]
-    quick = fused(ground.x, ground.y, a, b, eps, tol, limit, ground.absolute, need[0], need[1])
-    if quick is None or quick.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
+    tx, ty, _ = points(x, y, batched=True, check=check)
+    batched = tx.dim() == 3
+
+    def whole(t: Tensor) -> Tensor:
+        return t.detach() if batched else t.detach()[None]
+
+    wa = None if a is None and b is None else weights("a", a, tuple(tx.shape[:-1]), tx)
+    wb = None if wa is None else weights("b", b, tuple(ty.shape[:-1]), ty)
+    px, py = whole(tx), whole(ty)
+    shares = None if wa is None or wb is None else (whole(wa).contiguous(), whole(wb).contiguous())
+    found = fused(px, py, shares, eps, tol, limit, absolute, tx.requires_grad, ty.requires_grad)
+    if found is None or found.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
         return None
-    return quick
-
-
-def _dress_fused(
-    quick: Any,
-    inputs: tuple[Tensor, ...],
-    ground: Cost,
-    wa: Tensor,
-    wb: Tensor,
-    a: Tensor,
-    b: Tensor,
-    eps: float,
-    as_numpy: bool,
-) -> Result:
-    """The result of a fused solve; the gradients came with it."""
-    batched = wa.dim() == 2
-    end = Solution(quick.f, quick.g, quick.error, quick.iterations)
 
     def shaped(t: Tensor) -> Tensor:
-        return (t if batched else t[0]).to(wa.dtype)
+        return (t if batched else t[0]).to(torch.float32)
 
-    value = shaped(quick.value)
-    if any(t.requires_grad for t in (*inputs, wa, wb)):
-        pairs: Pairs = [(wa, shaped(end.f)), (wb, shaped(end.g))]
-        pairs += [
-            (given, shaped(gradient))
-            for given, gradient in zip(inputs, (quick.grad_x, quick.grad_y), strict=True)
-            if gradient is not None
-        ]
+    value = shaped(found.value)
+    gradients = [(wa, found.f), (wb, found.g), (tx, found.grad_x), (ty, found.grad_y)]
+    pairs = [(t, shaped(g)) for t, g in gradients if t is not None and g is not None and t.requires_grad]
+    if pairs:
         value = attach(value, *pairs)
+    end = Solution(found.f, found.g, found.error, found.iterations)
+
+    def terms() -> tuple[Cost, Tensor, Tensor, float, Solution]:
+        first, second = shares or (t.new_full(t.shape[:-1], 1.0 / t.shape[-2]) for t in (px, py))
+        return between(px, py, cost), first, second, eps, end
+
     return Result(
-        value=hand_back(value, as_numpy),
+        value=value,
         iterations=end.sweeps,
         marginal_error=end.error,
         lazy={
-            "plan": lambda: hand_back(
-                shaped(torch.cat([p for *_, p in plan_blocks(ground, a, b, eps, end)], 1)), as_numpy
-            ),
-            "potentials": lambda: (hand_back(shaped(end.f), as_numpy), hand_back(shaped(end.g), as_numpy)),
-            "transport_cost": lambda: hand_back(shaped(_transport_cost(ground, a, b, eps, end)), as_numpy),
+            "plan": lambda: shaped(torch.cat([p for *_, p in plan_blocks(*terms())], 1)),
+            "potentials": lambda: (shaped(end.f), shaped(end.g)),
+            "transport_cost": lambda: shaped(_transport_cost(*terms())),
         },
     )
 

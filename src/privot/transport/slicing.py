@@ -44,7 +44,8 @@ def sliced(
     `directions`: a (d, k) array of columns; else `slices` are drawn from `seed`, in orthonormal frames, which
     lowers the variance, or independently (`frame`). `smoothed` = (σ, noise) adds σ·noise(shape, device, dtype)
     to every projection of both sides: the smoothed distance of Rakotomamonjy & Ralaivola 2021. `check` False
-    skips the search for NaN, and with it a wait for the GPU.
+    skips the search for NaN, and with it a wait for the GPU, and the scaling that keeps powers of very large or
+    very small numbers in range.
 
     Differentiable in x and y; the gradient is summed up in the forward pass, and nothing n × k is kept.
     `details`: "costs", W_p^p of each slice; "seed", of the directions drawn.
@@ -61,17 +62,27 @@ def sliced(
         raise UsageError("smoothed must be (sigma, noise) with noise a function of (shape, device, dtype).")
     wa = None if a is None else fixed("a", weights("a", a, (len(tx),), tx))
     wb = None if b is None else fixed("b", weights("b", b, (len(ty),), ty))
-    scale = _scale(tx, ty).clamp(min=sigma if noise is not None else 0.0)
+    if not check and noise is None and isinstance(directions, Tensor):
+        fused = _fused(tx, ty, wa, wb)
+        graph = fused and fused.graph_for(tx, U.shape[1], p, tx.requires_grad, ty.requires_grad)
+        if graph:
+            value, costs, grads = graph(tx.detach(), ty.detach(), directions)
+            if any(g is not None for g in grads):
+                value = attach(value, *zip((tx, ty), grads, strict=True))
+            return Result(value=value, details={"costs": costs, "seed": seed})
+    scale: Tensor | float = 1.0
+    if check:
+        scale = _scale(tx, ty).clamp(min=sigma if noise is not None else 0.0)
+        U = U / scale
     added = None if noise is None or sigma == 0.0 else (sigma / scale, noise)
-    costs, gx, gy = slice_costs(
-        tx.detach(), ty.detach(), U / scale, p, wa, wb, tx.requires_grad, ty.requires_grad, added
-    )
+    costs, gx, gy = slice_costs(tx.detach(), ty.detach(), U, p, wa, wb, tx.requires_grad, ty.requires_grad, added)
     value, slope = root(costs.mean(), p)
-    value = value * scale
+    if check:
+        value = value * scale
     if gx is not None or gy is not None:
-        factor = slope * scale / U.shape[1]
+        factor = slope * (scale / U.shape[1])
         value = attach(value, (tx, None if gx is None else gx * factor), (ty, None if gy is None else gy * factor))
-    details = {"costs": hand_back(costs * scale**p, as_numpy), "seed": seed}
+    details = {"costs": hand_back(costs * scale**p if check else costs, as_numpy), "seed": seed}
     return Result(value=hand_back(value, as_numpy), details=details)
 
 
@@ -84,7 +95,7 @@ def slice_costs(
     b: Tensor | None,
     need_x: bool,
     need_y: bool,
-    smoothed: tuple[Tensor, Noise] | None = None,
+    smoothed: tuple[Tensor | float, Noise] | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """(W_p^p of each slice, the gradients of their *sum* in x and y where asked for), a block at a time."""
     k = U.shape[1]
@@ -94,7 +105,8 @@ def slice_costs(
     gy = torch.zeros_like(y) if need_y else None
     costs = []
     for start in range(0, k, width):
-        u = U[:, start : start + width].T.contiguous()
+        u = U[:, start : start + width].T
+        u = u.contiguous() if fused is None else u
         zx, zy = (u @ x.T, u @ y.T) if fused is None else (fused.project(u, x), fused.project(u, y))
         if smoothed is not None:
             sigma, noise = smoothed

@@ -8,6 +8,7 @@ are multiplied and reduced in turn.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -17,9 +18,9 @@ import triton.language as tl
 
 from privot.transport.kernels.product import multiply
 
-ANNEALING = 6
+ANNEALING = 4
 FIRST = 3
-MORE = 10
+MORE = 8
 GRAPH_POINTS = 1024
 GRAPH_ENTRIES = 1 << 24
 """Problems of up to this many points a side, and entries in all, are recorded as graphs."""
@@ -232,8 +233,8 @@ class GraphSolver:
         self.report = torch.zeros(2, device=device)
         """Largest marginal error of the problems, largest cost: read together, for one wait."""
         self.ladder = 1.0 - torch.arange(ANNEALING, device=device) / ANNEALING
-        self.log_a.fill_(-float(torch.tensor(float(n)).log()))
-        self.log_b.fill_(-float(torch.tensor(float(m)).log()))
+        self._set_uniform()
+        self._reg = 0.0
         # warm up on a side stream, as capturing asks: Triton compiles, cuBLAS takes its workspace
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
@@ -244,12 +245,19 @@ class GraphSolver:
         torch.cuda.synchronize(device)
         self._begin, self._more, self._end = (torch.cuda.CUDAGraph() for _ in range(3))
         with torch.cuda.graph(self._begin):
+            # mostly the first iterations do, so the end is recorded with them too
             self._start()
             self._iterate(FIRST)
+            self._finish()
         with torch.cuda.graph(self._more, pool=self._begin.pool()):
             self._iterate(MORE)
         with torch.cuda.graph(self._end, pool=self._begin.pool()):
             self._finish()
+
+    def _set_uniform(self) -> None:
+        self.log_a.fill_(-math.log(self.log_a.shape[1]))
+        self.log_b.fill_(-math.log(self.log_b.shape[1]))
+        self._uniform = True
 
     def record(self, iterations: int) -> None:
         """The whole solve as plain launches, for a fixed number of iterations after annealing; never waits."""
@@ -305,8 +313,7 @@ class GraphSolver:
         self,
         x: torch.Tensor,
         y: torch.Tensor,
-        log_a: torch.Tensor,
-        log_b: torch.Tensor,
+        weights: tuple[torch.Tensor, torch.Tensor] | None,
         reg: float,
         tol: float,
         limit: int,
@@ -315,9 +322,18 @@ class GraphSolver:
 
         Results stay in the buffers.
         """
-        for buffer, given in ((self.x, x), (self.y, y), (self.log_a, log_a), (self.log_b, log_b)):
-            buffer.copy_(given)
-        self.reg.fill_(reg)
+        self.x.copy_(x)
+        self.y.copy_(y)
+        # at training sizes every launch counts: what has not changed is not written again
+        if weights is not None:
+            torch.log(weights[0], out=self.log_a)
+            torch.log(weights[1], out=self.log_b)
+            self._uniform = False
+        elif not self._uniform:
+            self._set_uniform()
+        if reg != self._reg:
+            self.reg.fill_(reg)
+            self._reg = reg
         self._begin.replay()
         done, best = ANNEALING + FIRST, float("inf")
         error, largest = self.report.tolist()
@@ -325,7 +341,8 @@ class GraphSolver:
             self._more.replay()
             done, best = done + MORE, min(best, error)
             error, largest = self.report.tolist()
-        self._end.replay()
+        if done > ANNEALING + FIRST:
+            self._end.replay()
         return done, error, largest
 
 
@@ -461,8 +478,7 @@ def _graph(batch: int, n: int, m: int, d: int, device: torch.device, l1: float, 
 def solve(
     x: torch.Tensor,
     y: torch.Tensor,
-    a: torch.Tensor,
-    b: torch.Tensor,
+    weights: tuple[torch.Tensor, torch.Tensor] | None,
     reg: float,
     tol: float,
     limit: int,
@@ -470,16 +486,17 @@ def solve(
     need_x: bool,
     need_y: bool,
 ) -> Fused | None:
-    """B problems x (B, n, d) against y (B, m, d), cost ‖x−y‖² + l1·‖x−y‖₁, weights a, b; None where this path does not
-    reach `tol` in float32 or does not apply, so that the plain one can try."""
+    """B problems x (B, n, d) against y (B, m, d), cost ‖x−y‖² + l1·‖x−y‖₁, `weights` (a, b) or uniform ones.
+
+    None where this path does not reach `tol` in float32 or does not apply, so that the plain one can try.
+    """
     (batch, n, d), m = x.shape, y.shape[1]
     small = max(n, m) <= GRAPH_POINTS and batch * n * m <= GRAPH_ENTRIES
     if torch.cuda.is_current_stream_capturing() or not (small or (batch == 1 and not l1)):
         return None
-    log_a, log_b = a.log(), b.log()
     if small:
         graph = _graph(batch, n, m, d, x.device, l1, need_y)
-        iterations, error, largest = graph.solve(x, y, log_a, log_b, reg, tol, limit)
+        iterations, error, largest = graph.solve(x, y, weights, reg, tol, limit)
         found = Fused(
             graph.f.clone(),
             graph.g.clone(),
@@ -491,7 +508,11 @@ def solve(
             graph.grad_y.clone() if need_y else None,
         )
     else:
-        stream = StreamSolver(x[0], y[0], log_a[0], log_b[0])
+        if weights is None:
+            log_a, log_b = x.new_full((n,), -math.log(n)), x.new_full((m,), -math.log(m))
+        else:
+            log_a, log_b = weights[0][0].log(), weights[1][0].log()
+        stream = StreamSolver(x[0], y[0], log_a, log_b)
         iterations, error = stream.solve(reg, tol, limit)
         largest = stream.largest
         found = Fused(

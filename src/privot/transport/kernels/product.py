@@ -38,10 +38,9 @@ def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     (m, k), n = a.shape, b.shape[1]
     out = torch.empty((m, n), device=a.device, dtype=torch.float32)
 
-    # tiles found best on Hopper for a left side stored by columns, and by rows; fixed, so nothing is timed at run time
-    rows, columns, inner = (256, 128, 16) if a.stride(0) == 1 else (128, 128, 32)
-    grid = (triton.cdiv(m, rows) * triton.cdiv(n, columns),)
+    # tiles found best on Hopper; fixed, so that nothing is timed at run time
+    grid = (triton.cdiv(m, 128) * triton.cdiv(n, 128),)
     _multiply[grid](
-        a, b, out, m, n, k, *a.stride(), *b.stride(), rows=rows, columns=columns, inner=inner, num_warps=8, num_stages=3
+        a, b, out, m, n, k, *a.stride(), *b.stride(), rows=128, columns=128, inner=32, num_warps=8, num_stages=3
     )
     return out

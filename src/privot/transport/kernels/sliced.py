@@ -7,6 +7,9 @@ where it is the faster one) is followed by one pass that does the rest.
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
+
 import torch
 import triton
 import triton.language as tl
@@ -15,6 +18,10 @@ from privot.transport.kernels.product import multiply
 from privot.transport.kernels.sort import MOST, sort_rows
 
 SMALL = 512
+GRAPH_POINTS = 2048
+GRAPH_ENTRIES = 1 << 22
+"""Up to this many points, and projections in all, the whole distance with its gradient is recorded as a graph."""
+_GRAPHS = 16
 
 
 @triton.jit
@@ -184,7 +191,73 @@ def fits(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 
 def project(across: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """`across` (k, d) times `points` (n, d) transposed, of shape (k, n)."""
+    """`across` (k, d), a transposed (d, k) matrix, times `points` (n, d) transposed: of shape (k, n)."""
     if points.shape[0] >= 2048 and points.is_contiguous() and points.shape[1] % 16 == 0:
-        return multiply(across.t().contiguous().t(), points.t())
+        return multiply(across, points.t())
     return across @ points.t()
+
+
+class SlicedGraph:
+    """SW_p of n against n points along k directions, with gradients, recorded as one graph over fixed buffers."""
+
+    def __init__(self, n: int, d: int, k: int, p: float, need_x: bool, need_y: bool, device: torch.device) -> None:
+        self.p, self.need = p, (need_x, need_y)
+        self.x, self.y = (torch.zeros(n, d, device=device) for _ in range(2))
+        self.u = torch.zeros(d, k, device=device)
+        self.costs, self.value = torch.zeros(k, device=device), torch.zeros((), device=device)
+        self.grads = tuple(torch.zeros(n, d, device=device) if need else None for need in self.need)
+        self._seen: tuple[weakref.ref[torch.Tensor], int] | None = None
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):  # warm up on a side stream, as capturing asks
+            for _ in range(2):
+                self._run()
+        torch.cuda.current_stream(device).wait_stream(stream)
+        torch.cuda.synchronize(device)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._run()
+
+    def _run(self) -> None:
+        across = self.u.t()
+        costs, *slopes = compare_slices(across @ self.x.t(), across @ self.y.t(), self.p, *self.need)
+        self.costs.copy_(costs)
+        total = costs.mean()
+        value = total.pow(1.0 / self.p)
+        self.value.copy_(value)
+        # the root has no derivative at 0, where it is taken as 0
+        factor = torch.where(total > 0, value / (self.p * total), 0.0) / self.u.shape[1]
+        for grad, slope in zip(self.grads, slopes, strict=True):
+            if grad is not None and slope is not None:
+                torch.mm((slope * factor).t(), across, out=grad)
+
+    def __call__(
+        self, x: torch.Tensor, y: torch.Tensor, directions: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor | None]]:
+        """(value, costs of the slices, gradients where asked for)."""
+        self.x.copy_(x)
+        self.y.copy_(y)
+        # the same tensor, unchanged since, need not be copied again
+        if self._seen is None or self._seen[0]() is not directions or self._seen[1] != directions._version:
+            self.u.copy_(directions)
+            self._seen = (weakref.ref(directions), directions._version)
+        self._graph.replay()
+        return self.value.clone(), self.costs.clone(), [None if g is None else g.clone() for g in self.grads]
+
+
+_recorded: OrderedDict[tuple[int, int, int, float, bool, bool, int], SlicedGraph] = OrderedDict()
+
+
+def graph_for(x: torch.Tensor, k: int, p: float, need_x: bool, need_y: bool) -> SlicedGraph | None:
+    """The recorded distance for points like `x`, or None where they are too many or somebody else is recording."""
+    n, d = x.shape
+    if n > GRAPH_POINTS or n * k > GRAPH_ENTRIES or torch.cuda.is_current_stream_capturing():
+        return None
+    key = (n, d, k, float(p), need_x, need_y, x.device.index or 0)
+    if key not in _recorded:
+        if len(_recorded) >= _GRAPHS:
+            _recorded.popitem(last=False)
+        with torch.cuda.device(x.device):
+            _recorded[key] = SlicedGraph(n, d, k, p, need_x, need_y, x.device)
+    _recorded.move_to_end(key)
+    return _recorded[key]
