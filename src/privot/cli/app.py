@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, bench, demo, ledger
+from privot.cli import account, bench, compare, demo, ledger
 
 app = typer.Typer(
     name="privot",
@@ -22,6 +22,7 @@ app.add_typer(account.app, name="account")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(bench.app, name="bench")
 app.command("demo")(demo.demo)
+app.command("compare")(compare.compare)
 
 
 def _version(asked: bool) -> None:

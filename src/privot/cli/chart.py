@@ -15,14 +15,9 @@ _LINES = {Standing.PROVEN: "-", Standing.ASYMPTOTIC: "--", Standing.UNPROVEN: ":
 
 def draw_comparison(comparison: Comparison, out: Path) -> None:
     """ε against σ, one line an accountant, dashed where it is no bound."""
-    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise UsageError(f"A chart is drawn as .png, .svg or .pdf, not as {out.suffix or 'a file without ending'!r}.")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8.0, 5.0), layout="constrained")
+    _check_ending(out)
+    figure, panels = _figure(1, 1, (8.0, 5.0))
+    axes = panels[0][0]
     for curve in comparison.curves:
         points = [(s, e) for s, e in zip(comparison.sigmas, curve.epsilons, strict=True) if math.isfinite(e) and e > 0]
         if points:
@@ -34,6 +29,11 @@ def draw_comparison(comparison: Comparison, out: Path) -> None:
     axes.grid(True, which="both", alpha=0.25)
     axes.legend(fontsize=8)
     _save(figure, out)
+
+
+def _check_ending(out: Path) -> None:
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise UsageError(f"A chart is drawn as .png, .svg or .pdf, not as {out.suffix or 'a file without ending'!r}.")
 
 
 def _save(figure: Any, out: Path) -> None:
@@ -49,13 +49,8 @@ def _save(figure: Any, out: Path) -> None:
 
 def draw_benchmark(found: dict[str, Any], out: Path) -> None:
     """Seconds against points, one panel a job, one line for each who did it."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     jobs = list(dict.fromkeys(row["job"] for row in found["rows"]))
-    figure, panels = pyplot.subplots(1, len(jobs), figsize=(6.0 * len(jobs), 4.5), layout="constrained", squeeze=False)
+    figure, panels = _figure(1, len(jobs), (6.0 * len(jobs), 4.5))
     for job, axes in zip(jobs, panels[0], strict=True):
         rows = [row for row in found["rows"] if row["job"] == job and row["seconds"]]
         for who in dict.fromkeys(row["who"] for row in rows):
@@ -66,4 +61,57 @@ def draw_benchmark(found: dict[str, Any], out: Path) -> None:
         axes.grid(True, which="both", alpha=0.25)
         axes.legend()
     figure.suptitle(found["device"], fontsize=10)
+    _save(figure, out)
+
+
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+
+
+def draw_slices(x: Any, y: Any, found: Any, slices: int, out: Path) -> None:
+    """The three directions along which two data sets differ most, as histograms."""
+    import numpy as np
+
+    from privot.transport import draw_directions
+
+    _check_ending(out)
+    directions = draw_directions(x.shape[1], slices, "orthogonal", found.details["seed"])
+    worst = np.argsort(found.details["costs"])[::-1][:3]
+    figure, panels = _figure(1, len(worst), (4.2 * len(worst), 3.6))
+    for which, axes in zip(worst, panels[0], strict=True):
+        a, b = x @ directions[:, which], y @ directions[:, which]
+        edges = np.histogram_bin_edges(np.concatenate([a, b]), 40)
+        axes.hist(a, edges, density=True, alpha=0.55, label="A")
+        axes.hist(b, edges, density=True, alpha=0.55, label="B")
+        axes.set_title(f"slice {which}: W² = {found.details['costs'][which]:.3g}", fontsize=9)
+        axes.legend(fontsize=8)
+    figure.suptitle("Where A and B differ most (no privacy: do not publish)", fontsize=10)
+    _save(figure, out)
+
+
+def draw_transport(x: Any, y: Any, plan: Any, out: Path) -> None:
+    """Two data sets in the plane of their largest variance, with lines where most of a record's mass goes."""
+    import numpy as np
+
+    _check_ending(out)
+    centre = np.concatenate([x, y]).mean(0)
+    _, _, axes_of = np.linalg.svd(np.concatenate([x, y])[:2000] - centre, full_matrices=False)
+    plane = axes_of[:2].T
+    a, b = (x - centre) @ plane, (y - centre) @ plane
+    if plane.shape[1] == 1:
+        a, b = (np.column_stack([z, np.zeros(len(z))]) for z in (a, b))
+    figure, panels = _figure(1, 1, (7.0, 5.5))
+    axes = panels[0][0]
+    for i in range(min(200, len(a))):
+        j = int(np.argmax(plan[i]))
+        axes.plot([a[i, 0], b[j, 0]], [a[i, 1], b[j, 1]], color="0.75", linewidth=0.6, zorder=1)
+    axes.scatter(a[:, 0], a[:, 1], s=9, label="A", zorder=2)
+    axes.scatter(b[:, 0], b[:, 1], s=9, label="B", zorder=2)
+    axes.set_title("Transport from A to B, first 200 records (no privacy: do not publish)", fontsize=10)
+    axes.legend()
     _save(figure, out)

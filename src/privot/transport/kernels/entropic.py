@@ -21,7 +21,7 @@ from privot.transport.kernels.product import multiply
 ANNEALING = 4
 FIRST = 3
 MORE = 8
-GRAPH_POINTS = 1024
+GRAPH_POINTS = 2048
 GRAPH_ENTRIES = 1 << 24
 """Problems of up to this many points a side, and entries in all, are recorded as graphs."""
 _GRAPHS = 16

@@ -1,0 +1,90 @@
+"""`privot compare` and `privot bench transport`: right answers on known data, said to be without privacy."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from privot.cli import run
+
+
+@pytest.fixture
+def pair(tmp_path):
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(80, 4))
+    np.save(tmp_path / "a.npy", x)
+    np.save(tmp_path / "b.npy", x + np.array([3.0, 4.0, 0.0, 0.0]))
+    return [str(tmp_path / "a.npy"), str(tmp_path / "b.npy")]
+
+
+def test_a_translation_is_as_long_as_it_is(capsys, pair, tmp_path):
+    chart = tmp_path / "transport.png"
+    assert run(["compare", *pair, "--method", "exact", "--out", str(chart), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["value"] == pytest.approx(5.0, rel=1e-9)
+    assert found["null_level"] < found["interval"][0] <= found["interval"][1]
+    assert found["privacy"].startswith("none")
+    assert chart.read_bytes().startswith(b"\x89PNG")
+
+
+def test_sliced_interval_holds_the_closed_form(capsys, pair, tmp_path):
+    chart = tmp_path / "slices.svg"
+    assert run(["compare", *pair, "--slices", "400", "--out", str(chart), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    # of a translation by v, SW_2 = ‖v‖/√d
+    assert found["interval"][0] <= 2.5 <= found["interval"][1]
+    assert found["value"] == pytest.approx(2.5, rel=0.02)
+    assert "<svg" in chart.read_text()
+
+
+def test_sinkhorn_answers_in_words(capsys, pair):
+    assert run(["compare", *pair, "--method", "sinkhorn"]) == 0
+    told = capsys.readouterr().out
+    assert "regularised transport cost" in told
+    assert "confidential" in told
+
+
+@pytest.mark.parametrize(
+    ("extra", "code"),
+    [
+        (["--method", "magic"], 2),
+        (["--slices", "0"], 2),
+        (["--p", "0.5"], 2),
+        (["--reg", "-1"], 2),
+        (["--most", "1"], 2),
+        (["--out", "x.txt"], 2),
+    ],
+)
+def test_refusals(capsys, pair, extra, code):
+    assert run(["compare", *pair, *extra]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+
+
+def test_spaces_of_other_dimensions_are_refused(capsys, pair):
+    assert run(["compare", pair[0], "digits"]) == 3
+    assert "columns" in capsys.readouterr().err
+
+
+def test_bench_runs_everybody_and_draws(capsys, tmp_path):
+    assert run(["bench", "transport", "--sizes", "20", "--device", "cpu", "--out", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {(r["job"], r["who"]) for r in found["rows"]} >= {
+        ("sliced", "privot"),
+        ("sliced", "floor"),
+        ("sliced", "POT"),
+        ("sinkhorn", "privot"),
+        ("sinkhorn", "GeomLoss"),
+        ("sinkhorn", "POT"),
+    }
+    asked = next(r["error"] for r in found["rows"] if r["who"] == "GeomLoss")
+    reached = next(r["error"] for r in found["rows"] if r["job"] == "sinkhorn" and r["who"] == "privot")
+    assert reached <= asked * 1.01 + 1e-6
+    assert all(key.startswith(("job", "n", "times", "over")) for ratio in found["ratios"] for key in ratio)
+    assert (tmp_path / "transport.png").exists()
+    assert json.loads((tmp_path / "transport.json").read_text())["rows"] == found["rows"]
+    assert run(["bench", "transport", "--sizes", "ten"]) == 2
+    assert run(["bench", "transport", "--jobs", "juggling", "--device", "cpu"]) == 2
