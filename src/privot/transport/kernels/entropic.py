@@ -32,6 +32,57 @@ _STREAM = 1 << 27
 
 
 @triton.jit
+def _cost(
+    x,
+    y,
+    cost,
+    across,
+    top,
+    n,
+    m,
+    d,
+    l1,
+    absolute: tl.constexpr,
+    tile: tl.constexpr,
+    chunk: tl.constexpr,
+):
+    """A tile of ‖x−y‖² + l1·‖x−y‖₁ both ways round, and the largest entry, for one problem.
+
+    Points are taken relative to y₀, so that in ‖x‖² + ‖y‖² − 2⟨x, y⟩ little cancels in float32.
+    """
+    problem = tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * tile + tl.arange(0, tile)
+    column = tl.program_id(1) * tile + tl.arange(0, tile)
+    product = tl.zeros((tile, tile), dtype=tl.float32)
+    size_x = tl.zeros((tile,), dtype=tl.float32)
+    size_y = tl.zeros((tile,), dtype=tl.float32)
+    for start in range(0, d, chunk):
+        at = start + tl.arange(0, chunk)
+        origin = tl.load(y + problem * m * d + at, mask=at < d, other=0.0)
+        here = (row[:, None] < n) & (at[None, :] < d)
+        there = (column[:, None] < m) & (at[None, :] < d)
+        left = tl.load(x + (problem * n + row[:, None]) * d + at[None, :], mask=here, other=0.0)
+        right = tl.load(y + (problem * m + column[:, None]) * d + at[None, :], mask=there, other=0.0)
+        left = tl.where(here, left - origin[None, :], 0.0)
+        right = tl.where(there, right - origin[None, :], 0.0)
+        product = tl.dot(left, tl.trans(right), product, input_precision="tf32x3")
+        size_x += tl.sum(left * left, axis=1)
+        size_y += tl.sum(right * right, axis=1)
+    c = tl.maximum(size_x[:, None] + size_y[None, :] - 2.0 * product, 0.0)
+    inside = (row[:, None] < n) & (column[None, :] < m)
+    if absolute:
+        for k in range(0, d):
+            left = tl.load(x + (problem * n + row) * d + k, mask=row < n, other=0.0)
+            right = tl.load(y + (problem * m + column) * d + k, mask=column < m, other=0.0)
+            c += l1 * tl.abs(left[:, None] - right[None, :])
+    tl.store(cost + (problem * n + row[:, None]) * m + column[None, :], c, mask=inside)
+    tl.store(across + (problem * m + column[None, :]) * n + row[:, None], c, mask=inside)
+    # costs are not negative, so their bits are in their order
+    largest = tl.max(tl.max(tl.where(inside, c, 0.0), axis=1), axis=0)
+    tl.atomic_max(top, largest.to(tl.int32, bitcast=True))
+
+
+@triton.jit
 def _half_step(
     cost,
     row_norm,
@@ -39,22 +90,28 @@ def _half_step(
     other,
     log_weight,
     reg_at,
+    top_at,
+    warmth,
     out,
     target,
     error,
     columns,
     norms: tl.constexpr,
+    anneal: tl.constexpr,
     check: tl.constexpr,
     width: tl.constexpr,
 ):
     """out_i = −reg·ln Σ_j exp((other_j − C_ij)/reg + ln b_j), one program a row of a problem.
 
-    With `norms`, `cost` holds the products x·y and C = ‖x‖² + ‖y‖² − 2·x·y. With `check`, also the row's marginal error
-    |exp((out_old − out_new)/reg) − 1|·a_i, before `out` is replaced.
+    With `norms`, `cost` holds the products x·y and C = ‖x‖² + ‖y‖² − 2·x·y. With `anneal`, reg is raised to
+    reg·(top/reg)^warmth. With `check`, the row's marginal error |exp((out_old − out_new)/reg) − 1|·a_i is added to its
+    problem's, before `out` is replaced.
     """
     problem = tl.program_id(1).to(tl.int64)
     at = problem * tl.num_programs(0) + tl.program_id(0)
     reg = tl.load(reg_at)
+    if anneal:
+        reg = reg * tl.exp2(warmth * tl.log2(tl.maximum(tl.load(top_at) / reg, 1.0)))
     scale = 1.4426950408889634 / reg
     peak = -float("inf")
     total = 0.0
@@ -77,7 +134,7 @@ def _half_step(
     fresh = -(peak + tl.log2(total)) / scale
     if check:
         old = tl.load(out + at)
-        tl.store(error + at, tl.abs(tl.exp2((old - fresh) * scale) - 1.0) * tl.exp(tl.load(target + at)))
+        tl.atomic_add(error + problem, tl.abs(tl.exp2((old - fresh) * scale) - 1.0) * tl.exp(tl.load(target + at)))
     tl.store(out + at, fresh)
 
 
@@ -120,6 +177,36 @@ def _plan(
 
 
 @triton.jit
+def _combine(x, row_sum, pulled, d, width: tl.constexpr):
+    """pulled_i ← 2(x_i·Σ_j P_ij − pulled_i), one program a row of a problem."""
+    at = tl.program_id(0).to(tl.int64)
+    mass = tl.load(row_sum + at)
+    for start in range(0, d, width):
+        k = start + tl.arange(0, width)
+        here = at * d + k
+        old = tl.load(pulled + here, mask=k < d, other=0.0)
+        tl.store(pulled + here, 2.0 * (tl.load(x + here, mask=k < d, other=0.0) * mass - old), mask=k < d)
+
+
+@triton.jit
+def _dual(f, g, log_a, log_b, value, n, m, width: tl.constexpr):
+    """Σ a f + Σ b g of a problem in float64; points without mass count nothing."""
+    problem = tl.program_id(0).to(tl.int64)
+    total = tl.zeros((width,), dtype=tl.float64)
+    for start in range(0, n, width):
+        i = start + tl.arange(0, width)
+        weight = tl.exp(tl.load(log_a + problem * n + i, mask=i < n, other=-float("inf"))).to(tl.float64)
+        potential = tl.load(f + problem * n + i, mask=i < n, other=0.0).to(tl.float64)
+        total += tl.where(weight > 0.0, weight * potential, 0.0)
+    for start in range(0, m, width):
+        i = start + tl.arange(0, width)
+        weight = tl.exp(tl.load(log_b + problem * m + i, mask=i < m, other=-float("inf"))).to(tl.float64)
+        potential = tl.load(g + problem * m + i, mask=i < m, other=0.0).to(tl.float64)
+        total += tl.where(weight > 0.0, weight * potential, 0.0)
+    tl.store(value + problem, tl.sum(total, axis=0))
+
+
+@triton.jit
 def _l1_pull(plan, x, y, out, columns, d, weight, width: tl.constexpr):
     """out_i += weight·Σ_j P_ij·sign(x_i − y_j), one program a row and a piece of the coordinates."""
     problem = tl.program_id(2).to(tl.int64)
@@ -150,16 +237,19 @@ def half_step(
     out: torch.Tensor,
     *,
     norms: tuple[torch.Tensor, torch.Tensor] | None = None,
+    anneal: tuple[torch.Tensor, float] | None = None,
     check: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> None:
     """One half-step over the rows of `cost` (batch, n, m) into `out` (batch, n).
 
-    `norms` = (row, column) squared norms where `cost` holds products; `check` = (ln a, error out) to measure marginals.
+    `norms` = (row, column) squared norms where `cost` holds products; `anneal` = (largest cost, warmth); `check` =
+    (ln a, errors (batch,) to add to).
     """
     batch, rows, columns = cost.shape
     width, warps = _shape_of(columns)
     row_norm, column_norm = norms or (out, out)
     target, error = check or (out, out)
+    top, warmth = anneal or (reg, 0.0)
     _half_step[(rows, batch)](
         cost,
         row_norm,
@@ -167,11 +257,14 @@ def half_step(
         other,
         log_weight,
         reg,
+        top,
+        warmth,
         out,
         target,
         error,
         columns,
         norms=norms is not None,
+        anneal=anneal is not None,
         check=check is not None,
         width=width,
         num_warps=warps,
@@ -224,15 +317,17 @@ class GraphSolver:
             return torch.zeros(batch, *shape, device=device, dtype=torch.float32)
 
         self.l1, self.both = l1, both
-        self.x, self.y, self.log_a, self.log_b = new(n, d), new(m, d), new(n), new(m)
+        # rows padded to whole 64-byte lines: the tensor cores' loads want aligned rows
+        self.d, wide = d, d + -d % 16
+        self.x, self.y, self.log_a, self.log_b = new(n, wide), new(m, wide), new(n), new(m)
         self.cost, self.across, self.plan = new(n, m), new(m, n), new(n, m)
-        self.f, self.g, self.error, self.row_sum = new(n), new(m), new(n), new(n)
-        self.grad_x, self.grad_y = new(n, d), new(m, d)
+        self.f, self.g, self.row_sum, self.column_sum = new(n), new(m), new(n), new(m)
+        self.grad_x, self.grad_y = new(n, wide), new(m, wide)
         self.value = torch.zeros(batch, device=device, dtype=torch.float64)
         self.reg = torch.ones(1, device=device)
-        self.report = torch.zeros(2, device=device)
-        """Largest marginal error of the problems, largest cost: read together, for one wait."""
-        self.ladder = 1.0 - torch.arange(ANNEALING, device=device) / ANNEALING
+        self.report = torch.zeros(1 + batch, device=device)
+        """The largest cost, then the marginal error of each problem: read together, for one wait."""
+        self.top, self.errors = self.report[:1], self.report[1:]
         self._set_uniform()
         self._reg = 0.0
         # warm up on a side stream, as capturing asks: Triton compiles, cuBLAS takes its workspace
@@ -267,47 +362,43 @@ class GraphSolver:
 
     def _start(self) -> None:
         """The cost both ways, and annealed steps from the largest cost down to reg."""
-        # centred: squared norms would otherwise cancel in float32
-        centre = self.y.mean(1, keepdim=True)
-        x, y = self.x - centre, self.y - centre
-        norms = x.square().sum(2)[:, :, None] + y.square().sum(2)[:, None, :]
-        torch.baddbmm(norms, x, y.transpose(1, 2), alpha=-2.0, out=self.cost)
-        self.cost.clamp_(min=0.0)
-        if self.l1:
-            self.cost.add_(torch.cdist(x, y, p=1.0), alpha=self.l1)
-        self.across.copy_(self.cost.transpose(1, 2))
-        top = self.cost.amax()
-        self.report[1].copy_(top)
-        regs = self.reg * (top / self.reg).clamp(min=1.0) ** self.ladder
+        (batch, n, wide), m = self.x.shape, self.y.shape[1]
+        self.top.zero_()
+        grid = (triton.cdiv(n, 64), triton.cdiv(m, 64), batch)
+        top = self.top.view(torch.int32)
+        _cost[grid](
+            self.x, self.y, self.cost, self.across, top, n, m, wide, self.l1, absolute=self.l1 != 0.0, tile=64, chunk=32
+        )
         self.g.zero_()
         for i in range(ANNEALING):
-            self._step(regs[i : i + 1])
-
-    def _step(self, reg: torch.Tensor, check: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
-        half_step(self.cost, self.g, self.log_b, reg, self.f, check=check)
-        half_step(self.across, self.f, self.log_a, reg, self.g)
+            warm = (self.top, 1.0 - i / ANNEALING)
+            half_step(self.cost, self.g, self.log_b, self.reg, self.f, anneal=warm)
+            half_step(self.across, self.f, self.log_a, self.reg, self.g, anneal=warm)
 
     def _iterate(self, times: int) -> None:
-        for _ in range(times - 1):
-            self._step(self.reg)
-        # after a g-step the columns agree exactly; the rows' error shows when f is renewed
-        self._step(self.reg, check=(self.log_a, self.error))
-        self.report[0].copy_(self.error.sum(1).amax())
+        self.errors.zero_()
+        for i in range(times):
+            # after a g-step the columns agree exactly; the rows' error shows when f is renewed
+            check = (self.log_a, self.errors) if i == times - 1 else None
+            half_step(self.cost, self.g, self.log_b, self.reg, self.f, check=check)
+            half_step(self.across, self.f, self.log_a, self.reg, self.g)
 
     def _finish(self) -> None:
         """Dual values, and gradients by the envelope theorem: ∂/∂x_i = 2(x_i·Σ_j P_ij − Σ_j P_ij y_j) + l1 term."""
+        (batch, n, wide), m = self.x.shape, self.y.shape[1]
         plan_rows(self.cost, self.f, self.g, self.log_a, self.log_b, self.reg, self.plan, self.row_sum)
-        torch.baddbmm(self.x * (2.0 * self.row_sum)[:, :, None], self.plan, self.y, alpha=-2.0, out=self.grad_x)
+        torch.bmm(self.plan, self.y, out=self.grad_x)
+        _combine[(batch * n,)](self.x, self.row_sum, self.grad_x, wide, width=1024)
         if self.l1:
             _pull(self.plan, self.x, self.y, self.grad_x, self.l1)
         if self.both:
             across = self.plan.transpose(1, 2)
-            torch.baddbmm(self.y * (2.0 * self.plan.sum(1))[:, :, None], across, self.x, alpha=-2.0, out=self.grad_y)
+            torch.bmm(across, self.x, out=self.grad_y)
+            torch.sum(self.plan, 1, out=self.column_sum)
+            _combine[(batch * m,)](self.y, self.column_sum, self.grad_y, wide, width=1024)
             if self.l1:
                 _pull(across.contiguous(), self.y, self.x, self.grad_y, self.l1)
-        f = (self.log_a.exp().double() * self.f.double()).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).sum(1)
-        g = (self.log_b.exp().double() * self.g.double()).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).sum(1)
-        self.value.copy_(f + g)
+        _dual[(batch,)](self.f, self.g, self.log_a, self.log_b, self.value, n, m, width=1024)
 
     def solve(
         self,
@@ -322,8 +413,8 @@ class GraphSolver:
 
         Results stay in the buffers.
         """
-        self.x.copy_(x)
-        self.y.copy_(y)
+        self.x[:, :, : self.d].copy_(x)
+        self.y[:, :, : self.d].copy_(y)
         # at training sizes every launch counts: what has not changed is not written again
         if weights is not None:
             torch.log(weights[0], out=self.log_a)
@@ -336,11 +427,13 @@ class GraphSolver:
             self._reg = reg
         self._begin.replay()
         done, best = ANNEALING + FIRST, float("inf")
-        error, largest = self.report.tolist()
+        largest, *errors = self.report.tolist()
+        error = max(errors)
         while not error <= tol and done < limit and error < best * _STALLED:
             self._more.replay()
             done, best = done + MORE, min(best, error)
-            error, largest = self.report.tolist()
+            largest, *errors = self.report.tolist()
+            error = max(errors)
         if done > ANNEALING + FIRST:
             self._end.replay()
         return done, error, largest
@@ -364,7 +457,7 @@ class StreamSolver:
         self.log_a, self.log_b = log_a, log_b
         self.norm_x, self.norm_y = self.x.square().sum(1), self.y.square().sum(1)
         self.f, self.g = torch.zeros_like(self.norm_x), torch.zeros_like(self.norm_y)
-        self.error = torch.zeros_like(self.norm_x)
+        self.error = torch.zeros(1, device=x.device)
         self.largest = 0.0
         n, m = len(self.f), len(self.g)
         self.stored = multiply(self.x, self.y.t()) if n * m <= _STREAM else None
@@ -387,7 +480,7 @@ class StreamSolver:
                 reg,
                 out[None, part],
                 norms=(norm[None, part], other_norm[None]),
-                check=(self.log_a[None, part], self.error[None, part]) if check else None,
+                check=(self.log_a[None, part], self.error) if check else None,
             )
 
     def solve(self, reg: float, tol: float, limit: int) -> tuple[int, float]:
@@ -403,10 +496,11 @@ class StreamSolver:
         done, error, best, wait = ANNEALING, float("inf"), float("inf"), FIRST
         while not error <= tol and done < limit and (done == ANNEALING or error < best * _STALLED):
             best = min(best, error)
+            self.error.zero_()
             for i in range(wait):
                 self._half(True, at, check=i == wait - 1)
                 self._half(False, at)
-            done, error, wait = done + wait, float(self.error.sum()), MORE
+            done, error, wait = done + wait, float(self.error), MORE
         return done, error
 
     def gradient(self, reg: float, rows: bool) -> torch.Tensor:
@@ -504,8 +598,8 @@ def solve(
             error,
             largest,
             iterations,
-            graph.grad_x.clone() if need_x else None,
-            graph.grad_y.clone() if need_y else None,
+            graph.grad_x[:, :, :d].clone() if need_x else None,
+            graph.grad_y[:, :, :d].clone() if need_y else None,
         )
     else:
         if weights is None:
