@@ -615,3 +615,45 @@ def test_neighbours_differ_in_one_row_only_through_the_vault() -> None:
     assert (np.delete(moved, 5) == 0.0).all()
     # two whole frames: H = 2, Δ = 2·clip
     assert 0.0 < moved[5] <= 2 * 0.5 * np.sqrt(2.0)
+
+
+def test_a_stream_cannot_be_made_longer_than_it_was_paid_for() -> None:
+    vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(50.0, 1e-5))
+    stream = vault.stream(RandomProjection(slices=4, sigma=5.0, steps=2), purpose="two")
+    with pytest.raises(AttributeError):
+        stream.steps = 500  # type: ignore[misc]
+    assert len(list(stream)) == 2
+
+
+def test_a_seed_that_a_release_drew_cannot_be_given_again() -> None:
+    vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(50.0, 1e-5))
+    first = vault.release(RandomProjection(slices=1, sigma=5.0), purpose="first")
+    with pytest.raises(UsageError, match="drawn for another release"):
+        RandomProjection(slices=1, sigma=5.0, seed=first.public["seed"])
+
+
+def test_an_interrupt_carries_no_values_with_it() -> None:
+    class Interrupted:
+        standing = Standing.PROVEN
+
+        def normal(self, shape: object, sigma: float) -> object:
+            secret_value = 0.123456789
+            raise KeyboardInterrupt(secret_value)
+
+    noise = SystemNoise()
+    noise_like = type("Like", (), {"standing": noise.standing, "assumptions": noise.assumptions})()
+    noise_like.normal = Interrupted().normal
+    vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(50.0, 1e-5), noise=noise_like)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        vault.release(RandomProjection(slices=1, sigma=5.0), purpose="stopped")
+    assert caught.value.args == ()
+    assert caught.value.__context__ is None
+    names = [entry.name for entry in caught.traceback]
+    assert "normal" not in names
+    assert "run" not in names
+
+
+def test_noise_too_small_to_add_safely_is_refused_before_it_is_paid_for() -> None:
+    vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(1e12, 1e-5))
+    with pytest.raises(UsageError, match="too small"):
+        vault.release(RandomProjection(slices=8, sigma=1e-5), purpose="hardly any noise")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Composed, Event
+from privot.accounting.events import Composed, Event, adjacency_of
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency, check_delta, check_epsilon
 
@@ -50,8 +50,8 @@ class MemoryBudget:
         # written so that a NaN refuses
         if not needed <= self.epsilon:
             raise BudgetError(
-                f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g}, "
-                f"and ε = {self.epsilon:g} is all there is."
+                f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
+                f"({adjacency_of([event])}), and ε = {self.epsilon:g} is all there is."
             )
         self.spent = together
         if seed is not None:

@@ -1,7 +1,8 @@
 """What leaves a vault: a value, its guarantee, and the public choices behind it; the only thing jobs accept.
 
 A release never touches a record. Its file is one `.npz` with the arrays and one JSON text, read back without
-unpickling anything; the guarantee is counted again from its events, so nothing in the file is taken on trust.
+unpickling anything. The guarantee is counted again from its events, so a file cannot state less than they cost;
+that the events are the ones that happened is what the ledger, not the file, stands for.
 """
 
 from __future__ import annotations

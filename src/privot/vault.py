@@ -86,12 +86,22 @@ class Stream(_Sealed):
     Every release carries the guarantee of the *whole* stream.
     """
 
-    __slots__ = ("__lock", "__next", "__process", "__run", "guarantee", "steps")
+    __slots__ = ("__guarantee", "__lock", "__next", "__process", "__run", "__steps")
 
     def __init__(self, run: Callable[[int], Release], guarantee: Guarantee, steps: int) -> None:
-        self.guarantee, self.steps = guarantee, steps
+        self.__guarantee, self.__steps = guarantee, steps
         self.__run, self.__next = run, 0
         self.__lock, self.__process = threading.Lock(), os.getpid()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of the whole stream."""
+        return self.__guarantee
+
+    @property
+    def steps(self) -> int:
+        """How many releases were paid for."""
+        return self.__steps
 
     def __iter__(self) -> Stream:
         return self
@@ -101,7 +111,7 @@ class Stream(_Sealed):
             raise BudgetError("A forked process cannot use up a stream that its parent paid for: charge a new one.")
         with self.__lock:
             step = self.__next
-            if step >= self.steps:
+            if step >= self.__steps:
                 raise StopIteration
             # counted before it runs: a step that fails is not tried again with the same charge
             self.__next += 1
@@ -197,6 +207,8 @@ class Vault(_Sealed):
         """The event of one step, and the guarantee of all of them, charged."""
         if not isinstance(purpose, str) or not purpose.strip():
             raise UsageError("Say what the release is for: its purpose is written to the ledger.")
+        if purpose.rstrip().endswith("]") and "[seed" in purpose:
+            raise UsageError("A purpose may not end like the mark of a seed, which the ledger keeps: reword it.")
         mechanism.needs.check(self.__facts)
         step = mechanism.event(self.__facts)
         if adjacency_of([step]) is not self.__facts.adjacency:
@@ -221,10 +233,13 @@ class Vault(_Sealed):
         try:
             value, public = mechanism.run(self.__records, self.__noise, event, step)
             return Release(value, guarantee, public)
-        except Exception as error:
-            failure = type(error)
+        except BaseException as error:
+            failure: type[BaseException] = type(error)
         # raised out here: inside the handler the failure, whose message and frames may hold records, hangs on
-        kind = failure if failure.__module__ == PrivotError.__module__ else PrivotError
+        if not issubclass(failure, Exception):
+            # an interrupt goes on as one, without the frames that hold un-noised values
+            raise failure
+        kind = failure if issubclass(failure, PrivotError) else PrivotError
         raise kind(
             f"{type(mechanism).__name__} failed after it was paid for ({failure.__name__}): "
             "the charge stays, and the message is withheld because it could quote a record."

@@ -43,6 +43,15 @@ def test_several_data_sets_share_a_ledger(capsys, tmp_path):
         assert data.split("/")[-1] in capsys.readouterr().out
     assert run(["ledger", "show", file]) == 0
     assert capsys.readouterr().out.count("budget") == 2
+    # setting the first one's again answers with its budget, not with the last one's
+    assert run(["ledger", "init", file, "--data", "digits", *BUDGET]) == 0
+    assert "digits may spend" in capsys.readouterr().out
+
+
+def test_a_single_record_leaves_no_ledger_behind(tmp_path):
+    np.save(tmp_path / "one.npy", np.eye(1, 4))
+    assert run(["ledger", "init", str(tmp_path / "new.ledger"), "--data", str(tmp_path / "one.npy"), *BUDGET]) == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["one.npy"]
 
 
 def test_an_edited_row_is_found(capsys, tmp_path):
@@ -94,6 +103,12 @@ def test_demo_ends_in_a_guarantee_and_refuses_a_second_helping(capsys, tmp_path)
     assert "budget" in told["refused"]
     assert {p.name for p in out.iterdir()} >= {"digits.ledger", "release.npz", "guarantee.json"}
     assert json.loads((out / "guarantee.json").read_text()) == guarantee
+    # the ledger it left tells what was spent, in words too
+    assert run(["ledger", "show", str(out / "digits.ledger")]) == 0
+    shown = capsys.readouterr().out
+    assert "demo: projections" in shown
+    assert "replace-one" in shown
+    assert "proven" in shown
     assert run(["demo", "--out", str(out)]) == 2
     assert "exists" in capsys.readouterr().err
     assert run(["demo", "--out", str(tmp_path / "again")]) == 0

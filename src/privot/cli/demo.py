@@ -40,14 +40,13 @@ def demo(
     if out.exists():
         raise UsageError(f"{out} exists already: choose another folder, so that no ledger is overwritten.")
     out.mkdir(parents=True)
-    tell(
-        f"1. Plan. {slices} orthogonal projections of a digit at ε = {epsilon:g}, δ = {delta:g}: σ = {plan.sigma:.4f}."
-    )
+    terms = f"ε = {epsilon:g} at δ = {delta:g}, replace-one"
+    tell(f"1. Plan. {slices} orthogonal projections of a digit for {terms}, proven: σ = {plan.sigma:.4f}.")
     with Ledger.create(out / "digits.ledger") as ledger:
         vault = Vault(
             load("digits").x, clip=0.5, adjacency="replace-one", ledger=ledger, budget=(epsilon, delta), label="digits"
         )
-        tell(f"2. Lock up. {vault!r}; budget ε = {epsilon:g} in {ledger.path}.")
+        tell(f"2. Lock up. {vault!r}; budget {terms}, in {ledger.path}.")
         release = vault.release(RandomProjection(slices=slices, sigma=plan.sigma), purpose="demo: projections")
         release.save(out / "release.npz")
         guarantee = release.guarantee

@@ -42,6 +42,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger, and set the budget of a data set in it (also in one that exists already)."""
+    from privot.budget import row_digests
     from privot.data import load
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -58,12 +59,12 @@ def init(
         check_delta(delta)
         Adjacency.parse(adjacency)
         records = load(data)
+        label = Path(data).name
+        # a vault checks the records before a file is made, and is the one that knows how the ledger names them
+        Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
         with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
-            # the vault is the only one that knows how records are named, so it is the one that sets the budget
-            Vault(
-                records.x, clip=1.0, adjacency=adjacency, ledger=ledger, budget=(epsilon, delta), label=Path(data).name
-            )
-            budget = ledger.datasets()[-1]
+            Vault(records.x, clip=1.0, adjacency=adjacency, ledger=ledger, budget=(epsilon, delta), label=label)
+            budget = ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
     else:
         Ledger.create(file).close()
     if as_json:
@@ -98,7 +99,7 @@ def show(file: File, as_json: AsJson = False) -> None:
             ]
         )
         if s["entries"]:
-            rows = [[str(e["id"]), e["at"], e["event"]["event"], e["purpose"]] for e in s["entries"]]
+            rows = [[str(e["id"]), e["at"], e["event"]["kind"], e["purpose"]] for e in s["entries"]]
             print_table(["entry", "when (UTC)", "event", "purpose"], rows)
 
 

@@ -68,4 +68,5 @@ class Anchor:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    # never through a link that somebody laid in the way
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-MARGIN = 1e-12
-"""Rows are kept this share below the bound. That absorbs, with room to spare, the rounding of the norm (below
-1e-14) and that the columns of a frame are orthonormal only to about 1e-14: a projected row moves by no more
-than is accounted."""
+MARGIN = 1e-6
+"""Rows are kept this share below the bound. That absorbs the rounding of the norm (below 1e-14), that the columns of a
+frame are orthonormal only to about 1e-14, and that noise is added on a grid (2⁻⁴⁰·σ·√k): a projected row moves by no
+more than is accounted, unless the directions catch less of it than 1e-6·σ·√k, which then tells as little."""
 
 
 def clip_rows(rows: NDArray[np.floating], clip: float) -> NDArray[np.float64]:
-    """Each row x of shape (records, dimension) as x·min(1, c/‖x‖) with c = `clip`·(1 − 1e-12).
+    """Each row x of shape (records, dimension) as x·min(1, c/‖x‖) with c = `clip`·(1 − 1e-6).
 
     So ‖row‖ ≤ `clip` holds in floating point too.
 

@@ -7,8 +7,8 @@ What is claimed about a projection rests on the law of H = ‖zᵀU‖²/‖z‖
     mechanism runs, after the vault was filled. Whoever gives a seed asserts that neither the records nor the
     seed were chosen with the other in view.
   * every release on the same records uses directions of its own, because the accountant multiplies moments of
-    independent H: step i of a run draws from SeedSequence(seed, spawn_key=(i,)), and a vault takes each given
-    seed once.
+    independent H: step i of a run draws from SeedSequence(seed, spawn_key=(i,)), a vault takes each given seed
+    once, and a seed that an earlier release drew cannot be given.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
-from privot.transport.directions import check_seed, draw_directions, fresh_seed
+from privot.transport.directions import check_own_seed, draw_directions, fresh_seed
 
-__all__ = ["check_seed", "directions_of", "draw_directions", "fresh_seed"]
+__all__ = ["check_own_seed", "directions_of", "draw_directions", "fresh_seed"]
 
 
 def directions_of(public: Mapping[str, Any]) -> NDArray[np.float64]:

@@ -13,9 +13,10 @@ from privot.accounting.events import Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms.directions import check_seed, draw_directions, fresh_seed
+from privot.mechanisms.directions import check_own_seed, draw_directions, fresh_seed
 from privot.mechanisms.mechanism import Facts, Needs, Records
-from privot.noise import NoiseSource, arguments
+from privot.noise import NoiseSource, add_noise, arguments
+from privot.noise.adding import check_ratio
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class RandomProjection:
         if self.batch is not None:
             set_(self, "batch", arguments.whole("The batch", self.batch, 1))
         if self.seed is not None:
-            check_seed(self.seed)
+            check_own_seed(self.seed)
 
     @property
     def needs(self) -> Needs:
@@ -77,6 +78,8 @@ class RandomProjection:
             adjacency=facts.adjacency,
             frame=self.frame,
         )
+        # before anything is paid for: noise this small could not be added safely
+        check_ratio(facts.clip, self.sigma)
         if self.batch is None:
             return projection
         if facts.records is None:
@@ -94,8 +97,7 @@ class RandomProjection:
         indices = None if sampling is None else sampling.draw(noise, records.count)
         seed = fresh_seed() if self.seed is None else self.seed
         directions = draw_directions(projection.dim, projection.slices, projection.frame, seed, step)
-        value = records.clipped(indices) @ directions
-        value += noise.normal(value.shape, projection.sigma)
+        value = add_noise(records.clipped(indices) @ directions, noise, projection.sigma)
         public = {
             "mechanism": "projection",
             "dim": projection.dim,

@@ -4,6 +4,7 @@
 standing of whatever it feeds to UNPROVEN. Importing this package does not import torch.
 """
 
+from privot.noise.adding import add_noise
 from privot.noise.source import NoiseSource, SeededNoise, SystemNoise
 
-__all__ = ["NoiseSource", "SeededNoise", "SystemNoise"]
+__all__ = ["NoiseSource", "SeededNoise", "SystemNoise", "add_noise"]

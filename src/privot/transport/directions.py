@@ -19,8 +19,20 @@ Frame = Literal["orthogonal", "independent"]
 
 
 def fresh_seed() -> int:
-    """A seed nobody chose, from the operating system. It is public: it is recorded with the result."""
-    return secrets.randbits(SEED_BITS)
+    """A seed nobody chose, from the operating system. It is public: it is recorded with the result.
+
+    It has its highest bit set, so that it can be told from a seed somebody chose (`check_own_seed`).
+    """
+    return secrets.randbits(SEED_BITS - 1) | 1 << (SEED_BITS - 1)
+
+
+def check_own_seed(seed: int) -> int:
+    """`seed`, if it is one that somebody may choose: not one that an earlier draw recorded."""
+    if check_seed(seed) >> (SEED_BITS - 1):
+        raise UsageError(
+            f"A seed of 2^{SEED_BITS - 1} or more was drawn for another release: choose your own, or none."
+        )
+    return seed
 
 
 def check_seed(seed: int) -> int:
