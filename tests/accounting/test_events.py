@@ -92,7 +92,7 @@ def trees(adjacency: Adjacency) -> st.SearchStrategy[Event]:
     return st.recursive(
         steps(adjacency),
         lambda inner: st.one_of(
-            st.builds(Repeated, inner, counts),
+            st.builds(Repeated, inner, st.integers(1, 30)),
             st.lists(inner, min_size=1, max_size=3).map(lambda e: Composed(tuple(e))),
             st.builds(Downgraded, inner, standings, st.text(max_size=8)),
         ),

@@ -283,7 +283,7 @@ def test_a_few_dozen_nodes_dominate_the_whole_law(
     frame: Frame = "orthogonal" if orthogonal else "independent"
     exact = account(Projection(dim, slices, 1.0 / ratio, 1.0, REPLACE, frame), 1e-5).delta(epsilon)
     assert exact * (1 - 1e-9) <= thinned * (1 + 1e-9) + 1e-15
-    assert thinned <= exact * 1.01 + 1e-9
+    assert thinned <= exact * 1.03 + 1e-9
 
 
 @pytest.mark.parametrize(("dim", "slices"), [(2, 1), (10, 3), (50, 70), (784, 200), (784, 783)])

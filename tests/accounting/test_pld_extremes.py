@@ -96,3 +96,35 @@ def test_both_ways_of_asking_agree_and_parts_cost_less(steps: list[Event], delta
     assert curve.delta(epsilon * (1 + 2e-3)) <= delta * (1 + 5e-3) + 1e-13
     for step in steps:
         assert EventCurve((step,)).epsilon(delta) <= epsilon * (1 + 1e-3) + 1e-12
+
+
+def test_tiny_delta_is_not_read_beyond_the_window():
+    for shift, delta in ((1.0, 1e-60), (5.0, 1e-50), (0.3, 1e-80)):
+        alone = gaussian.epsilon(shift, delta)
+        both = account(Composed((Gaussian(1.0, shift, ADD), Laplace(1.0, 1e-6, ADD))), delta).epsilon()
+        assert alone <= both <= alone * 1.01
+
+
+def test_more_steps_than_the_fft_can_carry_are_still_bounded():
+    """δ at ε = 0 alone exceeds the target, so 0 would be wrong; the Gaussian limit is below any valid ε."""
+    share, steps, shift, delta = 1 / 9446114630, 32403168325, 0.3418994924860385, 1.453e-06
+    event = Repeated(Sampled(Gaussian(1.0, shift, REPLACE), FixedSize(1, 9446114630)), steps)
+    limit = gaussian.epsilon(share * math.sqrt(steps * math.expm1(shift**2)), delta)
+    assert account(event, delta).epsilon() >= limit > 0
+
+
+@pytest.mark.parametrize("times", [13, 1000, 10**6, 10**9])
+def test_rounding_noise_only_ever_raises_what_is_read(times):
+    """At tilts far from the best one the answer drowns in noise; every attempt must still be a bound."""
+    from privot.accounting.pairs import step_of
+    from privot.accounting.pld import Composition, _atoms
+
+    shift = 2.0 / math.sqrt(times)
+    step, _ = step_of(Gaussian(1.0, shift, ADD))
+    composition = Composition([(step, times)])
+    exact = gaussian.epsilon(2.0, 1e-5)
+    cut = 1e-11 / times
+    atoms = [_atoms(step, times, cut)]
+    for tilt in (0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0):
+        found, _ = composition._attempt(atoms, tilt, cut, None, 1e-5)
+        assert found >= exact * (1 - 1e-9)

@@ -16,6 +16,7 @@ from privot.errors import BudgetError, ConvergenceError, UsageError
 from privot.guarantee import check_delta, check_epsilon
 
 _TOLERANCE = 2e-4
+_PATIENCE = 9
 _LIMIT = 1e12
 
 
@@ -34,20 +35,21 @@ def calibrate(make: Callable[[float], Event], *, epsilon: float, delta: float) -
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     wanted = math.log(gaussian.largest_shift(epsilon, delta))
     known: list[tuple[float, float]] = []  # (ln σ, ln μ − ln μ wanted): positive where ε is too large
-    low, high = -math.inf, math.inf
+    low, high, reached = -math.inf, math.inf, 0.0
     at = 0.0
     for _ in range(100):
         cost = account(make(math.exp(at)), delta).epsilon()
         if cost == epsilon:
             return math.exp(at)
         if cost < epsilon:
-            high = at
+            high, reached = at, cost
         else:
             low = at
         if 0.0 < cost < math.inf:
             known.append((at, math.log(gaussian.largest_shift(cost, delta)) - wanted))
         root = _root(known, low, high, up=cost > epsilon)
-        if high - max(low, root) <= _TOLERANCE:
+        # close enough: by the bracket, or by the secant where it may be believed, close to the target
+        if high - low <= _TOLERANCE or (high - root <= _TOLERANCE and reached >= 0.99 * epsilon):
             return math.exp(high)
         # aim a little to the safe side, so that the answer itself is soon among the points tried
         at = root + 0.3 * _TOLERANCE
@@ -70,9 +72,13 @@ def _root(known: list[tuple[float, float]], low: float, high: float, up: bool) -
     if rest and rest[0][0] != x0:
         slope = min((rest[0][1] - y0) / (rest[0][0] - x0), -0.05)
     guess = min(max(x0 - y0 / slope, x0 - 8.0), x0 + 8.0)
-    if low == -math.inf or high == math.inf or low < guess < high:
-        return guess
-    return 0.5 * (low + high)
+    # where the secant creeps, because the curve bends sharply, steps of one and halves take over
+    creeping = len(known) > _PATIENCE
+    if low == -math.inf:
+        return min(guess, high - (1.0 if creeping else 10.0 * _TOLERANCE))
+    if high == math.inf:
+        return max(guess, low + (1.0 if creeping else 2.0 * _TOLERANCE))
+    return guess if low < guess < high and not creeping else 0.5 * (low + high)
 
 
 def largest_count(make: Callable[[int], Event], *, epsilon: float, delta: float, limit: int) -> int:

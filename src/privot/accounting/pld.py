@@ -34,6 +34,8 @@ _RAISED = 1.5e-4  # share of ε that the grid step may add
 _MAX_CELLS = 1 << 21
 _ALIASED = 1e-13
 _SLACK = 1e-7
+_CUMULANT_SLACK = 2e-14  # relative rounding of one step's moments
+_LONGEST = 1_000_000_000  # steps beyond which rounding of the powers rules out the FFT; Chernoff's bound remains
 _TAIL_SHARE = 1e-6  # share of δ that the cut-off upper tails may take
 
 
@@ -106,7 +108,7 @@ def _best_tilt(atoms: Sequence[_Atoms], epsilon: float | None, delta: float | No
     losses does not collapse to a point.
     """
     top = max(float(a.losses.max()) for a in atoms)
-    low, high = min(1e-4, 1e-4 / top), 100.0 / top
+    low, high = min(1e-4, 1e-4 / top), 700.0 / top
     for _ in range(4):
         grid = np.geomspace(low, high, 80)
         total = _total_cumulant(atoms, grid)
@@ -243,18 +245,28 @@ class Composition:
             if cells <= _MAX_CELLS:
                 break
             grid *= cells / _MAX_CELLS
-        tilted = self._convolve(pieces, grid, tilt, cells)
+        tilted = self._convolve(pieces, grid, tilt, cells) if self.total <= _LONGEST else np.empty(0)
         index = round(mean / grid) - cells // 2 + np.arange(cells)
-        tilted = np.maximum(tilted[index % cells], 0.0)
+        losses = np.asarray(index * grid, dtype=np.float64)
         # ln(1 − lost mass) over all steps
         kept = sum(
-            t * math.log1p(-min(lost, 0.999999)) for (_, t), (_, _, lost) in zip(self.steps, pieces, strict=True)
+            t * (math.log1p(-lost) if lost < 1.0 else -math.inf)
+            for (_, t), (_, _, lost) in zip(self.steps, pieces, strict=True)
         )
-        losses = np.asarray(index * grid, dtype=np.float64)
-        found, inside = self._read(tilted, losses, tilt, log_scale, -math.expm1(kept), epsilon, delta)
-        # many deviations below the centre the tilt has magnified rounding noise, and what is read there is too large
+        lost = -math.expm1(kept)
+        # Chernoff's bound needs no convolution, only the cumulant (and what its rounding may have taken)
+        ceiling = log_scale + _CUMULANT_SLACK * self.total
+        if epsilon is not None:
+            chernoff = lost + math.exp(min(0.0, ceiling - tilt * epsilon))
+        else:
+            assert delta is not None
+            chernoff = max(0.0, (ceiling - math.log(delta - lost)) / tilt) if delta > lost else math.inf
+        if self.total > _LONGEST:
+            return chernoff, True
+        found, inside = self._read(tilted[index % cells], losses, tilt, log_scale, lost, epsilon, delta)
+        # far from the centre rounding noise, raised by the tilt below it, makes what is read there large: try on
         at = epsilon if epsilon is not None else found
-        return found, inside and at >= mean - 6.0 * spread
+        return min(found, chernoff), inside and abs(at - mean) <= 6.0 * spread
 
     def _spread(self, atoms: Sequence[_Atoms], tilt: float) -> float:
         """Standard deviation of the tilted total loss; with a floor, since losses may be all alike."""
@@ -308,7 +320,7 @@ class Composition:
     def _convolve(
         self, pieces: Sequence[tuple[NDArray[np.int64], Array, float]], grid: float, tilt: float, cells: int
     ) -> Array:
-        """The tilted law of the total loss on `cells` cells, wrapped around."""
+        """The tilted law of the total loss on `cells` cells, wrapped around, raised by what rounding may take."""
         spectrum = np.ones(cells // 2 + 1, dtype=complex)
         alive = np.ones(cells // 2 + 1, dtype=bool)
         for (_, times), (index, mass, _) in zip(self.steps, pieces, strict=True):
@@ -320,7 +332,11 @@ class Composition:
             alive &= factor.real**2 + factor.imag**2 > math.exp(-120.0 / times)
             spectrum[alive] *= np.exp(times * np.log(factor[alive]))
         spectrum[~alive] = 0.0
-        return np.fft.irfft(spectrum, n=cells)
+        # rounding: each factor is off by a few units in the last place, its power by `times` as many, and a value of
+        # the inverse transform by no more than that share of the mean modulus of the spectrum
+        modulus = np.abs(spectrum)
+        noise = 4e-16 * (self.total + 50.0) * float(2.0 * modulus.sum() - modulus[0]) / cells
+        return np.maximum(np.fft.irfft(spectrum, n=cells), 0.0) + noise
 
     def _read(
         self,
@@ -337,14 +353,14 @@ class Composition:
         All sums run from above, where the tilt makes rounding noise small. Below the centre it magnifies noise, and
         below e^{600} nothing can be read: an answer that would lie there is bounded by the lowest loss that can.
         """
-        raised = 1.0 + _SLACK + 1e-15 * self.total
+        raised = 1.0 + _SLACK + _CUMULANT_SLACK * self.total
         centre = losses[len(losses) // 2]
         seen = tilt * (centre - losses) < 600.0
         losses, tilted = losses[seen], tilted[seen]
-        # P in units of e^{unit}; what lies above the window is at most _ALIASED of the tilted law
+        # P in units of e^{unit}; what lies above the window, at most _ALIASED of the tilted law, counts as lost
         p = tilted * np.exp(-tilt * (losses - centre))
-        p[-1] += _ALIASED * math.exp(-tilt * float(losses[-1] - centre))
         unit = log_scale - tilt * centre
+        lost += _ALIASED * math.exp(min(0.0, log_scale - tilt * float(losses[-1])))
         p_tail = np.cumsum(p[::-1])[::-1]
         q_tail = _discounted_tail(p, float(losses[1] - losses[0]))
         if epsilon is not None:
@@ -352,13 +368,13 @@ class Composition:
             if at == 0:
                 return 1.0, False
             if at >= len(losses):  # beyond the window only Chernoff speaks
-                return lost + math.exp(min(0.0, log_scale - tilt * epsilon)), True
+                return 1.0, False
             inner = max(0.0, float(p_tail[at] - math.exp(epsilon - losses[at]) * q_tail[at]))
             return lost + raised * math.exp(min(0.0, unit + math.log(max(inner, 1e-300)))), True
         assert delta is not None
         room = delta / raised - lost
         if room <= 0.0:
-            return math.inf, True
+            return math.inf, False
         # on [ℓ_{i−1}, ℓ_i] δ(ε) = P(ℓ ≥ ℓ_i) − e^{ε−ℓ_i}·q_tail_i: find the last ℓ_i that misses the target, then ε in
         # the next cell
         wanted = math.exp(min(math.log(room) - unit, 700.0))
