@@ -1,0 +1,102 @@
+"""Decides from noisy counts which cells of an axis to treat as one; it may see noisy counts only, never a record.
+
+Cells that hold fewer records than the noise can tell apart carry no information alone: neighbouring ones (on an ordered
+axis) or rare ones (on an unordered axis) are counted together, so that later marginals have few cells and each has
+enough in it. The rule reads released numbers, so it is post-processing and costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import UsageError
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """At most about `most` groups an axis; none with fewer than `share` of the records or `sds` noise deviations."""
+
+    most: int = 16
+    share: float = 0.005
+    sds: float = 6.0
+
+    def __post_init__(self) -> None:
+        if not (self.most >= 2 and 0.0 <= self.share < 1.0 and self.sds >= 0.0):
+            raise UsageError("A group rule needs at least two groups, a share below 1 and a number of deviations.")
+
+    @property
+    def bound(self) -> int:
+        """No axis is ever given more groups than this."""
+        return 3 * self.most + 2
+
+    def groups(self, counts: NDArray[np.float64], sd: float, ordered: bool, missing: bool) -> NDArray[np.int64]:
+        """The group of every cell, numbered from 0 without gaps, from noisy `counts` whose noise has deviation `sd`.
+
+        With `missing`, the last cell stands for missing values: it is next to no other, and alone where it can be.
+        """
+        mass = nearest_counts(counts)
+        total = max(float(mass.sum()), 1.0)
+        least = max(self.share * total, self.sds * sd)
+        if not ordered:
+            return _by_mass(mass, least, self.most)
+        cut = len(mass) - int(missing)
+        out = np.zeros(len(mass), dtype=np.int64)
+        out[:cut] = _by_neighbours(mass[:cut], total, least, self.most)
+        if missing:
+            top = int(out[:cut].max()) if cut else -1
+            out[cut:] = top + 1 if mass[-1] >= least or cut == 0 else top
+        return out
+
+
+def nearest_counts(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest table (least squares) with no negative count and the same total, at least 1.
+
+    The projection on a simplex: max(c − t, 0), with the one t that keeps the total.
+    """
+    flat = np.asarray(counts, dtype=np.float64).ravel()
+    total = max(float(flat.sum()), 1.0)
+    falling = np.sort(flat)[::-1]
+    over = (np.cumsum(falling) - total) / np.arange(1, flat.size + 1)
+    shift = over[np.nonzero(falling > over)[0][-1]]
+    return np.maximum(flat - shift, 0.0).reshape(np.shape(counts))
+
+
+def _by_mass(mass: NDArray[np.float64], least: float, most: int) -> NDArray[np.int64]:
+    """Each of the fullest cells alone, as long as it holds enough; all the others together."""
+    order = np.argsort(-mass, kind="stable")
+    alone = [int(cell) for cell in order[: 3 * most] if mass[cell] >= least]
+    out = np.full(len(mass), len(alone), dtype=np.int64)
+    for group, cell in enumerate(sorted(alone)):
+        out[cell] = group
+    return out
+
+
+def _by_neighbours(mass: NDArray[np.float64], total: float, least: float, most: int) -> NDArray[np.int64]:
+    """Runs of neighbours of about equal mass; a cell that holds a whole share stands alone."""
+    heavy = mass >= max(total / most, least)
+    rest = float(mass[~heavy].sum())
+    target = max(rest / max(most - int(heavy.sum()), 1), least)
+    out = np.zeros(len(mass), dtype=np.int64)
+    group, held = 0, 0.0
+    open_since = 0
+    for cell in range(len(mass)):
+        if heavy[cell]:
+            if open_since < cell:
+                # what is left over before a heavy cell is too little to stand alone: it joins the run before it
+                if held < 0.5 * least and group > 0 and not heavy[open_since - 1]:
+                    out[open_since:cell] = group - 1
+                else:
+                    group += 1
+            out[cell] = group
+            group, held, open_since = group + 1, 0.0, cell + 1
+            continue
+        out[cell] = group
+        held += float(mass[cell])
+        if held >= target:
+            group, held, open_since = group + 1, 0.0, cell + 1
+    if open_since < len(mass) and held < 0.5 * least and group > 0:
+        out[open_since:] = group - 1
+    return np.unique(out, return_inverse=True)[1].astype(np.int64)
