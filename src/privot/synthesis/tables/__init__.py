@@ -1,0 +1,1 @@
+"""Tables with mixed columns: a public schema, a codec, one private release and the model fitted to it."""

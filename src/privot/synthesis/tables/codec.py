@@ -1,0 +1,237 @@
+"""A table's columns as coordinates within public bounds, and back; it knows the schema and keeps no record.
+
+Two layouts of one row, both functions of that row and the schema alone:
+
+  * compact (`encode(table, compact=True)`), one coordinate a column: a number scaled to [0, 1], or −1 where it is
+    missing; a category's place, missing last. Eight bytes a value, so a million rows fit anywhere.
+  * wide (`encode(table)`), for networks: numbers scaled to [0, 1] (where they may be missing ½ and two indicators,
+    present and missing), categories one-hot. `segments` says which coordinates are what.
+
+`widen` turns the first into the second. The label is left out of both and comes as int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError, UsageError, brief
+from privot.mechanisms.axes import Axis
+from privot.synthesis.tables.columns import Column
+from privot.synthesis.tables.parsing import parse, unparse
+from privot.synthesis.tables.schema import Schema
+from privot.synthesis.tables.table import Table
+
+Segment = tuple[int, int, Literal["interval", "categorical"]]
+MOST_VALUES = 128
+"""A column of at most this many whole numbers gets a cell for each."""
+CELLS = 64
+"""How many cells other numbers are cut into, evenly in the scaled coordinate."""
+
+
+class TableCodec:
+    """Encodes and decodes the tables of one `schema`."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.features = schema.features
+        self._marks = frozenset(schema.marks)
+
+    # --- shape
+
+    @property
+    def classes(self) -> int | None:
+        """How many labels there are; None without a label column."""
+        values = self.schema.classes
+        return None if values is None else len(values)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many coordinates each column has in the wide layout."""
+        return tuple((3 if c.missing else 1) if c.is_number else len(c.words) + c.missing for c in self.features)
+
+    @property
+    def dim(self) -> int:
+        """How many coordinates a wide row has."""
+        return sum(self.widths)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """(start, stop, kind) of the coordinates that belong together in a wide row, in order."""
+        out: list[Segment] = []
+        start = 0
+        for column, width in zip(self.features, self.widths, strict=True):
+            if column.is_number:
+                out.append((start, start + 1, "interval"))
+                if column.missing:
+                    out.append((start + 1, start + 3, "categorical"))
+            else:
+                out.append((start, start + width, "categorical"))
+            start += width
+        return out
+
+    def bound(self, compact: bool = False) -> float:
+        """The largest norm a row can have."""
+        if not compact:
+            # an interval is at most 1, or ½ where it is missing; a one-hot part is 1
+            return float(np.sqrt(len(self.segments)))
+        tops = [1.0 if c.is_number else len(c.words) + c.missing - 1 for c in self.features]
+        return float(np.sqrt(sum(top * top for top in tops)) or 1.0)
+
+    # --- encoding
+
+    def encode(self, table: Table, compact: bool = False) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Rows of shape (records, dim), or (records, columns) if `compact`, and labels where there is a label column."""
+        self._check_names(table)
+        rows = np.empty((table.rows, len(self.features)))
+        for place, column in enumerate(self.features):
+            rows[:, place] = self._coordinates(column, parse(column, table[column.name], self._marks))
+        return (rows if compact else self.widen(rows)), self._labels(table)
+
+    def widen(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Wide rows from compact ones."""
+        out = np.zeros((len(rows), self.dim))
+        start = 0
+        for place, (column, width) in enumerate(zip(self.features, self.widths, strict=True)):
+            value = rows[:, place]
+            if column.is_number:
+                gone = value < 0.0
+                out[:, start] = np.where(gone, 0.5, value) if column.missing else value
+                if column.missing:
+                    out[:, start + 1], out[:, start + 2] = ~gone, gone
+            else:
+                out[np.arange(len(rows)), start + np.rint(value).astype(np.int64)] = 1.0
+            start += width
+        return out
+
+    def narrow(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compact rows from wide ones, also from a generator's, whose indicators are not exactly 0 and 1."""
+        out = np.empty((len(rows), len(self.features)))
+        start = 0
+        for place, (column, width) in enumerate(zip(self.features, self.widths, strict=True)):
+            if column.is_number:
+                out[:, place] = np.clip(rows[:, start], 0.0, 1.0)
+                if column.missing:
+                    out[rows[:, start + 2] > rows[:, start + 1], place] = -1.0
+            else:
+                out[:, place] = np.argmax(rows[:, start : start + width], axis=1)
+            start += width
+        return out
+
+    def decode(
+        self, rows: NDArray[np.float64], labels: NDArray[np.int64] | None = None, compact: bool = False
+    ) -> Table:
+        """A table with the schema's columns and types, in its order."""
+        if (labels is None) != (self.classes is None):
+            raise UsageError("Labels are given exactly where the schema has a label column.")
+        expected = len(self.features) if compact else self.dim
+        if rows.ndim != 2 or rows.shape[1] != expected:
+            raise UsageError(f"Rows of shape (records, {expected}) are decoded, got {rows.shape}.")
+        small = rows if compact else self.narrow(rows)
+        values = {c.name: unparse(c, self._numbers(c, small[:, i])) for i, c in enumerate(self.features)}
+        if labels is not None and self.schema.label is not None:
+            column = self.schema[self.schema.label]
+            values[column.name] = unparse(column, self._numbers(column, labels.astype(np.float64)))
+        return Table({name: values[name] for name in self.schema.names})
+
+    def _check_names(self, table: Table) -> None:
+        lacking = [name for name in self.schema.names if name not in table]
+        if lacking:
+            raise DataError(f"The table lacks column {brief(lacking[0])}, which the schema has.")
+        odd = [name for name in table if name not in self.schema.names]
+        if odd:
+            raise DataError(f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it.")
+
+    def _labels(self, table: Table) -> NDArray[np.int64] | None:
+        if self.schema.label is None:
+            return None
+        column = self.schema[self.schema.label]
+        return np.rint(self._coordinates(column, parse(column, table[column.name], self._marks))).astype(np.int64)
+
+    def _coordinates(self, column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        gone = np.isnan(numbers)
+        if not column.is_number:
+            return np.where(gone, float(len(column.words)), numbers)
+        return np.where(gone, -1.0, scaled(column, np.where(gone, column.range[0], numbers)))
+
+    def _numbers(self, column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not column.is_number:
+            return np.where(coordinates > len(column.words) - 0.5, np.nan, coordinates)
+        return np.where(coordinates < 0.0, np.nan, unscaled(column, coordinates))
+
+    # --- cells
+
+    def axes(self, compact: bool = False) -> tuple[Axis, ...]:
+        """The fine cells of every column, from the schema alone."""
+        out, start = [], 0
+        for column, width in zip(self.features, self.widths, strict=True):
+            size = 1 if compact else width
+            if column.is_number:
+                edges = tuple(float(e) for e in edges_of(column))
+                out.append(Axis(start, len(edges) + 1 + column.missing, edges, size, column.missing, ordered=True))
+            else:
+                cells = len(column.words) + column.missing
+                out.append(Axis(start, cells, None, size, column.missing, ordered=column.type == "ordinal"))
+            start += size
+        return tuple(out)
+
+    # --- files
+
+    def to_dict(self) -> dict[str, Any]:
+        """The codec as plain JSON types."""
+        return {"codec": "table", "schema": self.schema.to_dict()}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> TableCodec:
+        """Read what `to_dict` wrote."""
+        if not isinstance(raw, Mapping) or raw.get("codec") != "table" or "schema" not in raw:
+            raise DataError("This is not the codec of a table.")
+        return cls(Schema.from_dict(raw["schema"]))
+
+
+def scaled(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers from `low` … `high` on [0, 1]: (v − low)/(high − low), or ln(1 + v − low)/ln(1 + high − low) on a log scale."""
+    low, high = column.range
+    if high == low:
+        return np.zeros(len(numbers))
+    if column.scale == "log":
+        out = np.log1p(numbers - low) / np.log1p(high - low)
+    else:
+        out = (numbers - low) / (high - low)
+    return np.clip(out, 0.0, 1.0)
+
+
+def unscaled(column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of `scaled`; whole where the column's numbers are."""
+    low, high = column.range
+    at = np.clip(coordinates, 0.0, 1.0)
+    numbers = low + (np.expm1(at * np.log1p(high - low)) if column.scale == "log" else at * (high - low))
+    return np.clip(np.rint(numbers) if column.is_whole else numbers, low, high)
+
+
+def edges_of(column: Column) -> NDArray[np.float64]:
+    """Where a column of numbers is cut into fine cells, in the scaled coordinate.
+
+    Few whole numbers get a cell each. Others are cut evenly in the scaled coordinate, whole numbers halfway between two
+    of them. On a log scale the lowest value, often a spike (no gain, no debt), has a cell of its own.
+    """
+    low, high = column.range
+    if column.is_whole and high - low + 1 <= MOST_VALUES:
+        cuts = np.arange(low, high) + 0.5
+    else:
+        cuts = low + np.asarray(_even(column, np.arange(1, CELLS) / CELLS))
+        if column.is_whole:
+            cuts = np.floor(cuts) + 0.5
+        elif column.scale == "log":
+            cuts = np.concatenate([[low + 1e-9 * (high - low)], cuts])
+    cuts = np.unique(cuts[(cuts > low) & (cuts < high)])
+    edges: NDArray[np.float64] = np.unique(scaled(column, cuts))
+    return edges
+
+
+def _even(column: Column, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    low, high = column.range
+    return np.expm1(shares * np.log1p(high - low)) if column.scale == "log" else shares * (high - low)

@@ -1,0 +1,175 @@
+"""What is public about one column of a table: its type, range, categories and whether values may be missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Literal
+
+from privot.errors import DataError, UsageError, brief
+
+Type = Literal["continuous", "integer", "categorical", "ordinal", "date", "boolean"]
+Scale = Literal["linear", "log"]
+Unknown = Literal["refuse", "other"]
+
+TYPES = ("continuous", "integer", "categorical", "ordinal", "date", "boolean")
+NUMBERS = ("continuous", "integer", "date")
+"""Types whose values lie on a line between `low` and `high`."""
+OTHER = "other"
+"""What an unknown category becomes where the schema says so."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST = 2.0**53
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. `low` and `high` are public knowledge about what the column *can* hold, never read off the data.
+
+    `type` continuous, integer or date: values are clamped to [`low`, `high`]; `scale` "log" where small values matter
+    more (incomes, counts); `decimals` rounds continuous output. Dates are read and written in `format`.
+    categorical or ordinal: one of `categories` (in order, for ordinal); an unknown one is refused, or becomes "other".
+    boolean: `categories` are the two words for no and yes.
+    `missing` says whether a value may be missing.
+    """
+
+    name: str
+    type: Type
+    low: float | None = None
+    high: float | None = None
+    categories: tuple[str | int, ...] = ()
+    missing: bool = False
+    scale: Scale = "linear"
+    unknown: Unknown = "refuse"
+    decimals: int | None = None
+    format: str = "%Y-%m-%d"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise UsageError("Every column of a schema needs a name.")
+        if self.type not in TYPES:
+            raise UsageError(f"{self._who} has the unknown type {brief(self.type)}: say one of {', '.join(TYPES)}.")
+        if not isinstance(self.missing, bool):
+            raise UsageError(f"{self._who} says whether values may be missing with true or false.")
+        if self.type in NUMBERS:
+            self._check_range()
+        else:
+            self._check_categories()
+
+    @property
+    def _who(self) -> str:
+        return f"Column {brief(self.name)}"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values lie on a line."""
+        return self.type in NUMBERS
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether values are whole numbers (days and seconds are)."""
+        return self.type in ("integer", "date")
+
+    @property
+    def words(self) -> tuple[str | int, ...]:
+        """All categories, with "other" last where it may appear."""
+        return (*self.categories, OTHER) if self.unknown == "other" else self.categories
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """`low` and `high`, as numbers; days or seconds since 1970 for a date."""
+        assert self.low is not None and self.high is not None
+        return self.low, self.high
+
+    def _check_range(self) -> None:
+        if self.categories or self.unknown != "refuse":
+            raise UsageError(f"{self._who} is of type {self.type}: it has a range and no categories.")
+        for name in ("low", "high"):
+            value: Any = getattr(self, name)
+            if self.type == "date" and isinstance(value, str):
+                try:
+                    value = self.to_number(datetime.strptime(value, self.format))  # noqa: DTZ007
+                except (ValueError, TypeError):
+                    raise UsageError(f"{self._who} has a {name} that is not a date in its format.") from None
+            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+                raise UsageError(f"{self._who} needs a public {name} value: state one that no record can exceed.")
+            if self.is_whole and value != math.floor(value):
+                raise UsageError(f"{self._who} holds whole numbers: its {name} must be one too.")
+            object.__setattr__(self, name, float(value))
+        low, high = self.range
+        if not low <= high:
+            raise UsageError(f"{self._who} has a low above its high: swap them.")
+        if self.scale not in ("linear", "log"):
+            raise UsageError(f"{self._who} has the unknown scale {brief(self.scale)}: say linear or log.")
+        if self.decimals is not None and (
+            isinstance(self.decimals, bool) or not isinstance(self.decimals, int) or not 0 <= self.decimals <= 15
+        ):
+            raise UsageError(f"{self._who} rounds to a number of decimals from 0 to 15.")
+
+    def _check_categories(self) -> None:
+        if self.low is not None or self.high is not None or self.scale != "linear" or self.decimals is not None:
+            raise UsageError(f"{self._who} is of type {self.type}: it has categories and no range.")
+        if self.type == "boolean" and not self.categories:
+            object.__setattr__(self, "categories", ("false", "true"))
+        words = self.categories
+        if not isinstance(words, tuple) or not words:
+            raise UsageError(f"{self._who} needs its public categories: list all that can occur.")
+        if not all(isinstance(w, str | int) and not isinstance(w, bool) for w in words):
+            raise UsageError(f"{self._who} has a category that is neither text nor a whole number.")
+        if len({str(w) for w in words}) != len(words):
+            raise UsageError(f"{self._who} names a category twice.")
+        if self.type == "boolean" and len(words) != 2:
+            raise UsageError(f"{self._who} is boolean: it has two words, for no and for yes.")
+        if self.unknown not in ("refuse", "other"):
+            raise UsageError(f"{self._who} must say that an unknown category is refused or becomes other.")
+        if self.unknown == "other" and (self.type == "boolean" or OTHER in words):
+            raise UsageError(f"{self._who} cannot have a further category called other.")
+
+    def to_number(self, moment: date) -> float:
+        """Days since 1970 for a date, or seconds where the format has a time of day."""
+        when = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001
+        past = when.replace(tzinfo=UTC) - _EPOCH
+        return float(past.days) if self.daily else float(past.days * 86400 + past.seconds)
+
+    def to_date(self, number: float) -> date:
+        """The date (or the moment, where the format has a time of day) `number` days (or seconds) after 1970."""
+        if self.daily:
+            return (_EPOCH + timedelta(days=round(number))).date()
+        return (_EPOCH + timedelta(seconds=round(number))).replace(tzinfo=None)
+
+    @property
+    def daily(self) -> bool:
+        """Whether a date has no time of day."""
+        return not any(mark in self.format for mark in ("%H", "%I", "%M", "%S", "%p", "%X", "%c", "%T", "%R"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column as plain JSON types; what is left out has its default."""
+        out: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("name", "type") or value != field.default:
+                out[field.name] = list(value) if isinstance(value, tuple) else value
+        if self.type == "date":
+            out["low"], out["high"] = (self.to_date(v).strftime(self.format) for v in self.range)
+        elif self.type == "integer":
+            out["low"], out["high"] = (int(v) for v in self.range)
+        return out
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Column:
+        """Read what `to_dict` wrote, or what a user wrote."""
+        if not isinstance(raw, Mapping):
+            raise DataError("A column of a schema is an object with a name and a type.")
+        known = {field.name for field in fields(cls)}
+        odd = sorted(str(key) for key in raw if key not in known)
+        if odd:
+            raise DataError(f"A column of the schema has the unknown field {brief(odd[0])}: see the documentation.")
+        if "name" not in raw or "type" not in raw:
+            raise DataError("Every column of a schema needs a name and a type.")
+        values = dict(raw)
+        if "categories" in values:
+            if not isinstance(values["categories"], list | tuple):
+                raise DataError(f"Column {brief(raw['name'])} lists its categories in brackets.")
+            values["categories"] = tuple(values["categories"])
+        return cls(**values)

@@ -1,0 +1,220 @@
+"""Reads and writes tables as CSV, CSV.GZ and Parquet; no error repeats a value, and nothing is unpickled.
+
+Files are read in chunks, so that a long one never stands in memory as text.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError, UsageError, brief
+from privot.synthesis.tables.codec import TableCodec
+from privot.synthesis.tables.schema import Schema
+from privot.synthesis.tables.table import Table
+
+CHUNK = 50_000
+_KINDS = ".csv, .csv.gz or .parquet"
+
+
+def read_header(path: str | Path) -> list[str]:
+    """The names of the columns; they are public, what stands below them is not."""
+    path = _existing(path)
+    if _is_parquet(path):
+        return [str(name) for name in _open_parquet(path).schema_arrow.names]
+    return next(_csv_lines(path))[1]
+
+
+def read_table(path: str | Path) -> Table:
+    """The whole file as one table. Cells of a CSV file are texts; a Parquet file keeps its types."""
+    chunks = list(read_chunks(path))
+    return Table({name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]})
+
+
+def read_chunks(path: str | Path, rows: int = CHUNK) -> Iterator[Table]:
+    """The file as tables of at most `rows` rows each, at least one."""
+    path = _existing(path)
+    return _parquet_chunks(path, rows) if _is_parquet(path) else _csv_chunks(path, rows)
+
+
+def encode_file(
+    path: str | Path, codec: TableCodec, compact: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+    """What `codec.encode` gives for the file's table, chunk by chunk."""
+    return encode_chunks(read_chunks(path), codec, compact)
+
+
+def encode_chunks(
+    chunks: Iterable[Table], codec: TableCodec, compact: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+    """What `codec.encode` gives for all chunks together."""
+    rows, labels = [], []
+    for chunk in chunks:
+        x, y = codec.encode(chunk, compact)
+        rows.append(x)
+        if y is not None:
+            labels.append(y)
+    return np.concatenate(rows), np.concatenate(labels) if labels else None
+
+
+def write_table(table: Table, path: str | Path, schema: Schema) -> None:
+    """Write `table` as the file's ending says; a CSV file is read back by the same schema."""
+    path = Path(path)
+    if list(table) != list(schema.names):
+        raise UsageError("The table to write has other columns than the schema.")
+    if _is_parquet(path):
+        _write_parquet(table, path)
+        return
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "wt", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(schema.names)
+        texts = [_texts(table[column.name], column.format, column.words, schema.marks[0]) for column in schema.columns]
+        writer.writerows(zip(*texts, strict=True))
+
+
+def _texts(values: NDArray[Any], form: str, words: tuple[str | int, ...], mark: str) -> Iterator[str]:
+    for value in values:
+        if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
+            yield mark
+        elif isinstance(value, bool | np.bool_):
+            yield str(words[int(value)])
+        elif isinstance(value, date):
+            yield value.strftime(form)
+        elif isinstance(value, float | np.floating):
+            yield repr(float(value))
+        else:
+            yield str(value)
+
+
+def _existing(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.name.lower().endswith((".csv", ".csv.gz", ".parquet")):
+        raise DataError(f"{path.name!r} is of no kind that holds a table: give {_KINDS}.")
+    if not path.is_file():
+        raise DataError(f"There is no file {path.name!r}.")
+    return path
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith(".parquet")
+
+
+def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of every line that is not blank, the header first."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    broken = False
+    width = 0
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(text, strict=True, skipinitialspace=True)
+            for cells in reader:
+                if not cells:
+                    continue
+                if width == 0:
+                    cells = _checked_names(path, cells)
+                    width = len(cells)
+                if len(cells) != width:
+                    raise DataError(
+                        f"Line {reader.line_num} of {path.name!r} has {len(cells)} cells where the header has {width}."
+                    )
+                yield reader.line_num, cells
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error):
+        broken = True
+    if broken:
+        raise DataError(f"{path.name!r} cannot be read as comma-separated values: it is damaged or of another kind.")
+    if width == 0:
+        raise DataError(f"{path.name!r} is empty: the first line names the columns.")
+
+
+def _checked_names(path: Path, cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if not all(names) or len(set(names)) != len(names):
+        raise DataError(f"The first line of {path.name!r} must name every column, each differently.")
+    return names
+
+
+def _csv_chunks(path: Path, rows: int) -> Iterator[Table]:
+    lines = _csv_lines(path)
+    names = next(lines)[1]
+    held: list[list[str]] = []
+    seen = False
+    for _, cells in lines:
+        held.append(cells)
+        if len(held) == rows:
+            yield _table(names, held)
+            held, seen = [], True
+    if held:
+        yield _table(names, held)
+    elif not seen:
+        raise DataError(f"{path.name!r} holds no records: give at least one line below the names.")
+
+
+def _table(names: list[str], lines: list[list[str]]) -> Table:
+    return Table({name: cells for name, cells in zip(names, zip(*lines, strict=True), strict=True)})
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UsageError("Parquet files need pyarrow: pip install 'privot[tables]', or use CSV.") from None
+    return pyarrow
+
+
+def _open_parquet(path: Path) -> Any:
+    arrow = _arrow()
+    try:
+        return arrow.parquet.ParquetFile(path)
+    except (OSError, ValueError, arrow.ArrowException):
+        pass
+    raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged or of another kind.")
+
+
+def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
+    file = _open_parquet(path)
+    arrow = _arrow()
+    names = [str(name) for name in file.schema_arrow.names]
+    if len(set(names)) != len(names):
+        raise DataError(f"Two columns of {path.name!r} have the same name.")
+    broken = seen = False
+    try:
+        for batch in file.iter_batches(batch_size=rows):
+            if batch.num_rows:
+                seen = True
+                yield Table({name: _from_arrow(name, batch.column(i)) for i, name in enumerate(names)})
+    except (OSError, ValueError, arrow.ArrowException) as error:
+        if isinstance(error, DataError):
+            raise
+        broken = True
+    if broken:
+        raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged or of another kind.")
+    if not seen:
+        raise DataError(f"{path.name!r} holds no records.")
+
+
+def _from_arrow(name: str, column: Any) -> NDArray[Any]:
+    values = column.to_pylist()
+    if any(isinstance(value, list | dict | bytes) for value in values):
+        raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value a cell.")
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _write_parquet(table: Table, path: Path) -> None:
+    arrow = _arrow()
+    columns = {name: arrow.array(values.tolist()) for name, values in table.items()}
+    buffer = io.BytesIO()
+    arrow.parquet.write_table(arrow.table(columns), buffer)
+    path.write_bytes(buffer.getvalue())

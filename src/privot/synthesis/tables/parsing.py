@@ -1,0 +1,149 @@
+"""From the texts and numbers of one column to floats and back; no error here repeats a value.
+
+Everything is done by value, with no look at the other rows: what one record becomes never depends on another.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError, brief
+from privot.synthesis.tables.columns import Column
+
+_TRUE = {"true", "1", "yes", "t", "y"}
+_FALSE = {"false", "0", "no", "f", "n"}
+
+
+def parse(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
+    """One float a value: the number within the public range, or the place of the category; NaN where it is missing.
+
+    Numbers outside the range are clamped to it. Refuses, naming the column only, what is missing where nothing may be,
+    what is no number or date, and (where the schema says so) what is no known category.
+    """
+    out = _numbers(column, values, marks) if column.is_number else _places(column, values, marks)
+    if not column.missing and np.isnan(out).any():
+        raise DataError(
+            f"Column {brief(column.name)} has missing values, which the schema does not allow: say missing = true there."
+        )
+    if column.is_number:
+        out = np.clip(out, *column.range)
+        if column.is_whole:
+            out = np.rint(out)
+    return out
+
+
+def is_missing(value: Any, marks: frozenset[str]) -> bool:
+    """Whether `value` stands for a missing one."""
+    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
+        return True
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return isinstance(value, str) and value.strip() in marks
+
+
+def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
+    if values.dtype.kind in "fiub" and column.type != "date":
+        return values.astype(np.float64)
+    read = _date if column.type == "date" else _number
+    out = np.empty(len(values))
+    failed = False
+    try:
+        for place, value in enumerate(values):
+            out[place] = math.nan if is_missing(value, marks) else read(column, value)
+    except (ValueError, TypeError, OverflowError):
+        failed = True
+    # raised out here, so that the message that quotes the value is gone
+    if failed:
+        kind = f"date in the format {column.format}" if column.type == "date" else "number"
+        raise DataError(f"Column {brief(column.name)} holds a value that is no {kind}: mend the file or the schema.")
+    return out
+
+
+def _number(column: Column, value: Any) -> float:
+    return float(value)
+
+
+def _date(column: Column, value: Any) -> float:
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[s]").item()
+    if isinstance(value, date):
+        return column.to_number(value)
+    if not isinstance(value, str):
+        raise TypeError
+    text = value.strip()
+    if column.format == "%Y-%m-%d":
+        return column.to_number(date.fromisoformat(text))
+    return column.to_number(datetime.strptime(text, column.format))  # noqa: DTZ007
+
+
+def _places(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
+    place_of = {str(word): float(place) for place, word in enumerate(column.words)}
+    if column.type == "boolean":
+        for place, usual in enumerate((_FALSE, _TRUE)):
+            for word in usual:
+                place_of.setdefault(word, float(place))
+    elsewhere = float(len(column.words) - 1) if column.unknown == "other" else None
+    known: dict[Any, float] = {}
+    out = np.empty(len(values))
+    unknown = False
+    for row, value in enumerate(values):
+        at = known.get(value) if isinstance(value, str) else None
+        if at is None:
+            text = _word(value, column)
+            at = place_of.get(text)
+            if at is None and is_missing(value, marks):
+                at = math.nan
+            if at is None:
+                at = elsewhere
+            if at is None:
+                unknown, at = True, math.nan
+            if isinstance(value, str):
+                known[value] = at
+        out[row] = at
+    if unknown:
+        raise DataError(
+            f"Column {brief(column.name)} holds a category that the schema does not list: list it, "
+            'or say unknown = "other" there.'
+        )
+    return out
+
+
+def _word(value: Any, column: Column) -> str:
+    """The text by which a category is known: 3.0 and 3 are one, and so are True and the boolean's yes."""
+    if isinstance(value, bool | np.bool_) and column.type == "boolean":
+        return str(column.categories[int(value)])
+    if isinstance(value, float | np.floating) and value == math.floor(value):
+        return str(int(value))
+    text = str(value).strip()
+    return text.lower() if column.type == "boolean" and text not in map(str, column.categories) else text
+
+
+def unparse(column: Column, numbers: NDArray[np.float64]) -> NDArray[Any]:
+    """Values of the column's own type from what `parse` would give: float64, int64, bool, texts, dates; None if missing."""
+    gone = np.isnan(numbers)
+    filled = np.where(gone, column.low if column.is_number else 0.0, numbers)
+    if column.type == "continuous":
+        rounded = filled if column.decimals is None else np.round(filled, column.decimals)
+        # a missing float is NaN in its own type
+        return np.where(gone, np.nan, np.clip(rounded, *column.range))
+    values: NDArray[Any]
+    if column.type == "integer":
+        values = np.rint(filled).astype(np.int64)
+    elif column.type == "date":
+        values = np.empty(len(filled), dtype=object)
+        values[:] = [column.to_date(v) for v in filled]
+    elif column.type == "boolean":
+        values = filled > 0.5
+    else:
+        words = np.empty(len(column.words), dtype=object)
+        words[:] = column.words
+        values = words[np.rint(filled).astype(np.int64)]
+    if gone.any():
+        values = values.astype(object)
+        values[gone] = None
+    return values

@@ -1,0 +1,146 @@
+"""What is public about a table: its columns, its label, how missing values are marked; it may not see a record.
+
+A schema is written by the user (JSON or TOML), or proposed from public hints: the header, a data dictionary, a public
+sample. Never from the private table: a range or a list of categories read off the data is a release nobody paid for.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privot.errors import DataError, UsageError, brief
+from privot.synthesis.tables.columns import Column
+
+SCHEMA_VERSION = 1
+MARKS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+"""How missing values are usually marked. A category of the same name wins over the mark."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """`columns` in the table's order; `label` names the column to predict, if any; the first of `marks` is written."""
+
+    columns: tuple[Column, ...]
+    label: str | None = None
+    marks: tuple[str, ...] = MARKS
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, tuple) or not all(isinstance(c, Column) for c in self.columns):
+            raise UsageError("A schema holds a tuple of columns.")
+        if not self.features:
+            raise UsageError("A schema needs at least one column besides the label.")
+        if len(set(self.names)) != len(self.names):
+            raise UsageError("Two columns of the schema have the same name: rename one.")
+        if not self.marks or not all(isinstance(mark, str) for mark in self.marks):
+            raise UsageError("A schema needs at least one mark for missing values, as text.")
+        if self.label is not None:
+            if self.label not in self.names:
+                raise UsageError(f"The label {brief(self.label)} is no column of the schema.")
+            if self[self.label].is_number:
+                raise UsageError("The label must be categorical, ordinal or boolean: leave it out, or give it categories.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """All columns but the label."""
+        return tuple(column for column in self.columns if column.name != self.label)
+
+    @property
+    def classes(self) -> tuple[str | int | None, ...] | None:
+        """The values of the label, None standing for a missing one; None without a label."""
+        if self.label is None:
+            return None
+        column = self[self.label]
+        return (*column.words, None) if column.missing else column.words
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise UsageError(f"The schema has no column {brief(name)}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as plain JSON types."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "label": self.label,
+            "marks": list(self.marks),
+            "columns": [column.to_dict() for column in self.columns],
+        }
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Schema:
+        """Read what `to_dict` wrote, or what a user wrote."""
+        if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), list):
+            raise DataError("A schema is an object with a list of columns.")
+        odd = sorted(str(key) for key in raw if key not in ("schema", "label", "marks", "columns"))
+        if odd:
+            raise DataError(f"The schema has the unknown field {brief(odd[0])}: it has columns, label and marks.")
+        if raw.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
+            raise DataError("This schema was written for another version of privot.")
+        marks = raw.get("marks", list(MARKS))
+        if not isinstance(marks, list):
+            raise DataError("The marks of missing values are a list of texts.")
+        return cls(tuple(Column.from_dict(c) for c in raw["columns"]), raw.get("label"), tuple(marks))
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as JSON."""
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema from a `.json` or `.toml` file."""
+        path = Path(path)
+        raw: Any = None
+        try:
+            text = path.read_text(encoding="utf-8")
+            raw = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
+        except OSError:
+            raise DataError(f"There is no readable schema file {path.name!r}.") from None
+        except ValueError:  # covers broken JSON, TOML and text
+            raise DataError(f"{path.name!r} is not valid {'TOML' if path.suffix == '.toml' else 'JSON'}.") from None
+        return cls.from_dict(raw)
+
+
+def propose(
+    names: Sequence[str],
+    dictionary: Mapping[str, Mapping[str, Any]],
+    label: str | None = None,
+) -> Schema:
+    """A schema for a table with the header `names`, from a public data `dictionary`: name → the fields of a column.
+
+    A type that is left out follows from what is said: categories make a column categorical, a range of whole numbers
+    integer, any other range continuous, ISO dates date, nothing at all is refused: it would have to be read off the
+    data. Entries for columns that the table does not have are ignored.
+    """
+    columns = []
+    for name in names:
+        if name not in dictionary:
+            raise UsageError(f"Nothing public is known about column {brief(name)}: describe it in the data dictionary.")
+        hints = dict(dictionary[name])
+        hints.setdefault("type", _type_of(name, hints))
+        columns.append(Column.from_dict({"name": name, **hints}))
+    return Schema(tuple(columns), label)
+
+
+def _type_of(name: str, hints: Mapping[str, Any]) -> str:
+    if "categories" in hints:
+        return "categorical"
+    ends = [hints.get("low"), hints.get("high")]
+    if all(isinstance(end, str) for end in ends):
+        return "date"
+    if all(isinstance(end, int) and not isinstance(end, bool) for end in ends):
+        return "integer"
+    if all(isinstance(end, int | float) for end in ends):
+        return "continuous"
+    raise UsageError(f"The data dictionary gives column {brief(name)} neither a range nor categories.")
