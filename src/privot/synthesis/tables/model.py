@@ -1,0 +1,209 @@
+"""A fitted model of a table: draws any number of rows from a seed; plain arrays, saved without pickling.
+
+It was made from a release, so drawing from it and handing it out is post-processing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError, UsageError
+from privot.mechanisms.axes import Axis
+from privot.synthesis.tables.codec import TableCodec
+from privot.synthesis.tables.conditional import Floats, draw, one_hot
+from privot.synthesis.tables.table import Table
+
+MODEL_VERSION = 1
+_CHUNK = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The law of one `column` (None: the label) given `features`: columns, or pairs of them, drawn before it."""
+
+    column: int | None
+    features: tuple[tuple[int, ...], ...]
+    theta: Floats
+    bias: Floats
+
+
+def features_of(
+    rows: NDArray[np.int64], features: Sequence[tuple[int, ...]], sizes: Sequence[int]
+) -> tuple[NDArray[np.int64], list[int]]:
+    """The group of every feature (rows, features), and how many groups each has; a pair's groups are numbered in C order."""
+    codes = np.zeros((len(rows), len(features)), dtype=np.int64)
+    widths = []
+    for place, columns in enumerate(features):
+        width = 1
+        for column in columns:
+            codes[:, place] = codes[:, place] * sizes[column] + rows[:, column]
+            width *= sizes[column]
+        widths.append(width)
+    return codes, widths
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """Factors in the order in which they are drawn; `fine` shares of each column's cells within its `groups`."""
+
+    codec: TableCodec
+    factors: tuple[Factor, ...]
+    groups: list[NDArray[np.int64]]
+    fine: list[Floats]
+    guarantee: dict[str, Any]
+
+    def sample(self, rows: int, seed: int = 0) -> Table:
+        """A synthetic table of `rows` rows; the same seed gives the same rows."""
+        x, labels = self.sample_rows(rows, seed)
+        return self.codec.decode(x, labels, compact=True)
+
+    def sample_rows(self, rows: int, seed: int = 0) -> tuple[Floats, NDArray[np.int64] | None]:
+        """Compact rows and labels, as `codec.encode(table, compact=True)` would give them."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise UsageError(f"The number of rows must be a whole number of at least 1, got {rows!r}.")
+        x = np.empty((rows, len(self.groups)))
+        labels = None if self.codec.classes is None else np.empty(rows, dtype=np.int64)
+        # each chunk has a stream of its own
+        for place, start in enumerate(range(0, rows, _CHUNK)):
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place,)))
+            stop = min(start + _CHUNK, rows)
+            drawn, of_chunk = self._draw(stop - start, rng)
+            x[start:stop] = self._coordinates(drawn, rng)
+            if labels is not None and of_chunk is not None:
+                labels[start:stop] = of_chunk
+        return x, labels
+
+    def _draw(self, rows: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """Groups of every column, and labels."""
+        sizes = [int(g.max()) + 1 for g in self.groups]
+        out = np.zeros((rows, len(self.groups)), dtype=np.int64)
+        labels = None
+        for factor in self.factors:
+            codes, widths = features_of(out, factor.features, sizes)
+            value = draw(one_hot(codes, widths), factor.theta, factor.bias, rng)
+            if factor.column is None:
+                labels = value
+            else:
+                out[:, factor.column] = value
+        return out, labels
+
+    def _coordinates(self, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+        """A fine cell within each group, then a place within each cell."""
+        out = np.empty(drawn.shape)
+        for i, axis in enumerate(self.codec.axes(compact=True)):
+            cells = np.empty(len(drawn), dtype=np.int64)
+            for group in range(int(self.groups[i].max()) + 1):
+                at = np.nonzero(drawn[:, i] == group)[0]
+                choices = np.nonzero(self.groups[i] == group)[0]
+                weight = self.fine[i][choices] + 1e-12
+                cells[at] = rng.choice(choices, len(at), p=weight / weight.sum())
+            out[:, i] = _place(axis, cells, rng)
+        return out
+
+    # --- files
+
+    def config(self) -> dict[str, Any]:
+        """What is not an array, as plain JSON types."""
+        return {
+            "model": "table",
+            "version": MODEL_VERSION,
+            "codec": self.codec.to_dict(),
+            "factors": [{"column": f.column, "features": [list(c) for c in f.features]} for f in self.factors],
+            "guarantee": self.guarantee,
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays by name, for safetensors or npz."""
+        out: dict[str, NDArray[Any]] = {}
+        for place, factor in enumerate(self.factors):
+            out[f"theta.{place}"], out[f"bias.{place}"] = factor.theta, factor.bias
+        for place, (groups, fine) in enumerate(zip(self.groups, self.fine, strict=True)):
+            out[f"groups.{place}"], out[f"fine.{place}"] = groups, fine
+        return out
+
+    @classmethod
+    def build(cls, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TableModel:
+        """The model that `config` and `arrays` describe; refuses what does not fit together."""
+        try:
+            if config["model"] != "table" or config["version"] != MODEL_VERSION:
+                raise ValueError
+            codec = TableCodec.from_dict(config["codec"])
+            columns = range(len(codec.features))
+            groups = [np.asarray(arrays[f"groups.{i}"], dtype=np.int64) for i in columns]
+            fine = [np.asarray(arrays[f"fine.{i}"], dtype=np.float64) for i in columns]
+            factors = tuple(
+                Factor(
+                    raw["column"],
+                    tuple(tuple(int(c) for c in feature) for feature in raw["features"]),
+                    np.asarray(arrays[f"theta.{i}"], dtype=np.float64),
+                    np.asarray(arrays[f"bias.{i}"], dtype=np.float64),
+                )
+                for i, raw in enumerate(config["factors"])
+            )
+            model = cls(codec, factors, groups, fine, dict(config["guarantee"]))
+            model._check()
+        except DataError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            raise DataError("This is not a table model privot wrote, or it is damaged.") from None
+        return model
+
+    def _check(self) -> None:
+        """Refuse arrays that do not fit together."""
+        sizes = []
+        for axis, groups, fine in zip(self.codec.axes(compact=True), self.groups, self.fine, strict=True):
+            axis.grouped(groups)
+            if fine.shape != (axis.cells,) or not np.isfinite(fine).all() or (fine < 0).any():
+                raise ValueError
+            sizes.append(int(groups.max()) + 1)
+        drawn: list[int | None] = []
+        for factor in self.factors:
+            values = self.codec.classes if factor.column is None else sizes[factor.column]
+            width = sum(int(np.prod([sizes[c] for c in feature])) for feature in factor.features)
+            if factor.theta.shape != (width, values) or factor.bias.shape != (values,):
+                raise ValueError
+            if not (np.isfinite(factor.theta).all() and np.isfinite(factor.bias).all()):
+                raise ValueError
+            if any(c not in drawn for feature in factor.features for c in feature):
+                raise ValueError
+            drawn.append(factor.column)
+        expected: list[int | None] = [*range(len(sizes)), *([] if self.codec.classes is None else [None])]
+        if len(drawn) != len(expected) or set(drawn) != set(expected):
+            raise ValueError
+
+    def save(self, path: str | Path) -> None:
+        """Write one `.npz` file of arrays and a JSON text."""
+        text = np.frombuffer(json.dumps(self.config(), allow_nan=False).encode(), dtype=np.uint8)
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, config=text, **self.arrays())
+
+    @classmethod
+    def load(cls, path: str | Path) -> TableModel:
+        """Read what `save` wrote."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            config = json.loads(arrays.pop("config").tobytes())
+        except Exception:  # a damaged file can raise nearly anything
+            arrays, config = {}, None
+        if not isinstance(config, dict):
+            raise DataError(f"{Path(path).name!r} is not a table model privot wrote, or it is damaged.")
+        return cls.build(config, arrays)
+
+
+def _place(axis: Axis, cells: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    """A coordinate in each cell: the category's place, even between two edges, or −1 where the value is missing."""
+    if axis.edges is None:
+        return cells.astype(np.float64)
+    bounds = np.concatenate([[0.0], axis.edges, [1.0]])
+    gone = cells == axis.cells - 1 if axis.missing else np.zeros(len(cells), dtype=bool)
+    at = np.where(gone, 0, cells)
+    low, high = bounds[at], bounds[at + 1]
+    return np.where(gone, -1.0, low + rng.random(len(cells)) * (high - low))
