@@ -24,6 +24,8 @@ from privot.mechanisms.marginals import Marginals
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource
 
+DEFAULT_RULE = GroupRule()
+
 
 @dataclass(frozen=True)
 class GroupedMarginals:
@@ -40,7 +42,7 @@ class GroupedMarginals:
     classes: int | None
     sigma: tuple[float, float]
     by_class: bool = False
-    rule: GroupRule = GroupRule()
+    rule: GroupRule = DEFAULT_RULE
     steps: int = 1
     seed: int | None = None
 

@@ -61,7 +61,8 @@ def nearest_counts(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     falling = np.sort(flat)[::-1]
     over = (np.cumsum(falling) - total) / np.arange(1, flat.size + 1)
     shift = over[np.nonzero(falling > over)[0][-1]]
-    return np.maximum(flat - shift, 0.0).reshape(np.shape(counts))
+    out: NDArray[np.float64] = np.maximum(flat - shift, 0.0).reshape(np.shape(counts))
+    return out
 
 
 def _by_mass(mass: NDArray[np.float64], least: float, most: int) -> NDArray[np.int64]:

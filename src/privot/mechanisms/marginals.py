@@ -66,7 +66,9 @@ class Marginals:
             raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
         if self.weights is not None:
             if len(self.weights) != len(self.sets):
-                raise UsageError(f"There are {len(self.sets)} marginals and {len(self.weights)} weights: give one each.")
+                raise UsageError(
+                    f"There are {len(self.sets)} marginals and {len(self.weights)} weights: give one each."
+                )
             if not all(isinstance(w, int | float) and 1e-6 <= w <= 1e6 for w in self.weights):
                 raise UsageError("The weight of a marginal is a number from 1e-6 to 1e6.")
         if sum(self.lengths) > MOST_CELLS:

@@ -84,7 +84,7 @@ class TableCodec:
     # --- encoding
 
     def encode(self, table: Table, compact: bool = False) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Rows of shape (records, dim), or (records, columns) if `compact`, and labels where there is a label column."""
+        """Rows of shape (records, dim), or (records, columns) if `compact`, and labels where there are any."""
         self._check_names(table)
         rows = np.empty((table.rows, len(self.features)))
         for place, column in enumerate(self.features):
@@ -193,14 +193,11 @@ class TableCodec:
 
 
 def scaled(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers from `low` … `high` on [0, 1]: (v − low)/(high − low), or ln(1 + v − low)/ln(1 + high − low) on a log scale."""
+    """Numbers on [0, 1]: (v − low)/(high − low), or ln(1 + v − low)/ln(1 + high − low) on a log scale."""
     low, high = column.range
     if high == low:
         return np.zeros(len(numbers))
-    if column.scale == "log":
-        out = np.log1p(numbers - low) / np.log1p(high - low)
-    else:
-        out = (numbers - low) / (high - low)
+    out = np.log1p(numbers - low) / np.log1p(high - low) if column.scale == "log" else (numbers - low) / (high - low)
     return np.clip(out, 0.0, 1.0)
 
 
@@ -209,7 +206,8 @@ def unscaled(column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.flo
     low, high = column.range
     at = np.clip(coordinates, 0.0, 1.0)
     numbers = low + (np.expm1(at * np.log1p(high - low)) if column.scale == "log" else at * (high - low))
-    return np.clip(np.rint(numbers) if column.is_whole else numbers, low, high)
+    out: NDArray[np.float64] = np.clip(np.rint(numbers) if column.is_whole else numbers, low, high)
+    return out
 
 
 def edges_of(column: Column) -> NDArray[np.float64]:

@@ -79,7 +79,8 @@ class Column:
     @property
     def range(self) -> tuple[float, float]:
         """`low` and `high`, as numbers; days or seconds since 1970 for a date."""
-        assert self.low is not None and self.high is not None
+        assert self.low is not None
+        assert self.high is not None
         return self.low, self.high
 
     def _check_range(self) -> None:
@@ -89,7 +90,7 @@ class Column:
             value: Any = getattr(self, name)
             if self.type == "date" and isinstance(value, str):
                 try:
-                    value = self.to_number(datetime.strptime(value, self.format))  # noqa: DTZ007
+                    value = self.to_number(datetime.strptime(value, self.format))
                 except (ValueError, TypeError):
                     raise UsageError(f"{self._who} has a {name} that is not a date in its format.") from None
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
@@ -128,7 +129,7 @@ class Column:
 
     def to_number(self, moment: date) -> float:
         """Days since 1970 for a date, or seconds where the format has a time of day."""
-        when = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001
+        when = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)
         past = when.replace(tzinfo=UTC) - _EPOCH
         return float(past.days) if self.daily else float(past.days * 86400 + past.seconds)
 

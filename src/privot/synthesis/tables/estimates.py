@@ -66,7 +66,7 @@ class Estimates:
         return self.pair_spread * (1.0 if some is None else some.shape[2] ** 0.5)
 
     def dependence(self) -> Floats:
-        """How much each pair of columns deviates from independence, noise subtracted: χ² in records, (columns, columns)."""
+        """How far each pair of columns is from independence, noise subtracted: χ² in records, (columns, columns)."""
         out = np.zeros((self.columns, self.columns))
         for i, j in self.pairs:
             expected = self.records * np.outer(self.one(i), self.one(j))
@@ -111,13 +111,16 @@ def _agree(
 ) -> Estimates:
     classes = raw[0].shape[1]
     sizes = [int(g.max()) + 1 for g in groups]
-    best, variance = [], []
+    best: list[Floats] = []
+    variance: list[Floats] = []
     for i, table in enumerate(raw):
-        counts = np.stack([np.bincount(groups[i], table[:, y], sizes[i]) for y in range(classes)], axis=1)
-        noise = sd**2 * np.bincount(groups[i], minlength=sizes[i])[:, None] * np.ones(classes)
+        counts: Floats = np.stack([np.bincount(groups[i], table[:, y], sizes[i]) for y in range(classes)], axis=1)
+        noise: Floats = sd**2 * np.bincount(groups[i], minlength=sizes[i])[:, None] * np.ones(classes)
         for (a, b), pair in pairs.items():
             if i in (a, b):
-                counts, noise = _combine(counts, noise, pair.sum(axis=1 if i == a else 0), pair_sd**2 * sizes[a + b - i])
+                counts, noise = _combine(
+                    counts, noise, pair.sum(axis=1 if i == a else 0), pair_sd**2 * sizes[a + b - i]
+                )
         best.append(counts)
         variance.append(noise)
     total = _shared_totals(best, variance)
@@ -168,4 +171,5 @@ def _with_total(counts: Floats, total: float) -> Floats:
 
 
 def _one_class(table: Floats) -> Floats:
-    return table.sum(axis=1, keepdims=True)
+    out: Floats = table.sum(axis=1, keepdims=True)
+    return out

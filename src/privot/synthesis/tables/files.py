@@ -160,7 +160,7 @@ def _csv_chunks(path: Path, rows: int) -> Iterator[Table]:
 
 
 def _table(names: list[str], lines: list[list[str]]) -> Table:
-    return Table({name: cells for name, cells in zip(names, zip(*lines, strict=True), strict=True)})
+    return Table(dict(zip(names, zip(*lines, strict=True), strict=True)))
 
 
 def _arrow() -> Any:

@@ -59,7 +59,12 @@ def order_of(dependence: Floats) -> list[int]:
 
 
 def _feature_factor(
-    known: Estimates, column: int, parents: list[int], rows: NDArray[np.int64], sizes: list[int], rng: np.random.Generator
+    known: Estimates,
+    column: int,
+    parents: list[int],
+    rows: NDArray[np.int64],
+    sizes: list[int],
+    rng: np.random.Generator,
 ) -> tuple[Factor, NDArray[np.int64]]:
     shares = known.one(column)
     n = known.records
@@ -78,9 +83,7 @@ def _label_factor(known: Estimates, rows: NDArray[np.int64], sizes: list[int]) -
     n, label = known.records, known.label
     features: list[tuple[int, ...]] = [(i,) for i in range(known.columns)]
     moments = [_on_population(known.by_label[i], rows[:, i]) for i in range(known.columns)]
-    penalty = [
-        ridge(n * np.outer(known.one(i), label), known.spread[i], PRIOR, n) for i in range(known.columns)
-    ]
+    penalty = [ridge(n * np.outer(known.one(i), label), known.spread[i], PRIOR, n) for i in range(known.columns)]
     for i, j in _pairs_for_label(known):
         table = known.pairs[i, j].reshape(-1, known.classes)
         features.append((i, j))

@@ -37,7 +37,7 @@ class Factor:
 def features_of(
     rows: NDArray[np.int64], features: Sequence[tuple[int, ...]], sizes: Sequence[int]
 ) -> tuple[NDArray[np.int64], list[int]]:
-    """The group of every feature (rows, features), and how many groups each has; a pair's groups are numbered in C order."""
+    """The group of every feature (rows, features), and how many groups each has; pairs are numbered in C order."""
     codes = np.zeros((len(rows), len(features)), dtype=np.int64)
     widths = []
     for place, columns in enumerate(features):
@@ -182,7 +182,7 @@ class TableModel:
         """Write one `.npz` file of arrays and a JSON text."""
         text = np.frombuffer(json.dumps(self.config(), allow_nan=False).encode(), dtype=np.uint8)
         with Path(path).open("wb") as file:
-            np.savez_compressed(file, config=text, **self.arrays())
+            np.savez_compressed(file, allow_pickle=False, config=text, **self.arrays())
 
     @classmethod
     def load(cls, path: str | Path) -> TableModel:

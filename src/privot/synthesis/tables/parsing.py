@@ -28,7 +28,7 @@ def parse(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArra
     out = _numbers(column, values, marks) if column.is_number else _places(column, values, marks)
     if not column.missing and np.isnan(out).any():
         raise DataError(
-            f"Column {brief(column.name)} has missing values, which the schema does not allow: say missing = true there."
+            f"Column {brief(column.name)} has missing values, which the schema does not allow: say so there."
         )
     if column.is_number:
         out = np.clip(out, *column.range)
@@ -78,7 +78,7 @@ def _date(column: Column, value: Any) -> float:
     text = value.strip()
     if column.format == "%Y-%m-%d":
         return column.to_number(date.fromisoformat(text))
-    return column.to_number(datetime.strptime(text, column.format))  # noqa: DTZ007
+    return column.to_number(datetime.strptime(text, column.format))
 
 
 def _places(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
@@ -124,9 +124,9 @@ def _word(value: Any, column: Column) -> str:
 
 
 def unparse(column: Column, numbers: NDArray[np.float64]) -> NDArray[Any]:
-    """Values of the column's own type from what `parse` would give: float64, int64, bool, texts, dates; None if missing."""
+    """Values of the column's own type from what `parse` gives: float64, int64, bool, texts, dates; None if missing."""
     gone = np.isnan(numbers)
-    filled = np.where(gone, column.low if column.is_number else 0.0, numbers)
+    filled = np.where(gone, column.range[0] if column.is_number else 0.0, numbers)
     if column.type == "continuous":
         rounded = filled if column.decimals is None else np.round(filled, column.decimals)
         # a missing float is NaN in its own type

@@ -43,7 +43,9 @@ def table_mechanism(
     axes = codec.axes(compact)
     by_class = codec.classes is not None and codec.classes <= MOST_CLASSES
     dim = len(codec.features) if compact else codec.dim
-    facts = Facts(dim, 2 if adjacency is Adjacency.REPLACE_ONE else None, codec.bound(compact), adjacency, codec.classes)
+    facts = Facts(
+        dim, 2 if adjacency is Adjacency.REPLACE_ONE else None, codec.bound(compact), adjacency, codec.classes
+    )
     pairs = math.comb(len(axes), 2)
     share = fine_share if pairs else 1.0
 

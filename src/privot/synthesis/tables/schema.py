@@ -42,7 +42,7 @@ class Schema:
             if self.label not in self.names:
                 raise UsageError(f"The label {brief(self.label)} is no column of the schema.")
             if self[self.label].is_number:
-                raise UsageError("The label must be categorical, ordinal or boolean: leave it out, or give it categories.")
+                raise UsageError("The label must be categorical, ordinal or boolean: give it categories, or name none.")
 
     @property
     def names(self) -> tuple[str, ...]:
