@@ -17,14 +17,12 @@ from privot.synthesis.tables.conditional import Floats, draw, fit_conditional, o
 from privot.synthesis.tables.estimates import Estimates, estimate
 from privot.synthesis.tables.model import Factor, TableModel, features_of
 
-POPULATION = 30_000
+POPULATION = 20_000
 """Rows drawn from the factors so far to fit the next."""
 MOST_PARENTS = 24
 MOST_PAIRS = 120
 PRIOR = 1.0
-"""τ for pairs: a typical log odds ratio between two groups."""
-PRIOR_OF_PAIRS = 0.5
-"""τ for what pairs of columns add to the label's law beyond each alone."""
+"""τ, a typical log odds ratio between two groups, for every coefficient."""
 
 
 def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population: int = POPULATION) -> TableModel:
@@ -89,7 +87,7 @@ def _label_factor(known: Estimates, rows: NDArray[np.int64], sizes: list[int]) -
         features.append((i, j))
         moments.append(_on_population(table, rows[:, i] * sizes[j] + rows[:, j]))
         expected = n * np.outer(np.outer(known.one(i), known.one(j)).ravel(), label)
-        penalty.append(ridge(expected, known.pair_spread, PRIOR_OF_PAIRS, n))
+        penalty.append(ridge(expected, known.pair_spread, PRIOR, n))
     codes, widths = features_of(rows, features, sizes)
     theta, bias = fit_conditional(one_hot(codes, widths), np.concatenate(moments), label, np.concatenate(penalty), n)
     return Factor(None, tuple(features), theta, bias)

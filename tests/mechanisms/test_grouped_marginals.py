@@ -1,0 +1,143 @@
+"""Grouped marginals: two releases, one charge; the groups are a function of what the first one showed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privot import Vault
+from privot.accounting import Composed, Gaussian, account
+from privot.errors import BudgetError, UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import LABEL, Axis, Facts, GroupedMarginals, GroupRule
+from privot.mechanisms.grouping import nearest_counts
+
+A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+AXES = (
+    Axis(0, 32, tuple(np.arange(1, 32) / 32), ordered=True),
+    Axis(1, 40),
+    Axis(2, 17, tuple(np.arange(1, 16) / 16), missing=True, ordered=True),
+)
+MECHANISM = GroupedMarginals(AXES, 2, (30.0, 20.0), by_class=True)
+
+
+def table(rows: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.random(rows) ** 2, rng.geometric(0.3, rows).clip(max=40) - 1, rng.random(rows)])
+    x[rng.random(rows) < 0.3, 2] = -1.0
+    return x, (x[:, 0] + 0.2 * rng.normal(size=rows) > 0.4).astype(int)
+
+
+def vault(adjacency: Adjacency = A, epsilon: float = 10.0) -> Vault:
+    return Vault(*table(), clip=50.0, classes=2, adjacency=adjacency, budget=(epsilon, 1e-6))
+
+
+@pytest.mark.parametrize(("adjacency", "factor"), [(A, 1.0), (R, 2.0)])
+def test_one_charge_pays_for_both_parts(adjacency: Adjacency, factor: float) -> None:
+    release = vault(adjacency).release(MECHANISM, purpose="test")
+    expected = Composed(
+        (
+            Gaussian(30.0, (3 * factor) ** 0.5 * (1 + 1e-12), adjacency),
+            Gaussian(20.0, (3 * factor) ** 0.5 * (1 + 1e-12), adjacency),
+        )
+    )
+    assert release.guarantee.epsilon() == pytest.approx(account(expected, 1e-6).epsilon(), rel=1e-9)
+    # both parts are one Gaussian release of the summed squares
+    whole = Gaussian(1.0, (3 * factor * (30.0**-2 + 20.0**-2)) ** 0.5, adjacency)
+    assert release.guarantee.epsilon() == pytest.approx(account(whole, 1e-6).epsilon(), rel=1e-3)
+
+
+def test_the_groups_are_a_function_of_the_released_counts() -> None:
+    release = vault().release(MECHANISM, purpose="test")
+    value = release.value
+    np.testing.assert_array_equal(MECHANISM.groups(value["fine"]), value["groups"])
+    pairs = MECHANISM.pairs(value["groups"])
+    assert value["pairs"].shape == (sum(pairs.lengths),)
+    assert release.public["pairs"]["shapes"] == [list(shape) for shape in pairs.shapes]
+    # counts of one marginal add up to the number of records, within the noise
+    for part, length in zip(np.split(value["pairs"], np.cumsum(pairs.lengths)[:-1]), pairs.lengths, strict=True):
+        assert abs(part.sum() - 4000) < 6 * 20.0 * length**0.5
+
+
+def test_the_budget_is_all_or_nothing() -> None:
+    tight = vault(epsilon=0.3)
+    with pytest.raises(BudgetError):
+        tight.release(MECHANISM, purpose="test")
+    # nothing was spent on a first part
+    half = replace(MECHANISM, sigma=(33.0, 33.0))
+    assert tight.release(half, purpose="test").guarantee.epsilon() < 0.3
+
+
+def test_one_column_has_no_pairs() -> None:
+    x, y = table()
+    alone = GroupedMarginals(AXES[:1], None, (30.0, 20.0))
+    release = Vault(x[:, :1], clip=2.0, adjacency=A, budget=(1.0, 1e-6)).release(alone, purpose="test")
+    assert set(release.value) == {"fine", "groups"}
+    assert release.guarantee.events == (Gaussian(30.0, 1 + 1e-12, A).to_dict(),)
+
+
+def test_contradictions_are_refused() -> None:
+    for bad in (
+        {"steps": 2},
+        {"classes": None},
+        {"axes": (Axis(LABEL, 2),)},
+        {"axes": (Axis(0, 2, groups=(0, 0)),)},
+        {"sigma": (0.0, 1.0)},
+        {"sigma": (1.0, 1e-9)},
+    ):
+        with pytest.raises(UsageError):
+            replace(MECHANISM, **bad)
+    with pytest.raises(UsageError):
+        MECHANISM.event(Facts(2, None, 1.0, A, 2))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(-200, 1e5), min_size=1, max_size=130),
+    st.floats(0.0, 100.0),
+    st.booleans(),
+    st.booleans(),
+    st.integers(2, 20),
+)
+def test_groups_are_numbered_without_gaps_and_few(
+    counts: list[float], sd: float, ordered: bool, missing: bool, most: int
+) -> None:
+    rule = GroupRule(most=most)
+    groups = rule.groups(np.array(counts), sd, ordered, missing)
+    assert groups.shape == (len(counts),)
+    assert set(groups) == set(range(groups.max() + 1))
+    assert groups.max() + 1 <= rule.bound
+    if ordered:
+        # neighbours: never back to an earlier group
+        assert (np.diff(groups) >= 0).all()
+
+
+def test_full_cells_stand_alone_and_empty_ones_do_not() -> None:
+    counts = np.array([9000.0, 3.0, -2.0, 500.0, 480.0, 17.0, 0.0, 0.0])
+    ordered = GroupRule(most=8, share=0.02, sds=0.0).groups(counts, 1.0, True, False)
+    assert ordered.tolist() == [0, 1, 1, 1, 2, 2, 2, 2]
+    unordered = GroupRule(most=8, share=0.02, sds=0.0).groups(counts, 1.0, False, False)
+    assert unordered.tolist() == [0, 3, 3, 1, 2, 3, 3, 3]
+    # what the noise could have made is no group: 500 is fewer than 6 deviations of 100
+    assert GroupRule().groups(counts, 100.0, False, False).tolist() == [0, 1, 1, 1, 1, 1, 1, 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_nearest_counts_keep_the_total_and_are_never_negative(counts: list[float]) -> None:
+    out = nearest_counts(np.array(counts))
+    assert (out >= 0).all()
+    assert out.sum() == pytest.approx(max(sum(counts), 1.0), rel=1e-6, abs=1e-4)
+
+
+def test_nearest_counts_are_nearest() -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.normal(3.0, 5.0, 12)
+    out = nearest_counts(counts)
+    for _ in range(300):
+        other = rng.dirichlet(np.ones(12)) * counts.sum()
+        assert np.sum((out - counts) ** 2) <= np.sum((other - counts) ** 2) + 1e-9
