@@ -73,7 +73,7 @@ def test_the_budget_is_all_or_nothing() -> None:
 
 
 def test_one_column_has_no_pairs() -> None:
-    x, y = table()
+    x, _ = table()
     alone = GroupedMarginals(AXES[:1], None, (30.0, 20.0))
     release = Vault(x[:, :1], clip=2.0, adjacency=A, budget=(1.0, 1e-6)).release(alone, purpose="test")
     assert set(release.value) == {"fine", "groups"}

@@ -96,7 +96,10 @@ def test_contradictions_are_refused_in_one_sentence(column: dict[str, Any]) -> N
         {"columns": [{"name": "a", "type": "boolean"}] * 2},
         {"columns": [{"name": "a", "type": "boolean"}], "label": "b"},
         {"columns": [{"name": "a", "type": "boolean"}], "label": "a"},
-        {"columns": [{"name": "a", "type": "integer", "low": 0, "high": 1}, {"name": "b", "type": "boolean"}], "label": "a"},
+        {
+            "columns": [{"name": "a", "type": "integer", "low": 0, "high": 1}, {"name": "b", "type": "boolean"}],
+            "label": "a",
+        },
         {"columns": [{"name": "a", "type": "boolean"}], "marks": "NA"},
         {"columns": [{"name": "a", "type": "boolean"}], "schema": 99},
         {"columns": [{"name": "a", "type": "boolean"}], "lable": "a"},

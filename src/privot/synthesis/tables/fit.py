@@ -15,10 +15,12 @@ from privot.release import Release
 from privot.synthesis.tables.codec import TableCodec
 from privot.synthesis.tables.conditional import Floats, draw, fit_conditional, one_hot, ridge
 from privot.synthesis.tables.estimates import Estimates, estimate
-from privot.synthesis.tables.model import Factor, TableModel, features_of
+from privot.synthesis.tables.model import Factor, TableModel, draw_groups, features_of
 
 POPULATION = 20_000
 """Rows drawn from the factors so far to fit the next."""
+LABEL_POPULATION = 3
+"""How many times more for the label, whose law has the most coefficients, so that it fits no chance of the draw."""
 MOST_PARENTS = 24
 MOST_PAIRS = 120
 PRIOR = 1.0
@@ -40,7 +42,8 @@ def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population:
         rows[:, column] = drawn
         factors.append(factor)
     if codec.classes is not None:
-        factors.append(_label_factor(known, rows, sizes))
+        fresh = draw_groups(factors, LABEL_POPULATION * population, sizes, rng)[0]
+        factors.append(_label_factor(known, fresh, sizes))
     return TableModel(codec, tuple(factors), known.groups, known.fine, dict(release.guarantee.to_dict()))
 
 
@@ -69,8 +72,8 @@ def _feature_factor(
     z = one_hot(rows[:, parents], [sizes[j] for j in parents])
     moments, penalty = [np.empty((0, sizes[column]))], [np.empty((0, sizes[column]))]
     for j in parents:
-        moments.append(_on_population(known.two(j, column), rows[:, j]))
-        penalty.append(ridge(n * np.outer(known.one(j), shares), known.two_spread, PRIOR, n))
+        moments.append(_on_population(known.two(j, column), rows[:, j], shares, known.two_spread / n))
+        penalty.append(ridge(n * np.outer(known.one(j), shares), known.two_spread, PRIOR, n, len(rows)))
     theta, bias = fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n)
     features = tuple((j,) for j in parents)
     return Factor(column, features, theta, bias), draw(z, theta, bias, rng)
@@ -80,15 +83,19 @@ def _label_factor(known: Estimates, rows: NDArray[np.int64], sizes: list[int]) -
     """The label given everything: each column alone, and pairs of columns where they were counted by class."""
     n, label = known.records, known.label
     features: list[tuple[int, ...]] = [(i,) for i in range(known.columns)]
-    moments = [_on_population(known.by_label[i], rows[:, i]) for i in range(known.columns)]
-    penalty = [ridge(n * np.outer(known.one(i), label), known.spread[i], PRIOR, n) for i in range(known.columns)]
+    tables = list(known.by_label)
+    spreads: list[Floats | float] = list(known.spread)
     for i, j in _pairs_for_label(known):
-        table = known.pairs[i, j].reshape(-1, known.classes)
         features.append((i, j))
-        moments.append(_on_population(table, rows[:, i] * sizes[j] + rows[:, j]))
-        expected = n * np.outer(np.outer(known.one(i), known.one(j)).ravel(), label)
-        penalty.append(ridge(expected, known.pair_spread, PRIOR, n))
+        tables.append(known.pairs[i, j].reshape(-1, known.classes))
+        spreads.append(known.pair_spread)
     codes, widths = features_of(rows, features, sizes)
+    moments, penalty = [], []
+    for place, (table, spread) in enumerate(zip(tables, spreads, strict=True)):
+        moments.append(_on_population(table, codes[:, place], label, spread / n))
+        # a pair of groups that hardly occurs together tells nothing, however common each of them is
+        expected = n * np.outer(_present(table, codes[:, place]), label)
+        penalty.append(ridge(expected, spread, PRIOR, n, len(rows)))
     theta, bias = fit_conditional(one_hot(codes, widths), np.concatenate(moments), label, np.concatenate(penalty), n)
     return Factor(None, tuple(features), theta, bias)
 
@@ -105,16 +112,20 @@ def _pairs_for_label(known: Estimates) -> list[tuple[int, int]]:
     return sorted(best)
 
 
-def _on_population(table: Floats, codes: NDArray[np.int64]) -> Floats:
-    """Moments over the population: its own share of each row of `table`, split as the row is.
+def _on_population(table: Floats, codes: NDArray[np.int64], shares: Floats, noise: Floats | float) -> Floats:
+    """Moments over the population: `table`, with what its rows lack or have too much there made up for.
 
-    The population's shares differ a little from the estimated ones; unscaled, the difference would push along
-    directions that no law can follow.
+    The population's share of a row differs from the estimated one, by chance and by noise; left as it is, that would
+    push along directions that no law can follow. The difference is split as the row itself is, as far as that is known:
+    a row that the noise (in shares, a cell) drowns is split like everything (`shares`).
     """
-    present = np.bincount(codes, minlength=len(table)) / len(codes)
-    whole = table.sum(axis=1)
-    # a row whose estimated share is (nearly) nothing says nothing about how it splits
-    usable = whole > 1e-9
-    scale = np.where(usable, present / np.where(usable, whole, 1.0), 1.0)
-    # noise can make a tiny row's split absurd: it counts at most double
-    return table * np.minimum(scale, 2.0)[:, None]
+    lacking: Floats = _present(table, codes) - table.sum(axis=1)
+    split = np.maximum(table, 0.0) + np.broadcast_to(noise, table.shape) * len(shares) * shares
+    split = split / np.maximum(split.sum(axis=1, keepdims=True), 1e-300)
+    out: Floats = table + lacking[:, None] * split
+    return out
+
+
+def _present(table: Floats, codes: NDArray[np.int64]) -> Floats:
+    """The population's share of each row of `table`."""
+    return np.bincount(codes, minlength=len(table)) / len(codes)

@@ -49,6 +49,22 @@ def features_of(
     return codes, widths
 
 
+def draw_groups(
+    factors: Sequence[Factor], rows: int, sizes: Sequence[int], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Groups of every column, and labels where there is a factor for them."""
+    out = np.zeros((rows, len(sizes)), dtype=np.int64)
+    labels = None
+    for factor in factors:
+        codes, widths = features_of(out, factor.features, sizes)
+        value = draw(one_hot(codes, widths), factor.theta, factor.bias, rng)
+        if factor.column is None:
+            labels = value
+        else:
+            out[:, factor.column] = value
+    return out, labels
+
+
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """Factors in the order in which they are drawn; `fine` shares of each column's cells within its `groups`."""
@@ -70,29 +86,16 @@ class TableModel:
             raise UsageError(f"The number of rows must be a whole number of at least 1, got {rows!r}.")
         x = np.empty((rows, len(self.groups)))
         labels = None if self.codec.classes is None else np.empty(rows, dtype=np.int64)
+        sizes = [int(g.max()) + 1 for g in self.groups]
         # each chunk has a stream of its own
         for place, start in enumerate(range(0, rows, _CHUNK)):
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place,)))
             stop = min(start + _CHUNK, rows)
-            drawn, of_chunk = self._draw(stop - start, rng)
+            drawn, of_chunk = draw_groups(self.factors, stop - start, sizes, rng)
             x[start:stop] = self._coordinates(drawn, rng)
             if labels is not None and of_chunk is not None:
                 labels[start:stop] = of_chunk
         return x, labels
-
-    def _draw(self, rows: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """Groups of every column, and labels."""
-        sizes = [int(g.max()) + 1 for g in self.groups]
-        out = np.zeros((rows, len(self.groups)), dtype=np.int64)
-        labels = None
-        for factor in self.factors:
-            codes, widths = features_of(out, factor.features, sizes)
-            value = draw(one_hot(codes, widths), factor.theta, factor.bias, rng)
-            if factor.column is None:
-                labels = value
-            else:
-                out[:, factor.column] = value
-        return out, labels
 
     def _coordinates(self, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """A fine cell within each group, then a place within each cell."""

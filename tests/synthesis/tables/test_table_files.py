@@ -1,0 +1,124 @@
+"""Tables survive their files, chunk by chunk, and a broken file is refused without a value of it."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privot.errors import DataError, PrivotError, UsageError
+from privot.synthesis.tables import (
+    Column,
+    Schema,
+    Table,
+    TableCodec,
+    encode_file,
+    read_chunks,
+    read_header,
+    read_table,
+    write_table,
+)
+
+SCHEMA = Schema(
+    (
+        Column("born", "date", "1900-01-01", "2024-12-31", missing=True),
+        Column("seen", "date", "2020-01-01 00:00", "2020-12-31 23:59", format="%Y-%m-%d %H:%M"),
+        Column("city, town", "categorical", categories=("Ulm", 'the "Bonn"', "a,b"), missing=True),
+        Column("grade", "ordinal", categories=(1, 2)),
+        Column("debt", "integer", 0, 1000, missing=True),
+        Column("height", "continuous", 0.5, 2.5, missing=True),
+        Column("smokes", "boolean", categories=("no", "yes")),
+    )
+)
+TABLE = Table(
+    {
+        "born": [date(1980, 2, 29), None, date(1999, 1, 1)],
+        "seen": [datetime(2020, 6, 1, 12, 34)] * 3,
+        "city, town": ["Ulm", 'the "Bonn"', None],
+        "grade": [1, 2, 2],
+        "debt": [0, None, 17],
+        "height": np.array([1.25, np.nan, 2.0]),
+        "smokes": np.array([True, False, True]),
+    }
+)
+MARKED = "31415926"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.CSV.gz", "t.parquet"])
+def test_a_table_survives_its_file(tmp_path: Path, name: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    write_table(TABLE, tmp_path / name, SCHEMA)
+    assert read_header(tmp_path / name) == list(SCHEMA.names)
+    codec = TableCodec(SCHEMA)
+    np.testing.assert_array_equal(encode_file(tmp_path / name, codec)[0], codec.encode(TABLE)[0])
+    again = codec.decode(encode_file(tmp_path / name, codec)[0])
+    for column in SCHEMA.names[:5]:
+        assert again[column].tolist() == TABLE[column].tolist()
+
+
+def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    from pyarrow import parquet
+
+    write_table(TABLE, tmp_path / "t.parquet", SCHEMA)
+    types = parquet.read_schema(tmp_path / "t.parquet").types
+    assert [str(t) for t in types] == [
+        "date32[day]",
+        "timestamp[us]",
+        "string",
+        "int64",
+        "int64",
+        "double",
+        "bool",
+    ]
+    parquet.write_table(pyarrow.table({"a": [[1], [2]]}), tmp_path / "l.parquet")
+    with pytest.raises(DataError):
+        read_table(tmp_path / "l.parquet")
+
+
+def test_chunks_are_the_whole(tmp_path: Path) -> None:
+    schema = Schema((Column("n", "integer", 0, 999),))
+    write_table(Table({"n": np.arange(1000)}), tmp_path / "n.csv", schema)
+    chunks = list(read_chunks(tmp_path / "n.csv", rows=300))
+    assert [chunk.rows for chunk in chunks] == [300, 300, 300, 100]
+    assert read_table(tmp_path / "n.csv")["n"].tolist() == [str(i) for i in range(1000)]
+    rows, _ = encode_file(tmp_path / "n.csv", TableCodec(schema), compact=True)
+    np.testing.assert_allclose(rows[:, 0], np.arange(1000) / 999)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"a,b\n",
+        b"a,a\n1,2\n",
+        b"a,\n1,2\n",
+        f"a,b\n1,2\n{MARKED}\n".encode(),
+        f'a,b\n1,"{MARKED}\n'.encode(),
+        b"a,b\n\xff\xfe,2\n",
+    ],
+)
+def test_broken_csv_files_are_refused_without_a_value(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_table(tmp_path / "t.csv")
+    assert MARKED not in str(caught.value)
+
+
+def test_other_broken_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n" * 1000)[:-20])
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")
+    (tmp_path / "t.xlsx").write_bytes(b"x")
+    for name in ("t.csv.gz", "t.xlsx", "nowhere.csv", "t.parquet"):
+        # without pyarrow a Parquet file is refused as wrong usage, with what to install
+        with pytest.raises((DataError, UsageError) if name == "t.parquet" else DataError):
+            read_table(tmp_path / name)
+
+
+def test_writing_another_table_than_the_schema_says_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PrivotError):
+        write_table(Table({"a": [1]}), tmp_path / "t.csv", SCHEMA)
