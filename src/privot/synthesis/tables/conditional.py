@@ -42,7 +42,7 @@ def one_hot(codes: NDArray[np.int64], sizes: list[int]) -> csr_matrix:
 
 
 def ridge(expected: Floats, spread: Floats | float, prior: float, records: float, population: int) -> Floats:
-    """ρ, per record, for cells of `expected` = μ records, noise of deviation `spread` = σ, and N = `population` rows."""
+    """ρ, per record, for cells of `expected` = μ records, noise of deviation `spread` = σ, N = `population` rows."""
     drawn = 1.0 + records / population
     return np.asarray((np.square(spread) / np.maximum(expected, 1.0) + drawn) / (prior**2 * records))
 

@@ -15,12 +15,14 @@ from privot.release import Release
 from privot.synthesis.tables.codec import TableCodec
 from privot.synthesis.tables.conditional import Floats, draw, fit_conditional, one_hot, ridge
 from privot.synthesis.tables.estimates import Estimates, estimate
-from privot.synthesis.tables.model import Factor, TableModel, draw_groups, features_of
+from privot.synthesis.tables.model import Factor, Levels, TableModel, draw_groups
 
 POPULATION = 20_000
 """Rows drawn from the factors so far to fit the next."""
 LABEL_POPULATION = 3
 """How many times more for the label, whose law has the most coefficients, so that it fits no chance of the draw."""
+BLOCKS = 4
+"""Into how many blocks a column's groups are put, to see what pairs of columns say about the label."""
 MOST_PARENTS = 24
 MOST_PAIRS = 120
 PRIOR = 1.0
@@ -31,20 +33,21 @@ def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population:
     """Fit the model to a release made by `releasing.table_mechanism`; minutes at most, with no private data."""
     known = estimate(release)
     rng = np.random.default_rng(seed)
+    ordered = [axis.ordered for axis in codec.axes()]
+    levels = Levels(known.groups, [blocks_of(known, i, ordered[i]) for i in range(known.columns)])
     rows = np.zeros((population, known.columns), dtype=np.int64)
     factors: list[Factor] = []
     dependence = known.dependence()
     order = order_of(dependence)
-    sizes = [int(g.max()) + 1 for g in known.groups]
     for step, column in enumerate(order):
         parents = sorted(order[:step], key=lambda j: -dependence[column, j])[:MOST_PARENTS]
-        factor, drawn = _feature_factor(known, column, sorted(parents), rows, sizes, rng)
-        rows[:, column] = drawn
-        factors.append(factor)
+        factors.append(_feature_factor(known, column, sorted(parents), rows, levels))
+        z = levels.one_hot(rows, factors[-1].features)
+        rows[:, column] = draw(z, factors[-1].theta, factors[-1].bias, rng)
     if codec.classes is not None:
-        fresh = draw_groups(factors, LABEL_POPULATION * population, sizes, rng)[0]
-        factors.append(_label_factor(known, fresh, sizes))
-    return TableModel(codec, tuple(factors), known.groups, known.fine, dict(release.guarantee.to_dict()))
+        fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
+        factors.append(_label_factor(known, fresh, levels))
+    return TableModel(codec, tuple(factors), levels, known.fine, dict(release.guarantee.to_dict()))
 
 
 def order_of(dependence: Floats) -> list[int]:
@@ -59,44 +62,59 @@ def order_of(dependence: Floats) -> list[int]:
     return order
 
 
+def blocks_of(known: Estimates, column: int, ordered: bool) -> NDArray[np.int64]:
+    """The block of every group: runs of about equal mass along the order or, without one, by the label's share.
+
+    Blocks hold more records than groups do, so what two columns say together is seen through more noise.
+    """
+    one = known.one(column)
+    rank = np.arange(len(one))
+    if not ordered and known.classes > 1:
+        rank = np.argsort(known.by_label[column][:, -1] / one, kind="stable")
+    middle = np.cumsum(one[rank]) - 0.5 * one[rank]
+    out = np.empty(len(one), dtype=np.int64)
+    out[rank] = np.minimum((BLOCKS * middle / one.sum()).astype(np.int64), BLOCKS - 1)
+    return np.unique(out, return_inverse=True)[1].astype(np.int64)
+
+
 def _feature_factor(
-    known: Estimates,
-    column: int,
-    parents: list[int],
-    rows: NDArray[np.int64],
-    sizes: list[int],
-    rng: np.random.Generator,
-) -> tuple[Factor, NDArray[np.int64]]:
-    shares = known.one(column)
-    n = known.records
-    z = one_hot(rows[:, parents], [sizes[j] for j in parents])
-    moments, penalty = [np.empty((0, sizes[column]))], [np.empty((0, sizes[column]))]
+    known: Estimates, column: int, parents: list[int], rows: NDArray[np.int64], levels: Levels
+) -> Factor:
+    """One column given its parents, each alone."""
+    shares, n = known.one(column), known.records
+    moments, penalty = [np.empty((0, len(shares)))], [np.empty((0, len(shares)))]
     for j in parents:
         moments.append(_on_population(known.two(j, column), rows[:, j], shares, known.two_spread / n))
         penalty.append(ridge(n * np.outer(known.one(j), shares), known.two_spread, PRIOR, n, len(rows)))
-    theta, bias = fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n)
     features = tuple((j,) for j in parents)
-    return Factor(column, features, theta, bias), draw(z, theta, bias, rng)
+    z = levels.one_hot(rows, features)
+    return Factor(column, features, *fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n))
 
 
-def _label_factor(known: Estimates, rows: NDArray[np.int64], sizes: list[int]) -> Factor:
-    """The label given everything: each column alone, and pairs of columns where they were counted by class."""
+def _label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
+    """The label given everything: each column alone, and pairs, by blocks and by groups, where counted by class."""
     n, label = known.records, known.label
     features: list[tuple[int, ...]] = [(i,) for i in range(known.columns)]
     tables = list(known.by_label)
     spreads: list[Floats | float] = list(known.spread)
     for i, j in _pairs_for_label(known):
+        table = known.pairs[i, j]
         features.append((i, j))
-        tables.append(known.pairs[i, j].reshape(-1, known.classes))
+        tables.append(table.reshape(-1, known.classes))
         spreads.append(known.pair_spread)
-    codes, widths = features_of(rows, features, sizes)
+        left, right = (np.eye(levels.width((~c,)))[levels.blocks[c]] for c in (i, j))
+        features.append((~i, ~j))
+        tables.append(np.einsum("abk,ap,bq->pqk", table, left, right).reshape(-1, known.classes))
+        spreads.append(known.pair_spread * np.sqrt(np.outer(left.sum(axis=0), right.sum(axis=0))).reshape(-1, 1))
+    codes = levels.codes(rows, features)
     moments, penalty = [], []
     for place, (table, spread) in enumerate(zip(tables, spreads, strict=True)):
         moments.append(_on_population(table, codes[:, place], label, spread / n))
         # a pair of groups that hardly occurs together tells nothing, however common each of them is
         expected = n * np.outer(_present(table, codes[:, place]), label)
         penalty.append(ridge(expected, spread, PRIOR, n, len(rows)))
-    theta, bias = fit_conditional(one_hot(codes, widths), np.concatenate(moments), label, np.concatenate(penalty), n)
+    z = one_hot(codes, [len(table) for table in tables])
+    theta, bias = fit_conditional(z, np.concatenate(moments), label, np.concatenate(penalty), n)
     return Factor(None, tuple(features), theta, bias)
 
 

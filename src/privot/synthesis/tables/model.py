@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from privot.errors import DataError, UsageError
 from privot.mechanisms.axes import Axis
@@ -26,7 +27,10 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The law of one `column` (None: the label) given `features`: columns, or pairs of them, drawn before it."""
+    """The law of one `column` (None: the label) given `features`: columns, or pairs of them, drawn before it.
+
+    A feature (i, j) has a cell for each group of column i and each of j; ~i stands for the blocks of i instead.
+    """
 
     column: int | None
     features: tuple[tuple[int, ...], ...]
@@ -34,30 +38,44 @@ class Factor:
     bias: Floats
 
 
-def features_of(
-    rows: NDArray[np.int64], features: Sequence[tuple[int, ...]], sizes: Sequence[int]
-) -> tuple[NDArray[np.int64], list[int]]:
-    """The group of every feature (rows, features), and how many groups each has; pairs are numbered in C order."""
-    codes = np.zeros((len(rows), len(features)), dtype=np.int64)
-    widths = []
-    for place, columns in enumerate(features):
-        width = 1
-        for column in columns:
-            codes[:, place] = codes[:, place] * sizes[column] + rows[:, column]
-            width *= sizes[column]
-        widths.append(width)
-    return codes, widths
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Two levels at which each column is seen: `groups` of its fine cells, and `blocks` of those groups."""
+
+    groups: list[NDArray[np.int64]]
+    blocks: list[NDArray[np.int64]]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many groups each column has."""
+        return [len(blocks) for blocks in self.blocks]
+
+    def width(self, feature: tuple[int, ...]) -> int:
+        """How many cells a feature has."""
+        return int(np.prod([len(self.blocks[c]) if c >= 0 else self.blocks[~c].max() + 1 for c in feature]))
+
+    def codes(self, rows: NDArray[np.int64], features: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
+        """The cell of every row in every feature, in C order, from the groups of every column."""
+        out = np.zeros((len(rows), len(features)), dtype=np.int64)
+        for place, feature in enumerate(features):
+            for c in feature:
+                seen = rows[:, c] if c >= 0 else self.blocks[~c][rows[:, ~c]]
+                out[:, place] = out[:, place] * self.width((c,)) + seen
+        return out
+
+    def one_hot(self, rows: NDArray[np.int64], features: Sequence[tuple[int, ...]]) -> csr_matrix:
+        """The same, one-hot."""
+        return one_hot(self.codes(rows, features), [self.width(feature) for feature in features])
 
 
 def draw_groups(
-    factors: Sequence[Factor], rows: int, sizes: Sequence[int], rng: np.random.Generator
+    factors: Sequence[Factor], rows: int, levels: Levels, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Groups of every column, and labels where there is a factor for them."""
-    out = np.zeros((rows, len(sizes)), dtype=np.int64)
+    out = np.zeros((rows, len(levels.blocks)), dtype=np.int64)
     labels = None
     for factor in factors:
-        codes, widths = features_of(out, factor.features, sizes)
-        value = draw(one_hot(codes, widths), factor.theta, factor.bias, rng)
+        value = draw(levels.one_hot(out, factor.features), factor.theta, factor.bias, rng)
         if factor.column is None:
             labels = value
         else:
@@ -67,11 +85,11 @@ def draw_groups(
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """Factors in the order in which they are drawn; `fine` shares of each column's cells within its `groups`."""
+    """Factors in the order in which they are drawn; `fine` shares of each column's cells, within groups."""
 
     codec: TableCodec
     factors: tuple[Factor, ...]
-    groups: list[NDArray[np.int64]]
+    levels: Levels
     fine: list[Floats]
     guarantee: dict[str, Any]
 
@@ -84,14 +102,13 @@ class TableModel:
         """Compact rows and labels, as `codec.encode(table, compact=True)` would give them."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise UsageError(f"The number of rows must be a whole number of at least 1, got {rows!r}.")
-        x = np.empty((rows, len(self.groups)))
+        x = np.empty((rows, len(self.fine)))
         labels = None if self.codec.classes is None else np.empty(rows, dtype=np.int64)
-        sizes = [int(g.max()) + 1 for g in self.groups]
         # each chunk has a stream of its own
         for place, start in enumerate(range(0, rows, _CHUNK)):
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place,)))
             stop = min(start + _CHUNK, rows)
-            drawn, of_chunk = draw_groups(self.factors, stop - start, sizes, rng)
+            drawn, of_chunk = draw_groups(self.factors, stop - start, self.levels, rng)
             x[start:stop] = self._coordinates(drawn, rng)
             if labels is not None and of_chunk is not None:
                 labels[start:stop] = of_chunk
@@ -102,9 +119,10 @@ class TableModel:
         out = np.empty(drawn.shape)
         for i, axis in enumerate(self.codec.axes(compact=True)):
             cells = np.empty(len(drawn), dtype=np.int64)
-            for group in range(int(self.groups[i].max()) + 1):
+            groups = self.levels.groups[i]
+            for group in range(int(groups.max()) + 1):
                 at = np.nonzero(drawn[:, i] == group)[0]
-                choices = np.nonzero(self.groups[i] == group)[0]
+                choices = np.nonzero(groups == group)[0]
                 weight = self.fine[i][choices] + 1e-12
                 cells[at] = rng.choice(choices, len(at), p=weight / weight.sum())
             out[:, i] = _place(axis, cells, rng)
@@ -127,8 +145,9 @@ class TableModel:
         out: dict[str, NDArray[Any]] = {}
         for place, factor in enumerate(self.factors):
             out[f"theta.{place}"], out[f"bias.{place}"] = factor.theta, factor.bias
-        for place, (groups, fine) in enumerate(zip(self.groups, self.fine, strict=True)):
-            out[f"groups.{place}"], out[f"fine.{place}"] = groups, fine
+        for place, fine in enumerate(self.fine):
+            out[f"groups.{place}"], out[f"blocks.{place}"] = self.levels.groups[place], self.levels.blocks[place]
+            out[f"fine.{place}"] = fine
         return out
 
     @classmethod
@@ -139,7 +158,9 @@ class TableModel:
                 raise ValueError
             codec = TableCodec.from_dict(config["codec"])
             columns = range(len(codec.features))
-            groups = [np.asarray(arrays[f"groups.{i}"], dtype=np.int64) for i in columns]
+            groups, blocks = (
+                [np.asarray(arrays[f"{name}.{i}"], dtype=np.int64) for i in columns] for name in ("groups", "blocks")
+            )
             fine = [np.asarray(arrays[f"fine.{i}"], dtype=np.float64) for i in columns]
             factors = tuple(
                 Factor(
@@ -150,7 +171,7 @@ class TableModel:
                 )
                 for i, raw in enumerate(config["factors"])
             )
-            model = cls(codec, factors, groups, fine, dict(config["guarantee"]))
+            model = cls(codec, factors, Levels(groups, blocks), fine, dict(config["guarantee"]))
             model._check()
         except DataError:
             raise
@@ -160,24 +181,26 @@ class TableModel:
 
     def _check(self) -> None:
         """Refuse arrays that do not fit together."""
-        sizes = []
-        for axis, groups, fine in zip(self.codec.axes(compact=True), self.groups, self.fine, strict=True):
-            axis.grouped(groups)
+        levels = self.levels
+        parts = zip(self.codec.axes(compact=True), levels.groups, levels.blocks, self.fine, strict=True)
+        for axis, groups, blocks, fine in parts:
+            if axis.grouped(groups).size != len(blocks):
+                raise ValueError
+            Axis(0, len(blocks)).grouped(blocks)
             if fine.shape != (axis.cells,) or not np.isfinite(fine).all() or (fine < 0).any():
                 raise ValueError
-            sizes.append(int(groups.max()) + 1)
         drawn: list[int | None] = []
         for factor in self.factors:
-            values = self.codec.classes if factor.column is None else sizes[factor.column]
-            width = sum(int(np.prod([sizes[c] for c in feature])) for feature in factor.features)
+            values = self.codec.classes if factor.column is None else levels.sizes[factor.column]
+            width = sum(levels.width(feature) for feature in factor.features)
             if factor.theta.shape != (width, values) or factor.bias.shape != (values,):
                 raise ValueError
             if not (np.isfinite(factor.theta).all() and np.isfinite(factor.bias).all()):
                 raise ValueError
-            if any(c not in drawn for feature in factor.features for c in feature):
+            if any((c if c >= 0 else ~c) not in drawn for feature in factor.features for c in feature):
                 raise ValueError
             drawn.append(factor.column)
-        expected: list[int | None] = [*range(len(sizes)), *([] if self.codec.classes is None else [None])]
+        expected: list[int | None] = [*range(len(levels.blocks)), *([] if self.codec.classes is None else [None])]
         if len(drawn) != len(expected) or set(drawn) != set(expected):
             raise ValueError
 

@@ -1,0 +1,102 @@
+"""Scores and distances of tables, where the answer is known."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from privot.errors import DataError, UsageError
+from privot.evaluation.tables import (
+    PRIVATE,
+    evaluate_table,
+    label_balance,
+    marginal_distances,
+    nearest_distances,
+    pair_distances,
+    train_and_test,
+)
+from privot.synthesis.tables import Column, Schema, Table, TableCodec
+
+CODEC = TableCodec(
+    Schema(
+        (
+            Column("a", "continuous", 0, 1, missing=True),
+            Column("b", "categorical", categories=("x", "y")),
+            Column("k", "boolean"),
+        ),
+        label="k",
+    )
+)
+
+
+def table(rows: int, seed: int, flip: float = 0.1) -> Table:
+    rng = np.random.default_rng(seed)
+    a, b = rng.random(rows), rng.integers(0, 2, rows)
+    k = ((a > 0.5) != (b == 1)) != (rng.random(rows) < flip)
+    return Table({"a": np.where(rng.random(rows) < 0.05, np.nan, a), "b": np.array(["x", "y"])[b], "k": k})
+
+
+def test_models_reach_what_can_be_reached() -> None:
+    # nine in ten labels can be told (less where a is missing); boosting sees the interaction, a straight line does not
+    boosting = train_and_test(table(3000, 0), table(4000, 1), CODEC, "boosting")
+    logistic = train_and_test(table(3000, 0), table(4000, 1), CODEC, "logistic")
+    assert 0.85 < boosting.accuracy < 0.91
+    assert logistic.accuracy < 0.6
+    assert boosting.auc is not None
+    assert 0.8 < boosting.auc < 0.95
+    noise = train_and_test(table(3000, 0, flip=0.5), table(4000, 1), CODEC, "boosting")
+    assert noise.auc is not None
+    assert abs(noise.auc - 0.5) < 0.08
+
+
+def test_one_class_only_is_survived() -> None:
+    one = table(100, 0)
+    one = Table({"a": one["a"], "b": one["b"], "k": np.zeros(100, dtype=bool)})
+    score = train_and_test(one, table(400, 1), CODEC, "boosting")
+    assert score.accuracy == pytest.approx(1 - label_balance(table(400, 1), CODEC)[1])
+    assert score.auc == pytest.approx(0.5)
+    assert train_and_test(table(300, 0), one, CODEC, "logistic").auc is None
+
+
+def test_distances_are_those_of_a_known_pair() -> None:
+    first = Table({"a": [0.1] * 4, "b": ["x", "x", "y", "y"], "k": [False] * 4})
+    second = Table({"a": [0.1, 0.1, 0.9, np.nan], "b": ["x", "y", "y", "y"], "k": [False, True, True, True]})
+    assert marginal_distances(first, second, CODEC) == {"a": 0.5, "b": 0.25, "k": 0.75}
+    pairs = pair_distances(first, second, CODEC)
+    # (a, b): ¼ each against (.1,x) ½ (.1,y) ½ in halves
+    assert pairs["a", "b"] == pytest.approx(0.5)
+    assert pairs["b", "k"] == pytest.approx(0.75)
+    assert marginal_distances(first, first, CODEC) == {"a": 0.0, "b": 0.0, "k": 0.0}
+    assert label_balance(second, CODEC) == (0.25, 0.75)
+
+
+def test_nearest_distances_see_copies_and_are_marked() -> None:
+    real, held_out = table(300, 0), table(300, 1)
+    copied = nearest_distances(real, real, held_out, CODEC)
+    assert copied.synthetic == (0.0, 0.0, 0.0)
+    assert copied.held_out[2] > 0
+    assert copied.marked == PRIVATE == "private, do not publish"
+
+
+def test_the_report_is_plain() -> None:
+    report = evaluate_table(table(500, 0), table(500, 1), CODEC, private=table(500, 2))
+    raw = json.loads(json.dumps(report.to_dict()))
+    assert raw["nearest"]["marked"] == PRIVATE
+    assert [score["model"] for score in raw["scores"]] == ["boosting", "logistic"]
+    assert raw["marginal_distance"] < 0.2
+    assert evaluate_table(table(50, 0), table(50, 1), CODEC).nearest is None
+
+
+def test_what_cannot_be_judged_is_refused() -> None:
+    plain = TableCodec(Schema(CODEC.schema.columns))
+    with pytest.raises(UsageError):
+        train_and_test(table(50, 0), table(50, 1), plain)
+    with pytest.raises(UsageError):
+        train_and_test(table(50, 0), table(50, 1), CODEC, "forest")  # type: ignore[arg-type]
+    with pytest.raises(UsageError):
+        label_balance(table(50, 0), plain)
+    with pytest.raises(DataError):
+        evaluate_table(table(1, 0), table(50, 1), CODEC)
+    assert evaluate_table(table(50, 0), table(50, 1), plain).scores == ()
