@@ -26,7 +26,8 @@ from privot.errors import ConvergenceError
 
 Floats = NDArray[np.float64]
 TOLERANCE = 0.1
-"""How well moments are met when a fit counts as converged: in standard deviations of their own sampling noise."""
+"""How well moments are met when a fit counts as converged: in standard deviations of their own chance, that of the
+records or of the rows z, whichever is greater."""
 MOST_STEPS = 3000
 _CHUNK = 50_000
 
@@ -79,7 +80,7 @@ def fit_conditional(
         return value, np.concatenate([(slope * unit).ravel(), slope_b])
 
     point = np.zeros(features * values + values)
-    goal = TOLERANCE / np.sqrt(records)
+    goal = TOLERANCE / np.sqrt(min(records, rows))
     found = minimize(
         loss,
         point,
