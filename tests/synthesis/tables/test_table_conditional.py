@@ -51,7 +51,7 @@ def test_noise_is_shrunk_away_and_signal_is_kept() -> None:
     for records in (2000.0, 2e6):
         counts = records * present[:, None] * np.column_stack([1 - true, true])
         noisy = (counts + rng.normal(0, 40.0, counts.shape)) / records
-        penalty = ridge(counts.sum() / 100 * np.ones((50, 2)), 40.0, 1.0, records, 10**9)
+        penalty = ridge(counts.sum() / 100 * np.ones((50, 2)), 40.0, 1.0, records)
         found = law(np.eye(50), *fit_conditional(z, noisy, np.array([0.5, 0.5]), penalty, records))[:, 1]
         errors[records] = np.sqrt(np.mean((found - true) ** 2))
     # 40 records a cell under noise of 40: nearly nothing is believed, and nothing absurd; 40,000 are believed
@@ -61,11 +61,11 @@ def test_noise_is_shrunk_away_and_signal_is_kept() -> None:
 
 def test_the_ridge_is_the_best_linear_shrinkage() -> None:
     # T = μθ + N(0, v), θ ~ N(0, τ²): E[θ|T] = T/(μ + v/(τ²μ)), and the minimum of ½μθ² − Tθ + ½ρθ² is T/(μ + ρ)
-    mu, sigma, tau, records, population = 300.0, 40.0, 0.8, 1000.0, 500
+    mu, sigma, tau, records = 300.0, 40.0, 0.8, 1000.0
     rng = np.random.default_rng(6)
     theta = rng.normal(0, tau, 200_000)
-    seen = mu * theta + rng.normal(0, np.sqrt(sigma**2 + mu + mu * records / population), 200_000)
-    rho = float(ridge(np.array(mu), sigma, tau, records, population)) * records
+    seen = mu * theta + rng.normal(0, np.sqrt(sigma**2 + mu), 200_000)
+    rho = float(ridge(np.array(mu), sigma, tau, records)) * records
     errors = [np.mean((seen / (mu + r) - theta) ** 2) for r in (0.5 * rho, rho, 2 * rho)]
     assert errors[1] < min(errors[0], errors[2])
 

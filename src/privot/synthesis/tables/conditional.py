@@ -9,10 +9,10 @@ is the maximum-entropy law whose moments E[z_f 1_k] equal given ones; finding it
 over z drawn from the part of the model fitted before: the likelihood of a multinomial logistic regression, of which
 the records enter only through the released moments T and t. L is convex, with one minimum.
 
-The ridge follows from the noise. A moment of μ expected records is known with variance σ² + μ + μ·n/N (noise, the
-chance of the n records, and that of the N rows z), and its information about θ is about μ; if θ ~ N(0, τ²), the best
-linear shrinkage of the estimate is the ridge ρ = (σ²/μ + 1 + n/N)/τ² per record: cells in which the noise drowns the
-records keep θ near 0, that is, independence.
+The ridge follows from the noise. A moment of μ expected records is known with variance σ² + μ (noise, and the chance
+of the records), and its information about θ is about μ; if θ ~ N(0, τ²), the best linear shrinkage of the estimate is
+the ridge ρ = (σ²/μ + 1)/τ² per record: cells in which the noise drowns the records keep θ near 0, that is,
+independence.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ def one_hot(codes: NDArray[np.int64], sizes: list[int]) -> csr_matrix:
     return csr_matrix((np.ones(places.size), places, ends), shape=(len(codes), int(starts[-1])))
 
 
-def ridge(expected: Floats, spread: Floats | float, prior: float, records: float, population: int) -> Floats:
-    """ρ, per record, for cells of `expected` = μ records, noise of deviation `spread` = σ, N = `population` rows."""
-    drawn = 1.0 + records / population
-    return np.asarray((np.square(spread) / np.maximum(expected, 1.0) + drawn) / (prior**2 * records))
+def ridge(expected: Floats, spread: Floats | float, prior: float, records: float) -> Floats:
+    """ρ, per record, for cells of `expected` = μ records, noise of deviation `spread` = σ, and θ ~ N(0, `prior`²)."""
+    return np.asarray((np.square(spread) / np.maximum(expected, 1.0) + 1.0) / (prior**2 * records))
 
 
 def fit_conditional(

@@ -19,14 +19,16 @@ from privot.synthesis.tables.model import Factor, Levels, TableModel, draw_group
 
 POPULATION = 20_000
 """Rows drawn from the factors so far to fit the next."""
-LABEL_POPULATION = 3
+LABEL_POPULATION = 2
 """How many times more for the label, whose law has the most coefficients, so that it fits no chance of the draw."""
 BLOCKS = 4
 """Into how many blocks a column's groups are put, to see what pairs of columns say about the label."""
 MOST_PARENTS = 24
 MOST_PAIRS = 120
 PRIOR = 1.0
-"""τ, a typical log odds ratio between two groups, for every coefficient."""
+"""τ, a typical log odds ratio between two groups."""
+PRIOR_OF_PAIRS = 0.5
+"""τ for what two columns say together beyond what each says alone."""
 
 
 def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population: int = POPULATION) -> TableModel:
@@ -85,7 +87,7 @@ def _feature_factor(
     moments, penalty = [np.empty((0, len(shares)))], [np.empty((0, len(shares)))]
     for j in parents:
         moments.append(_on_population(known.two(j, column), rows[:, j], shares, known.two_spread / n))
-        penalty.append(ridge(n * np.outer(known.one(j), shares), known.two_spread, PRIOR, n, len(rows)))
+        penalty.append(ridge(n * np.outer(known.one(j), shares), known.two_spread, PRIOR, n))
     features = tuple((j,) for j in parents)
     z = levels.one_hot(rows, features)
     return Factor(column, features, *fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n))
@@ -112,7 +114,7 @@ def _label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> 
         moments.append(_on_population(table, codes[:, place], label, spread / n))
         # a pair of groups that hardly occurs together tells nothing, however common each of them is
         expected = n * np.outer(_present(table, codes[:, place]), label)
-        penalty.append(ridge(expected, spread, PRIOR, n, len(rows)))
+        penalty.append(ridge(expected, spread, PRIOR if place < known.columns else PRIOR_OF_PAIRS, n))
     z = one_hot(codes, [len(table) for table in tables])
     theta, bias = fit_conditional(z, np.concatenate(moments), label, np.concatenate(penalty), n)
     return Factor(None, tuple(features), theta, bias)
