@@ -24,7 +24,7 @@ def test_one_parent_has_a_closed_form() -> None:
     present = np.bincount(codes[:, 0]) / 5000
     moments = present[:, None] * shares
     z = one_hot(codes, [3])
-    theta, bias = fit_conditional(z, moments, moments.sum(axis=0), np.full((3, 4), 1e-9), 1e8)
+    theta, bias = fit_conditional(z, moments, moments.sum(axis=0), np.full((3, 4), 1e-9), 1e8, tolerance=1e-3)
     np.testing.assert_allclose(law(np.eye(3), theta, bias), shares, atol=2e-4)
 
 
@@ -35,7 +35,7 @@ def test_it_is_the_regression_on_the_records_themselves() -> None:
     z = one_hot(codes, [3, 4])
     y = (rng.random(3000) < 1 / (1 + np.exp(1.0 - codes[:, 0] + 0.7 * (codes[:, 1] == 2)))).astype(int)
     moments = np.stack([z.T @ (y == k) for k in (0, 1)], axis=1) / 3000
-    theta, bias = fit_conditional(z, moments, np.bincount(y) / 3000, np.full((7, 2), 1 / 3000), 1e9)
+    theta, bias = fit_conditional(z, moments, np.bincount(y) / 3000, np.full((7, 2), 1 / 3000), 1e9, tolerance=1e-3)
     # (θ₀, θ₁) with ½ρ(θ₀² + θ₁²) is w = θ₁ − θ₀ with ¼ρw²: twice the C of scikit-learn's ½w²
     peer = LogisticRegression(C=2.0, tol=1e-10, max_iter=5000).fit(z, y)
     np.testing.assert_allclose(law(z.toarray(), theta, bias), peer.predict_proba(z), atol=1e-4)

@@ -48,7 +48,12 @@ def ridge(expected: Floats, spread: Floats | float, prior: float, records: float
 
 
 def fit_conditional(
-    z: csr_matrix, moments: Floats, shares: Floats, penalty: Floats, records: float
+    z: csr_matrix,
+    moments: Floats,
+    shares: Floats,
+    penalty: Floats,
+    records: float,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Floats, Floats]:
     """θ of shape (features, values) and b of shape (values,), at the minimum of L.
 
@@ -79,7 +84,7 @@ def fit_conditional(
         return value, np.concatenate([(slope * unit).ravel(), slope_b])
 
     point = np.zeros(features * values + values)
-    goal = TOLERANCE / np.sqrt(min(records, rows))
+    goal = tolerance / np.sqrt(min(records, rows))
     found = minimize(
         loss,
         point,
@@ -90,7 +95,7 @@ def fit_conditional(
     reached = float(np.abs(found.jac).max())
     if not reached <= 10.0 * goal:
         raise ConvergenceError(
-            f"A column's law was not fitted: moments are off by {reached / goal * TOLERANCE:.2g} standard deviations "
+            f"A column's law was not fitted: moments are off by {reached / goal * tolerance:.2g} standard deviations "
             f"after {found.nit} steps."
         )
     theta = found.x[: features * values].reshape(features, values) * unit
