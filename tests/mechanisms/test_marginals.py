@@ -159,6 +159,11 @@ def test_noise_has_the_deviation_that_is_counted_in_every_marginal() -> None:
     assert value[40_000:].std() == pytest.approx(1.25, rel=0.018)
 
 
+def test_labels_beyond_the_stated_classes_still_land_in_a_cell() -> None:
+    cells = Axis(LABEL, 2).index(np.zeros((3, 1)), np.array([-5, 1, 7]))
+    assert cells.tolist() == [0, 1, 1]
+
+
 @settings(max_examples=100, deadline=None)
 @given(arrays(np.float64, (4, 5), elements=st.floats(allow_nan=False, allow_infinity=False)))
 def test_every_row_has_one_cell_on_every_axis(rows: np.ndarray) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from privot.errors import DataError, UsageError
 from privot.synthesis.tables import Column, Schema, Table, TableCodec
 from privot.synthesis.tables.codec import edges_of, scaled
+from privot.synthesis.tables.parsing import parse
 
 SCHEMA = Schema(
     (
@@ -62,6 +63,12 @@ def test_a_table_comes_back_with_its_columns_and_types() -> None:
         assert out["seen"] == [datetime(2020, 6, 1, 12, 34)] * 4
         assert out["smokes"] == [True, False, None, True]
         assert out["ill"] == ["no", "yes", "no", "no"]
+
+
+def test_numbers_outside_the_range_are_clamped_before_they_are_scaled() -> None:
+    column = SCHEMA["height"]
+    assert parse(column, np.array([-7.0, 1.5, 9e9]), frozenset()).tolist() == [0.5, 1.5, 2.5]
+    assert parse(SCHEMA["debt"], np.array(["-3", "1e300"]), frozenset()).tolist() == [0.0, 1e6]
 
 
 def test_typed_values_are_read_as_their_texts_are() -> None:

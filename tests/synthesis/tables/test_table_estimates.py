@@ -87,8 +87,9 @@ def test_agreement_averages_the_noise_away_without_bias() -> None:
         spread = float(known.spread[1].mean())
     error, raw_error = np.array(errors), np.array(raws)
     assert raw_error.std() == pytest.approx(15.0, rel=0.12)
-    assert error.std() < 0.97 * raw_error.std()
-    assert error.std() <= 1.1 * spread
+    # the fine counts alone leave 15; each of the two pairs with about eight groups adds a tenth to what is known
+    assert spread < 0.95 * 15.0
+    assert error.std() == pytest.approx(spread, rel=0.12)
     assert np.abs(error.mean(axis=0)).max() < 5 * error.std() / np.sqrt(60) + 2.0
 
 
@@ -98,6 +99,9 @@ def test_dependence_is_seen_and_independence_too() -> None:
     assert found[0, 1] > 500
     assert abs(found[0, 2]) < 0.1 * found[0, 1]
     assert abs(found[1, 2]) < 0.1 * found[0, 1]
+    # noise alone would look like dependence if it were not subtracted: 30 to 48 cells, each σ²·2/μ or so
+    alone = [estimate(release(60.0)[1]).dependence()[1, 2] for _ in range(10)]
+    assert abs(np.mean(alone)) < 4 * np.std(alone, ddof=1) / np.sqrt(10) + 40
 
 
 def test_tables_without_labels_have_one_class() -> None:

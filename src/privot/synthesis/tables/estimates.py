@@ -70,7 +70,9 @@ class Estimates:
         out = np.zeros((self.columns, self.columns))
         for i, j in self.pairs:
             expected = self.records * np.outer(self.one(i), self.one(j))
-            excess = (self.records * self.two(i, j) - expected) ** 2 - self.two_spread**2
+            # rows and columns were made to agree, which takes their share of the noise away
+            left = self.two_spread**2 * (1.0 - 1.0 / expected.shape[0]) * (1.0 - 1.0 / expected.shape[1])
+            excess = (self.records * self.two(i, j) - expected) ** 2 - left
             out[i, j] = out[j, i] = float((excess / np.maximum(expected, max(self.two_spread, 1.0))).sum())
         return out
 
