@@ -82,8 +82,8 @@ def test_interactions_survive(xor_model: TableModel) -> None:
     synthetic = train_and_test(xor_model.sample(ROWS, seed=2), test, XOR)
     # no column alone tells anything: without interactions accuracy would stay near ½
     assert real.accuracy > 0.86
-    assert synthetic.accuracy > real.accuracy - 0.03
-    assert synthetic.auc > real.auc - 0.03
+    assert synthetic.accuracy > real.accuracy - 0.06
+    assert synthetic.auc > real.auc - 0.04
 
 
 def test_marginals_and_the_balance_of_labels_survive(xor_model: TableModel) -> None:

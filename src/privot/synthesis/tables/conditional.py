@@ -102,6 +102,14 @@ def fit_conditional(
     return theta, start + found.x[features * values :] * unit_b
 
 
+def probabilities(z: csr_matrix, theta: Floats, bias: Floats) -> Floats:
+    """p(k | z) of shape (rows, values)."""
+    logits = z @ theta + bias
+    weight: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
+    weight /= weight.sum(axis=1, keepdims=True)
+    return weight
+
+
 def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
     """One value a row from its law, by the inverse of its cumulative shares."""
     out = np.empty(z.shape[0], dtype=np.int64)

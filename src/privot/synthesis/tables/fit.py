@@ -8,12 +8,14 @@ of the earlier ones are seen, and corrected where the pair counts say so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.release import Release
 from privot.synthesis.tables.codec import TableCodec
-from privot.synthesis.tables.conditional import Floats, draw, fit_conditional, one_hot, ridge
+from privot.synthesis.tables.conditional import Floats, draw, fit_conditional, probabilities, ridge
 from privot.synthesis.tables.estimates import Estimates, estimate
 from privot.synthesis.tables.model import Factor, Levels, TableModel, draw_groups
 
@@ -27,8 +29,8 @@ MOST_PARENTS = 24
 MOST_PAIRS = 120
 PRIOR = 1.0
 """τ, a typical log odds ratio between two groups."""
-PRIOR_OF_PAIRS = 0.5
-"""τ for what two columns say together beyond what each says alone."""
+LEAST_PRIOR, MOST_PRIOR = 0.2, 3.0
+"""Bounds on τ for what two columns say together beyond each alone, which is estimated."""
 
 
 def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population: int = POPULATION) -> TableModel:
@@ -94,30 +96,50 @@ def _feature_factor(
 
 
 def _label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
-    """The label given everything: each column alone, and pairs, by blocks and by groups, where counted by class."""
+    """The label given everything: each column alone, and pairs, by blocks and by groups, where counted by class.
+
+    How much a pair adds beyond its columns is itself unknown: the columns are fitted alone first, and what the pair's
+    counts then still deviate by, beyond noise and chance, is the pair's own prior τ (`typical`): empirical Bayes.
+    """
     n, label = known.records, known.label
     features: list[tuple[int, ...]] = [(i,) for i in range(known.columns)]
-    tables = list(known.by_label)
-    spreads: list[Floats | float] = list(known.spread)
-    for i, j in _pairs_for_label(known):
-        table = known.pairs[i, j]
-        features.append((i, j))
-        tables.append(table.reshape(-1, known.classes))
-        spreads.append(known.pair_spread)
-        left, right = (np.eye(levels.width((~c,)))[levels.blocks[c]] for c in (i, j))
-        features.append((~i, ~j))
-        tables.append(np.einsum("abk,ap,bq->pqk", table, left, right).reshape(-1, known.classes))
-        spreads.append(known.pair_spread * np.sqrt(np.outer(left.sum(axis=0), right.sum(axis=0))).reshape(-1, 1))
-    codes = levels.codes(rows, features)
     moments, penalty = [], []
-    for place, (table, spread) in enumerate(zip(tables, spreads, strict=True)):
-        moments.append(_on_population(table, codes[:, place], label, spread / n))
+    for i, (table, spread) in enumerate(zip(known.by_label, known.spread, strict=True)):
+        moments.append(_on_population(table, rows[:, i], label, spread / n))
+        penalty.append(ridge(n * np.outer(_present(table, rows[:, i]), label), spread, PRIOR, n))
+    z = levels.one_hot(rows, features)
+    theta, bias = fit_conditional(z, np.concatenate(moments), label, np.concatenate(penalty), n)
+    law = probabilities(z, theta, bias)
+    for feature, table, spread in _pair_tables(known, levels):
+        codes = levels.codes(rows, [feature])[:, 0]
         # a pair of groups that hardly occurs together tells nothing, however common each of them is
-        expected = n * np.outer(_present(table, codes[:, place]), label)
-        penalty.append(ridge(expected, spread, PRIOR if place < known.columns else PRIOR_OF_PAIRS, n))
-    z = one_hot(codes, [len(table) for table in tables])
+        expected = n * np.outer(_present(table, codes), label)
+        moment = _on_population(table, codes, label, spread / n)
+        alone = np.stack([np.bincount(codes, law[:, k], len(table)) for k in range(known.classes)], axis=1) / len(rows)
+        prior = typical(n * (moment - alone), expected * (1.0 - label), np.square(spread) + expected)
+        features.append(feature)
+        moments.append(moment)
+        penalty.append(ridge(expected, spread, prior, n))
+    z = levels.one_hot(rows, features)
     theta, bias = fit_conditional(z, np.concatenate(moments), label, np.concatenate(penalty), n)
     return Factor(None, tuple(features), theta, bias)
+
+
+def typical(excess: Floats, information: Floats, variance: Floats) -> float:
+    """τ from what is left over: E[D²] = (iτ)² + v in a cell of information i and variance v; τ² = Σ(D² − v)/Σi²."""
+    square = float(np.sum(np.square(excess) - variance) / max(float(np.sum(np.square(information))), 1e-300))
+    return float(min(max(square, LEAST_PRIOR**2) ** 0.5, MOST_PRIOR))
+
+
+def _pair_tables(known: Estimates, levels: Levels) -> Iterator[tuple[tuple[int, int], Floats, Floats]]:
+    """(feature, table of cells by class, noise deviation of its cells) of every pair, by groups and by blocks."""
+    for i, j in _pairs_for_label(known):
+        table = known.pairs[i, j]
+        yield (i, j), table.reshape(-1, known.classes), np.array(known.pair_spread)
+        left, right = (np.eye(levels.width((~c,)))[levels.blocks[c]] for c in (i, j))
+        sums = np.einsum("abk,ap,bq->pqk", table, left, right).reshape(-1, known.classes)
+        cells = np.outer(left.sum(axis=0), right.sum(axis=0)).reshape(-1, 1)
+        yield (~i, ~j), sums, known.pair_spread * np.sqrt(cells)
 
 
 def _pairs_for_label(known: Estimates) -> list[tuple[int, int]]:
