@@ -22,20 +22,23 @@ from privot.mechanisms.axes import LABEL, Axis
 from privot.mechanisms.grouping import GroupRule
 from privot.mechanisms.marginals import Marginals
 from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.weighing import WeightRule, told
 from privot.noise import NoiseSource
 
 DEFAULT_RULE = GroupRule()
+DEFAULT_WEIGHTS = WeightRule()
 
 
 @dataclass(frozen=True)
 class GroupedMarginals:
     """`axes` are the columns; `classes` the number of labels (None without); see `fine` and `pairs` for the two parts.
 
-    `sigma` = (σ of the fine counts, σ of the pairs). `by_class` counts the pairs by class too.
+    `sigma` = (σ of the fine counts, σ of the pairs). `by_class` counts the pairs by class too. With labels, `weighing`
+    gives pairs of columns that tell about the label less noise, and others more; None treats all alike.
 
     The value holds `fine` and `pairs` (noisy counts, one long array each) and `groups` (the group of every fine cell,
-    a function of `fine`). Formal guarantees: those of `Marginals`, twice. The number of marginals in the second part,
-    and so its sensitivity, does not depend on the groups.
+    a function of `fine`). Formal guarantees: those of `Marginals`, twice. Groups and weights of the second part are
+    functions of the first part's noisy counts; its sensitivity is not: Σ w² is the number of pairs, always.
     """
 
     axes: tuple[Axis, ...]
@@ -43,6 +46,7 @@ class GroupedMarginals:
     sigma: tuple[float, float]
     by_class: bool = False
     rule: GroupRule = DEFAULT_RULE
+    weighing: WeightRule | None = DEFAULT_WEIGHTS
     steps: int = 1
     seed: int | None = None
 
@@ -63,11 +67,13 @@ class GroupedMarginals:
         sets = tuple((i, len(self.axes)) if labels else (i,) for i in range(len(self.axes)))
         return Marginals((*self.axes, *labels), sets, self.sigma[0])
 
-    def pairs(self, groups: NDArray[np.int64]) -> Marginals | None:
+    def pairs(self, groups: NDArray[np.int64], weights: tuple[float, ...] | None = None) -> Marginals | None:
         """Every pair of columns over grouped cells, by class if asked; None where there is but one column."""
-        ends = np.cumsum([axis.cells for axis in self.axes])
-        parts = np.split(np.asarray(groups), ends[:-1])
-        return self._pairs(tuple(axis.grouped(part) for axis, part in zip(self.axes, parts, strict=True)))
+        parts = self._by_axis(np.asarray(groups))
+        return self._pairs(tuple(axis.grouped(part) for axis, part in zip(self.axes, parts, strict=True)), weights)
+
+    def _by_axis(self, groups: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        return np.split(groups, np.cumsum([axis.cells for axis in self.axes])[:-1])
 
     def _labels(self) -> tuple[Axis, ...]:
         return () if self.classes is None else (Axis(LABEL, self.classes),)
@@ -77,13 +83,13 @@ class GroupedMarginals:
         most = self.rule.bound
         return tuple(axis.grouped(np.minimum(np.arange(axis.cells), most - 1)) for axis in self.axes)
 
-    def _pairs(self, axes: tuple[Axis, ...]) -> Marginals | None:
+    def _pairs(self, axes: tuple[Axis, ...], weights: tuple[float, ...] | None = None) -> Marginals | None:
         sets: tuple[tuple[int, ...], ...] = tuple(combinations(range(len(axes)), 2))
         if not sets:
             return None
         if self.by_class:
             sets = tuple((*pair, len(axes)) for pair in sets)
-        return Marginals((*axes, *(self._labels() if self.by_class else ())), sets, self.sigma[1])
+        return Marginals((*axes, *(self._labels() if self.by_class else ())), sets, self.sigma[1], weights, len(sets))
 
     @property
     def needs(self) -> Needs:
@@ -110,7 +116,7 @@ class GroupedMarginals:
         counts, facts = fine.run(records, noise, first, 0)
         # from here to the pairs nothing but released counts is read
         groups = self.groups(counts)
-        pairs = self.pairs(groups)
+        pairs = self.pairs(groups, self.weights(counts, groups))
         value: dict[str, NDArray[Any]] = {"fine": counts, "groups": groups}
         public: dict[str, Any] = {"mechanism": "grouped marginals", "classes": self.classes, "by_class": self.by_class}
         public["fine"] = dict(facts)
@@ -129,3 +135,17 @@ class GroupedMarginals:
             for part, scale, axis in zip(parts, fine.scales, self.axes, strict=True)
         ]
         return np.concatenate(out)
+
+    def weights(self, counts: NDArray[np.float64], groups: NDArray[np.int64]) -> tuple[float, ...] | None:
+        """The weight of every pair, by the rule; a function of noisy counts alone. None: all alike."""
+        if self.weighing is None or self.classes is None or len(self.axes) < 3:
+            return None
+        fine = self.fine()
+        found = []
+        parts = np.split(counts, np.cumsum(fine.lengths)[:-1])
+        for part, scale, of_axis in zip(parts, fine.scales, self._by_axis(groups), strict=True):
+            cells = part.reshape(-1, self.classes)
+            merged = np.zeros((int(of_axis.max()) + 1, self.classes))
+            np.add.at(merged, of_axis, cells)
+            found.append(told(merged, scale * np.sqrt(np.bincount(of_axis))[:, None]))
+        return self.weighing.weights(np.array(found))

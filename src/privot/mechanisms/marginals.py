@@ -34,7 +34,8 @@ class Marginals:
     """Counts in every cell of every marginal in `sets` (tuples of places in `axes`), plus Gaussian noise.
 
     Marginal m gets N(0, (σ/w_m)²) in each cell, w_m its weight (1 unless `weights` are given). The value is one long
-    array: the marginals one after another, each in C order.
+    array: the marginals one after another, each in C order. With `most`, Σ w_m² is stated as `most`, which it may not
+    exceed: weights can then be chosen after what they cost was.
 
     Formal guarantees. One record stands in exactly one cell of each marginal, so in units of the noise,
       * adding or removing it moves one cell a marginal by w_m: Δ = √(Σ w_m²);
@@ -48,6 +49,7 @@ class Marginals:
     sets: tuple[tuple[int, ...], ...]
     sigma: float
     weights: tuple[float, ...] | None = None
+    most: float | None = None
     steps: int = 1
     seed: int | None = None
 
@@ -71,6 +73,10 @@ class Marginals:
                 )
             if not all(isinstance(w, int | float) and 1e-6 <= w <= 1e6 for w in self.weights):
                 raise UsageError("The weight of a marginal is a number from 1e-6 to 1e6.")
+            if self.most is not None and not math.fsum(w * w for w in self.weights) <= self.most:
+                raise UsageError(f"The squares of the weights add up to more than the {self.most:g} that is paid for.")
+        elif self.most is not None and not len(self.sets) <= self.most:
+            raise UsageError(f"There are {len(self.sets)} marginals, more than the {self.most:g} that is paid for.")
         if sum(self.lengths) > MOST_CELLS:
             raise UsageError(f"These marginals have more than {MOST_CELLS} cells: use fewer of them, or coarser ones.")
         for scale in self.scales:
@@ -94,7 +100,9 @@ class Marginals:
 
     @property
     def norm(self) -> float:
-        """‖φ(x)‖ = √(Σ w_m²), the same for every record."""
+        """‖φ(x)‖ = √(Σ w_m²), the same for every record, or the bound on it that `most` states."""
+        if self.most is not None:
+            return math.sqrt(self.most)
         return math.sqrt(math.fsum(w * w for w in self.weights or (1.0,) * len(self.sets)))
 
     @property

@@ -26,7 +26,7 @@ class Estimates:
 
     `fine[i]`: share in each fine cell of column i. `groups[i]`: the group of each fine cell. `by_label[i]`: (groups,
     classes), `spread[i]` the noise deviation of its cells, in records. `pairs[i, j]`, i < j: (groups of i, groups of j,
-    classes or 1), with noise deviation `pair_spread`, in records. Without labels there is one class.
+    classes or 1), with noise deviation `pair_spread[i, j]`, in records. Without labels there is one class.
     """
 
     records: float
@@ -36,7 +36,7 @@ class Estimates:
     by_label: list[Floats]
     spread: list[Floats]
     pairs: dict[tuple[int, int], Floats]
-    pair_spread: float
+    pair_spread: dict[tuple[int, int], float]
 
     @property
     def columns(self) -> int:
@@ -59,11 +59,10 @@ class Estimates:
         table: Floats = self.pairs[min(i, j), max(i, j)].sum(axis=2)
         return table if i < j else table.T
 
-    @property
-    def two_spread(self) -> float:
+    def two_spread(self, i: int, j: int) -> float:
         """The noise deviation of a cell of `two`, in records."""
-        some = next(iter(self.pairs.values()), None)
-        return self.pair_spread * (1.0 if some is None else some.shape[2] ** 0.5)
+        pair = min(i, j), max(i, j)
+        return self.pair_spread[pair] * float(self.pairs[pair].shape[2] ** 0.5)
 
     def dependence(self) -> Floats:
         """How far each pair of columns is from independence, noise subtracted: χ² in records, (columns, columns)."""
@@ -71,9 +70,10 @@ class Estimates:
         for i, j in self.pairs:
             expected = self.records * np.outer(self.one(i), self.one(j))
             # rows and columns were made to agree, which takes their share of the noise away
-            left = self.two_spread**2 * (1.0 - 1.0 / expected.shape[0]) * (1.0 - 1.0 / expected.shape[1])
+            spread = self.two_spread(i, j)
+            left = spread**2 * (1.0 - 1.0 / expected.shape[0]) * (1.0 - 1.0 / expected.shape[1])
             excess = (self.records * self.two(i, j) - expected) ** 2 - left
-            out[i, j] = out[j, i] = float((excess / np.maximum(expected, max(self.two_spread, 1.0))).sum())
+            out[i, j] = out[j, i] = float((excess / np.maximum(expected, max(spread, 1.0))).sum())
         return out
 
 
@@ -88,11 +88,12 @@ def estimate(release: Release) -> Estimates:
         sets = [tuple(s[:2]) for s in public["pairs"]["sets"]] if "pairs" in public else []
         shapes = [[*s[:2], s[2] if len(s) > 2 else 1] for s in public["pairs"]["shapes"]] if sets else []
         tables = _unpack(value["pairs"], shapes) if sets else []
-        pair_sd = float(public["pairs"]["scales"][0]) if sets else 1.0
+        scales = [float(scale) for scale in public["pairs"]["scales"]] if sets else []
+        spread = {(int(i), int(j)): scale for (i, j), scale in zip(sets, scales, strict=True)}
         pairs = {(int(i), int(j)): table for (i, j), table in zip(sets, tables, strict=True)}
     except (KeyError, TypeError, ValueError, IndexError):
         raise DataError("This is not a release of a table's marginals.") from None
-    return _agree(raw, sd, groups, pairs, pair_sd)
+    return _agree(raw, sd, groups, pairs, spread)
 
 
 def _split(flat: NDArray[np.int64], lengths: list[int]) -> list[NDArray[np.int64]]:
@@ -109,7 +110,11 @@ def _unpack(flat: Floats, shapes: list[list[int]]) -> list[Floats]:
 
 
 def _agree(
-    raw: list[Floats], sd: float, groups: list[NDArray[np.int64]], pairs: dict[tuple[int, int], Floats], pair_sd: float
+    raw: list[Floats],
+    sd: float,
+    groups: list[NDArray[np.int64]],
+    pairs: dict[tuple[int, int], Floats],
+    pair_sd: dict[tuple[int, int], float],
 ) -> Estimates:
     classes = raw[0].shape[1]
     sizes = [int(g.max()) + 1 for g in groups]
@@ -121,7 +126,7 @@ def _agree(
         for (a, b), pair in pairs.items():
             if i in (a, b):
                 counts, noise = _combine(
-                    counts, noise, pair.sum(axis=1 if i == a else 0), pair_sd**2 * sizes[a + b - i]
+                    counts, noise, pair.sum(axis=1 if i == a else 0), pair_sd[a, b] ** 2 * sizes[a + b - i]
                 )
         best.append(counts)
         variance.append(noise)

@@ -88,8 +88,9 @@ def _feature_factor(
     shares, n = known.one(column), known.records
     moments, penalty = [np.empty((0, len(shares)))], [np.empty((0, len(shares)))]
     for j in parents:
-        moments.append(_on_population(known.two(j, column), rows[:, j], shares, known.two_spread / n))
-        penalty.append(ridge(n * np.outer(known.one(j), shares), known.two_spread, PRIOR, n))
+        spread = known.two_spread(j, column)
+        moments.append(_on_population(known.two(j, column), rows[:, j], shares, spread / n))
+        penalty.append(ridge(n * np.outer(known.one(j), shares), spread, PRIOR, n))
     features = tuple((j,) for j in parents)
     z = levels.one_hot(rows, features)
     return Factor(column, features, *fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n))
@@ -135,11 +136,11 @@ def _pair_tables(known: Estimates, levels: Levels) -> Iterator[tuple[tuple[int, 
     """(feature, table of cells by class, noise deviation of its cells) of every pair, by groups and by blocks."""
     for i, j in _pairs_for_label(known):
         table = known.pairs[i, j]
-        yield (i, j), table.reshape(-1, known.classes), np.array(known.pair_spread)
+        yield (i, j), table.reshape(-1, known.classes), np.array(known.pair_spread[i, j])
         left, right = (np.eye(levels.width((~c,)))[levels.blocks[c]] for c in (i, j))
         sums = np.einsum("abk,ap,bq->pqk", table, left, right).reshape(-1, known.classes)
         cells = np.outer(left.sum(axis=0), right.sum(axis=0)).reshape(-1, 1)
-        yield (~i, ~j), sums, known.pair_spread * np.sqrt(cells)
+        yield (~i, ~j), sums, known.pair_spread[i, j] * np.sqrt(cells)
 
 
 def _pairs_for_label(known: Estimates) -> list[tuple[int, int]]:
