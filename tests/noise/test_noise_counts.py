@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from privot.errors import UsageError
 from privot.noise import SeededNoise, SystemNoise
-from privot.noise.counts import LEAST_SIGMA, add_noise_to_counts, counting_grid
+from privot.noise.counts import LEAST_SIGMA, MOST_COUNTED, MOST_SIGMA, add_noise_to_counts, counting_grid
 
 
 @settings(max_examples=60, deadline=None)
@@ -35,11 +38,67 @@ def test_the_value_is_the_noisy_count_rounded_to_the_grid() -> None:
     np.testing.assert_array_equal(value, np.rint((12345 + noise) / grid) * grid)
 
 
-def test_noise_has_the_deviation_that_is_counted() -> None:
-    value = add_noise_to_counts(np.full(40_000, 10**6, dtype=np.int64), SystemNoise(), 3.0) - 1e6
-    # the sample deviation of 40,000 is within 1.8 % with probability 1 − 1e-6, and ⅔σ is far outside
-    assert value.std() == pytest.approx(3.0, rel=0.018)
-    assert abs(value.mean()) < 5 * 3.0 / 200
+class Weaker(SystemNoise):
+    """Noise of `factor` times the deviation that was asked for."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def normal(self, shape: Any, sigma: float) -> np.ndarray:
+        return super().normal(shape, sigma * self.factor)
+
+
+def looks_like(noise: np.ndarray, sigma: float) -> bool:
+    """Whether a sample could be N(0, σ²): its squares (χ²) and its whole law (Kolmogorov), each at level 10⁻⁶."""
+    squares = float(np.sum(np.square(noise / sigma)))
+    low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], noise.size)
+    return bool(low < squares < high and stats.kstest(noise / sigma, "norm").pvalue > 1e-6)
+
+
+@pytest.mark.parametrize("sigma", [LEAST_SIGMA, 0.3, 31.6, 46.5 / 1.66, 2.0**21, 1e9, MOST_SIGMA])
+@pytest.mark.parametrize("count", [0, 1, 12345, 2**31])
+def test_noise_of_the_stated_deviation_is_accepted_and_two_thirds_of_it_is_not(sigma: float, count: int) -> None:
+    counts = np.full(4000, count, dtype=np.int64)
+    right, weak = (add_noise_to_counts(counts, Weaker(factor), sigma) - count for factor in (1.0, 2.0 / 3.0))
+    assert looks_like(right, sigma)
+    assert not looks_like(weak, sigma)
+
+
+@pytest.mark.parametrize("sigma", [LEAST_SIGMA, 0.7, 40.0, 2.0**25, MOST_SIGMA])
+def test_the_last_bits_say_nothing_about_the_count(sigma: float) -> None:
+    grid = counting_grid(sigma)
+    for count in (0, 1, 2, 7):
+        value = add_noise_to_counts(np.full(16_000, count, dtype=np.int64), SystemNoise(), sigma)
+        last = (value / grid).astype(np.int64) % 8
+        assert stats.chisquare(np.bincount(last, minlength=8)).pvalue > 1e-7
+
+
+def test_noise_so_large_that_its_floats_skip_whole_numbers_is_refused() -> None:
+    # what would happen: the sum shows the count modulo 2
+    assert np.mean(np.abs(SystemNoise().normal(1000, 2.0**60)) % 2 == 0) > 0.9
+    for sigma in (2 * MOST_SIGMA, 2.0**60, 1e30, float("inf"), float("nan")):
+        with pytest.raises(UsageError):
+            add_noise_to_counts(np.zeros(2, dtype=np.int64), SystemNoise(), sigma)
+
+
+def test_no_count_is_refused_and_cutting_brings_none_further_apart() -> None:
+    counts = np.array([-5, 0, 3, MOST_COUNTED - 1, MOST_COUNTED, MOST_COUNTED + 1, 2**62], dtype=np.int64)
+    for sigma in (LEAST_SIGMA, 1.0, MOST_SIGMA):
+        value = add_noise_to_counts(counts, SystemNoise(), sigma)
+        assert np.isfinite(value).all()
+        assert (np.abs(value - np.clip(counts, 0, MOST_COUNTED)) < 15 * sigma + 1e-3).all()
+    here, there = (add_noise_to_counts(counts + step, SeededNoise(1), 1.0) for step in (0, 1))
+    assert set((there - here).tolist()) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("sigma", [LEAST_SIGMA, 0.9999, 1.0, 2.0**20 - 0.5, 2.0**21, 2.0**22, MOST_SIGMA])
+def test_the_grid_holds_every_count_and_is_fine_next_to_the_noise(sigma: float) -> None:
+    grid = counting_grid(sigma)
+    assert (1.0 / grid).is_integer()
+    assert grid <= sigma * 2.0**-20
+    # what the whole numbers have to hold: the largest count and the furthest noise, 15σ
+    assert MOST_COUNTED / grid + 15 * sigma / grid < 2.0**63
 
 
 def test_large_counts_next_to_little_noise_are_not_refused() -> None:

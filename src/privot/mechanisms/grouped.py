@@ -24,6 +24,7 @@ from privot.mechanisms.marginals import Marginals
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.weighing import WeightRule, told
 from privot.noise import NoiseSource
+from privot.noise.counts import check_counting_sigma
 
 DEFAULT_RULE = GroupRule()
 DEFAULT_WEIGHTS = WeightRule()
@@ -59,7 +60,10 @@ class GroupedMarginals:
             raise UsageError("The axes are the ungrouped columns; labels are stated by their number of classes.")
         # both parts refuse what they cannot do now, with as many groups as there could be, and not once they run
         self.fine()
-        self._pairs(self._widest())
+        widest = self._pairs(self._widest())
+        if widest is not None and self.weighing is not None:
+            # no pair can be given more than the whole
+            check_counting_sigma(self.sigma[1] / widest.norm)
 
     def fine(self) -> Marginals:
         """Every column's cells, by class where there are labels."""

@@ -21,7 +21,7 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.axes import LABEL, Axis
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, arguments
-from privot.noise.counts import MOST_COUNTED, add_noise_to_counts, check_counting_sigma
+from privot.noise.counts import add_noise_to_counts, check_counting_sigma
 
 MOST_CELLS = 50_000_000
 _CHUNK = 1 << 16
@@ -42,7 +42,7 @@ class Marginals:
       * replacing it moves, in each marginal, one cell down and one up, or none: Δ = √(2·Σ w_m²), reached when the two
         records share no cell.
     Counts are whole numbers and noise is added on a grid that holds them (`privot.noise.counts`), so no rounding adds
-    to Δ. Which cells exist, and how many records there may be, are public; no count can make the release fail.
+    to Δ. Which cells exist is public; no count, and no number of records, can make the release fail.
     """
 
     axes: tuple[Axis, ...]
@@ -134,8 +134,6 @@ class Marginals:
         """The noisy counts, and what it takes to read them."""
         if event != self.event(records.facts):
             raise UsageError("Marginals run on the event they made.")
-        if records.count >= MOST_COUNTED:
-            raise UsageError(f"At most {MOST_COUNTED - 1} records can be counted.")
         parts = [
             add_noise_to_counts(counts, noise, scale)
             for counts, scale in zip(self._count(records), self.scales, strict=True)
