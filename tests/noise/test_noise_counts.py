@@ -83,11 +83,11 @@ def test_noise_so_large_that_its_floats_skip_whole_numbers_is_refused() -> None:
 
 
 def test_no_count_is_refused_and_cutting_brings_none_further_apart() -> None:
-    counts = np.array([-5, 0, 3, MOST_COUNTED - 1, MOST_COUNTED, MOST_COUNTED + 1, 2**62], dtype=np.int64)
+    counts = np.array([-(2**40), -5, 0, 3, MOST_COUNTED - 1, MOST_COUNTED, MOST_COUNTED + 1, 2**62], dtype=np.int64)
     for sigma in (LEAST_SIGMA, 1.0, MOST_SIGMA):
         value = add_noise_to_counts(counts, SystemNoise(), sigma)
         assert np.isfinite(value).all()
-        assert (np.abs(value - np.clip(counts, 0, MOST_COUNTED)) < 15 * sigma + 1e-3).all()
+        assert (np.abs(value - np.clip(counts, -MOST_COUNTED, MOST_COUNTED)) < 15 * sigma + 1e-3).all()
     here, there = (add_noise_to_counts(counts + step, SeededNoise(1), 1.0) for step in (0, 1))
     assert set((there - here).tolist()) <= {0.0, 1.0}
 

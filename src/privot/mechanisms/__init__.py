@@ -7,6 +7,8 @@ from privot.mechanisms.grouping import GroupRule
 from privot.mechanisms.marginals import Marginals
 from privot.mechanisms.mechanism import Facts, Mechanism, Needs, Records
 from privot.mechanisms.projection import RandomProjection
+from privot.mechanisms.scores import ScoredMarginals
+from privot.mechanisms.weighing import WeightRule
 
 __all__ = [
     "LABEL",
@@ -19,6 +21,8 @@ __all__ = [
     "Needs",
     "RandomProjection",
     "Records",
+    "ScoredMarginals",
+    "WeightRule",
     "directions_of",
     "draw_directions",
 ]

@@ -73,8 +73,12 @@ class GroupedMarginals:
 
     def pairs(self, groups: NDArray[np.int64], weights: tuple[float, ...] | None = None) -> Marginals | None:
         """Every pair of columns over grouped cells, by class if asked; None where there is but one column."""
+        return self._pairs(self.grouped_axes(groups), weights)
+
+    def grouped_axes(self, groups: NDArray[np.int64]) -> tuple[Axis, ...]:
+        """The columns with their cells sent to `groups`."""
         parts = self._by_axis(np.asarray(groups))
-        return self._pairs(tuple(axis.grouped(part) for axis, part in zip(self.axes, parts, strict=True)), weights)
+        return tuple(axis.grouped(part) for axis, part in zip(self.axes, parts, strict=True))
 
     def _by_axis(self, groups: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         return np.split(groups, np.cumsum([axis.cells for axis in self.axes])[:-1])

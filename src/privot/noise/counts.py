@@ -8,16 +8,17 @@ exactly: what is released is post-processing of the Gaussian mechanism itself, a
 by exactly one. `privot.noise.adding` says what goes wrong with a plain floating-point sum. The argument, step by step,
 for a count c, noise n of deviation σ in [2⁻¹⁰, 2⁴⁰] and g = min(1, 2^(⌊log₂ σ⌋ − 20)):
 
-* Sensitivity. c is first cut to 0 … 2³². Cutting whole numbers gives whole numbers and brings no two of them further
-  apart, so a vector of counts moves by no more than it did before, and no count is refused.
+* Sensitivity. c is first cut to ±2³² (sums of signed whole numbers are counts too). Cutting whole numbers gives whole
+  numbers and brings no two of them further apart, so a vector of counts moves by no more than it did before, and no
+  count is refused.
 * The noise meets the grid before it meets the count. rint(n/g) is a function of the noise alone; n/g is exact, g being
   a power of two, and |n| < 15σ (`privot.noise.gaussian` can reach no further), so |n/g| < 2⁴⁴ fits int64.
-* The sum is exact. 1/g ≤ 2³⁰, so c/g ≤ 2⁶² is a whole number, and for σ < 2²¹ |n/g| < 15·2²¹; for larger σ, g = 1 and
-  c/g ≤ 2³². Either way the sum stays below 2⁶³: integer addition, no rounding, no overflow.
-* Support. The sum is c/g plus a whole number whose law does not depend on c. Floats within the noise's reach lie at most
-  2⁻²⁷ grid steps apart (2⁻⁸ at σ = 2⁴⁰, where g is 1), so every whole number within that reach does occur. Which grid is
-  used follows from σ, never from c. That |n| ends at 15σ is a property of the noise (probability below 10⁻⁴⁸), not of
-  the sum.
+* The sum is exact. 1/g ≤ 2³⁰, so |c/g| ≤ 2⁶² is a whole number, and for σ < 2²¹ |n/g| < 15·2²¹; for larger σ, g = 1 and
+  |c/g| ≤ 2³². Either way the sum stays below 2⁶³: integer addition, no rounding, no overflow.
+* Support. The sum is c/g plus a whole number whose law does not depend on c. Floats within the noise's reach lie at
+  most 2⁻²⁷ grid steps apart (2⁻⁸ at σ = 2⁴⁰, where g is 1), so every whole number within that reach does occur. Which
+  grid is used follows from σ, never from c. That |n| ends at 15σ is a property of the noise (probability below 10⁻⁴⁸),
+  not of the sum.
 * What follows is post-processing: the float64 nearest to a whole number, times a power of two.
 
 Nothing here branches on a count or can fail because of one. A σ that is too small for the sum or too large for int64 is
@@ -56,10 +57,10 @@ def check_counting_sigma(sigma: float) -> None:
 
 
 def add_noise_to_counts(counts: NDArray[np.int64], noise: NoiseSource, sigma: float) -> NDArray[np.float64]:
-    """`counts` (cut to 0 … 2³²) plus N(0, `sigma`²) in every cell, on the grid."""
+    """`counts` (cut to ±2³²) plus N(0, `sigma`²) in every cell, on the grid."""
     check_counting_sigma(sigma)
     grid = counting_grid(sigma)
-    whole = np.clip(counts.astype(np.int64), 0, MOST_COUNTED) * np.int64(round(1.0 / grid))
+    whole = np.clip(counts.astype(np.int64), -MOST_COUNTED, MOST_COUNTED) * np.int64(round(1.0 / grid))
     whole += np.rint(noise.normal(counts.shape, sigma) / grid).astype(np.int64)
     # rounding a whole number to a float happens after the noise is in: post-processing
     return whole.astype(np.float64) * grid

@@ -8,7 +8,9 @@ constraints are met (Hay, Rastogi, Miklau & Suciu 2010; Qardaji, Yang & Li 2014)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +80,12 @@ class Estimates:
 
 
 def estimate(release: Release) -> Estimates:
-    """Read a release of `GroupedMarginals` and make its parts agree."""
-    value, public = release.value, release.public
+    """Read a release of `GroupedMarginals` or `ScoredMarginals` and make its marginals agree."""
+    return estimate_parts(release.value, release.public)
+
+
+def estimate_parts(value: Any, public: Mapping[str, Any]) -> Estimates:
+    """The same, from what a release holds."""
     try:
         classes = int(public["classes"] or 1)
         raw = _unpack(value["fine"], [[s[0], classes] for s in public["fine"]["shapes"]])

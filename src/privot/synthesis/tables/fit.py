@@ -8,15 +8,20 @@ of the earlier ones are seen, and corrected where the pair counts say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
+from privot.errors import DataError
 from privot.release import Release
+from privot.synthesis.tables.additive import MOST_COEFFICIENTS, fit_additive
 from privot.synthesis.tables.codec import TableCodec
 from privot.synthesis.tables.conditional import Floats, draw, fit_conditional, probabilities, ridge
-from privot.synthesis.tables.estimates import Estimates, estimate
+from privot.synthesis.tables.estimates import Estimates, estimate, estimate_parts
 from privot.synthesis.tables.model import Factor, Levels, TableModel, draw_groups
 
 POPULATION = 20_000
@@ -29,6 +34,10 @@ MOST_PARENTS = 24
 MOST_PAIRS = 120
 PRIOR = 1.0
 """τ, a typical log odds ratio between two groups."""
+CORRECTION = 0.3
+"""τ of what the scores correct in a coefficient."""
+MODEL_SHARE = 0.5
+"""How much of the noise on a pair is still there in the model of x, whose fit is shrunk."""
 LEAST_PRIOR, MOST_PRIOR = 0.2, 3.0
 """Bounds on τ for what two columns say together beyond each alone, which is estimated."""
 
@@ -38,7 +47,82 @@ def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population:
     known = estimate(release)
     rng = np.random.default_rng(seed)
     ordered = [axis.ordered for axis in codec.axes()]
-    levels = Levels(known.groups, [blocks_of(known, i, ordered[i]) for i in range(known.columns)])
+    levels = _levels(known, ordered)
+    factors = _feature_factors(known, levels, population, rng)
+    if codec.classes is not None:
+        fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
+        if isinstance(release.value, Mapping) and "scores" in release.value:
+            law = LabelLaw.of(release.value, levels.groups, known.classes)
+            levels = law.levels
+            factors.append(_corrected(known, law, release, fresh))
+        else:
+            factors.append(_label_factor(known, fresh, levels))
+    return TableModel(codec, tuple(factors), levels, known.fine, dict(release.guarantee.to_dict()))
+
+
+@dataclass(frozen=True)
+class TablePlanner:
+    """Makes the law of the label whose scores are then released; it is given released marginals, never a record."""
+
+    ordered: tuple[bool, ...]
+    population: int = POPULATION // 2
+    seed: int = 0
+
+    def law(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> LabelLaw:
+        """The law that `fit_table` would use if there were no scores."""
+        known = estimate_parts(value, public)
+        rng = np.random.default_rng(self.seed)
+        levels = _levels(known, self.ordered)
+        factors = _feature_factors(known, levels, self.population, rng)
+        fresh = draw_groups(factors, LABEL_POPULATION * self.population, levels, rng)[0]
+        return LabelLaw(_label_factor(known, fresh, levels), levels)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLaw:
+    """p(y | x) by groups, and how it is written into a release."""
+
+    factor: Factor
+    levels: Levels
+
+    def probabilities(self, groups: NDArray[np.int64]) -> Floats:
+        """(rows, classes), from (rows, columns)."""
+        return probabilities(self.levels.one_hot(groups, self.factor.features), self.factor.theta, self.factor.bias)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything but the groups, which the release has."""
+        places = [[c for pair in self.factor.features for c in pair], [len(f) for f in self.factor.features]]
+        return {
+            "law.theta": self.factor.theta,
+            "law.bias": self.factor.bias,
+            "law.columns": np.array(places[0], dtype=np.int64),
+            "law.lengths": np.array(places[1], dtype=np.int64),
+            "law.blocks": np.concatenate(self.levels.blocks),
+        }
+
+    @classmethod
+    def of(cls, value: Mapping[str, NDArray[Any]], groups: list[NDArray[np.int64]], classes: int) -> LabelLaw:
+        """Read what `arrays` wrote; refuses what does not fit together."""
+        try:
+            ends = np.cumsum([int(g.max()) + 1 for g in groups])
+            blocks = np.split(value["law.blocks"], ends[:-1])
+            starts = np.cumsum(value["law.lengths"])[:-1]
+            features = tuple(tuple(int(c) for c in part) for part in np.split(value["law.columns"], starts))
+            levels = Levels(groups, blocks)
+            theta, bias = value["law.theta"], value["law.bias"]
+            if theta.shape != (sum(levels.width(f) for f in features), classes) or bias.shape != (classes,):
+                raise ValueError
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise DataError("This is not a release of a table's marginals and scores.") from None
+        return cls(Factor(None, features, theta, bias), levels)
+
+
+def _levels(known: Estimates, ordered: Sequence[bool]) -> Levels:
+    return Levels(known.groups, [blocks_of(known, i, ordered[i]) for i in range(known.columns)])
+
+
+def _feature_factors(known: Estimates, levels: Levels, population: int, rng: np.random.Generator) -> list[Factor]:
+    """p(x₁), p(x₂|x₁), …, each fitted over rows drawn from those before it."""
     rows = np.zeros((population, known.columns), dtype=np.int64)
     factors: list[Factor] = []
     dependence = known.dependence()
@@ -48,10 +132,7 @@ def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population:
         factors.append(_feature_factor(known, column, sorted(parents), rows, levels))
         z = levels.one_hot(rows, factors[-1].features)
         rows[:, column] = draw(z, factors[-1].theta, factors[-1].bias, rng)
-    if codec.classes is not None:
-        fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
-        factors.append(_label_factor(known, fresh, levels))
-    return TableModel(codec, tuple(factors), levels, known.fine, dict(release.guarantee.to_dict()))
+    return factors
 
 
 def order_of(dependence: Floats) -> list[int]:
@@ -96,12 +177,69 @@ def _feature_factor(
     return Factor(column, features, *fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n))
 
 
+def _corrected(known: Estimates, law: LabelLaw, release: Release, rows: NDArray[np.int64]) -> Factor:
+    """The law that was scored, with each column's own coefficients moved to where the scores would vanish.
+
+    The scores were taken over the records, so what they say holds whatever the model of x got wrong; that model only
+    says how far a coefficient moves them.
+    """
+    factor, levels = law.factor, law.levels
+    alone = [(i,) for i in range(known.columns)]
+    if tuple(factor.features[: known.columns]) != tuple(alone):
+        raise DataError("The law that was scored does not have each column of its own.")
+    z = levels.one_hot(rows, alone)
+    try:
+        value: Any = release.value
+        scores = np.asarray(value["scores"], dtype=np.float64).reshape(z.shape[1], known.classes - 1)
+        sd = float(release.public["scores"]["sigma"])
+    except (KeyError, TypeError, ValueError):
+        raise DataError("This is not a release of a table's marginals and scores.") from None
+    n, scale = known.records, known.records / len(rows)
+    offsets = levels.one_hot(rows, factor.features) @ factor.theta + factor.bias
+    chance = softmax(offsets, axis=1)[:, 1:]
+    moments = scale * (z.T @ chance) + scores
+    variance = sd**2 + scale * (z.T @ (chance * (1.0 - chance)))
+    moved, bias = fit_additive(z, offsets, moments, variance, n * known.label[1:], n, CORRECTION)
+    theta = factor.theta.copy()
+    theta[: len(moved)] += moved
+    return Factor(None, factor.features, theta, factor.bias + bias)
+
+
+def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
+    """The label given each column alone, where pairs were not counted by class.
+
+    A moment is off by the noise of its own count, and by what errors in the model of x do to the prediction of it: an
+    error in how often group a of i meets group b of j counts as much as b's share of the label differs from all.
+    """
+    n, label = known.records, known.label
+    rates = [table / table.sum(axis=1, keepdims=True) - label for table in known.by_label]
+    features = tuple((i,) for i in range(known.columns))
+    z = levels.one_hot(rows, features)
+    moments, variance = [], []
+    for i, (table, spread) in enumerate(zip(known.by_label, known.spread, strict=True)):
+        others = [j for j in range(known.columns) if (min(i, j), max(i, j)) in known.pairs]
+        meeting = np.zeros(known.classes)
+        for j in others:
+            meeting += known.two_spread(i, j) ** 2 * np.square(rates[j]).sum(axis=0)
+        moments.append(n * _on_population(table, rows[:, i], label, spread / n))
+        chance = n * table * (1.0 - label)
+        variance.append(np.square(spread) + chance + MODEL_SHARE * meeting)
+    offsets = np.tile(np.log(label), (len(rows), 1))
+    own, out = np.concatenate(moments)[:, 1:], np.concatenate(variance)[:, 1:]
+    theta, bias = fit_additive(z, offsets, own, out, n * label[1:], n, PRIOR)
+    return Factor(None, features, theta, np.log(label) + bias)
+
+
 def _label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
     """The label given everything: each column alone, and pairs, by blocks and by groups, where counted by class.
 
     How much a pair adds beyond its columns is itself unknown: the columns are fitted alone first, and what the pair's
     counts then still deviate by, beyond noise and chance, is the pair's own prior τ (`typical`): empirical Bayes.
     """
+    if known.classes > 1 and not _pairs_for_label(known):
+        width = sum(levels.sizes) + 1
+        if width * (known.classes - 1) <= MOST_COEFFICIENTS:
+            return _additive(known, rows, levels)
     n, label = known.records, known.label
     features: list[tuple[int, ...]] = [(i,) for i in range(known.columns)]
     moments, penalty = [], []
