@@ -31,14 +31,15 @@ class WeightRule:
     least: float = 0.05
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.least) and self.least > 0.0):
-            raise UsageError("A weight rule needs a positive least share.")
+        if not (math.isfinite(self.least) and self.least >= 1e-3):
+            raise UsageError("A weight rule needs a least share of 0.001 or more.")
 
     def weights(self, told: Floats) -> tuple[float, ...]:
         """The weight of every pair (i, j), i < j, in order: each positive, their squares adding up to their number.
 
         They never add up to more: see `_DOWN`.
         """
+        told = np.nan_to_num(np.maximum(told, 0.0), nan=0.0, posinf=0.0)
         best = float(told.max(initial=0.0))
         share = (told / best if best > 0.0 else np.zeros(len(told))) + self.least
         square = np.array([math.sqrt(share[i] * share[j]) for i, j in combinations(range(len(told)), 2)])

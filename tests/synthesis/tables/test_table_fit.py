@@ -278,7 +278,7 @@ def test_few_records_and_much_noise_still_give_a_table() -> None:
 def test_many_classes_are_not_counted_by_pair() -> None:
     schema = Schema((*XOR.schema.columns[:2], Column("k", "categorical", categories=tuple(range(10)))), label="k")
     codec = TableCodec(schema)
-    assert not table_mechanism(codec, epsilon=1.0, delta=1e-6, adjacency="add-remove").by_class
+    assert not table_mechanism(codec, epsilon=1.0, delta=1e-6, adjacency="add-remove").marginals.by_class  # type: ignore[union-attr]
     table = xor_table(4000, 0)
     labelled = Table({"a": table["a"], "b": table["b"], "k": (10 * table["a"]).astype(int)})
     rows, labels = fitted(codec, labelled, epsilon=3.0, population=1500).sample_rows(3000)
