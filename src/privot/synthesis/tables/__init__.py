@@ -14,6 +14,7 @@ from privot.synthesis.tables.columns import Column
 from privot.synthesis.tables.files import encode_chunks, encode_file, read_chunks, read_header, read_table, write_table
 from privot.synthesis.tables.fit import fit_table
 from privot.synthesis.tables.model import TableModel
+from privot.synthesis.tables.proposing import propose_from_sample
 from privot.synthesis.tables.releasing import table_mechanism
 from privot.synthesis.tables.schema import Schema, propose
 from privot.synthesis.tables.table import Table
@@ -28,6 +29,7 @@ __all__ = [
     "encode_file",
     "fit_table",
     "propose",
+    "propose_from_sample",
     "read_chunks",
     "read_header",
     "read_table",
