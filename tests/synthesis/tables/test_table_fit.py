@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.tables import train_and_test
 from privot.guarantee import Adjacency
-from privot.mechanisms import Facts
+from privot.mechanisms import Facts, ScoredMarginals
 from privot.synthesis.tables import (
     Column,
     Schema,
@@ -28,7 +29,8 @@ from privot.synthesis.tables import (
     table_mechanism,
     write_table,
 )
-from privot.synthesis.tables.fit import order_of
+from privot.synthesis.tables.fit import LabelLaw, order_of
+from privot.synthesis.tables.model import Factor, Levels
 
 ROWS = 6000
 
@@ -111,6 +113,52 @@ def test_a_fit_is_repeatable() -> None:
     made = release(XOR, xor_table(500, 0), epsilon=5.0)
     a, b = (fit_table(made, XOR, seed=3, population=500).sample_rows(50) for _ in range(2))
     np.testing.assert_array_equal(a[0], b[0])
+
+
+def test_scores_survive_a_release_file_and_damaged_ones_are_refused(tmp_path: Path) -> None:
+    made = release(XOR, xor_table(500, 0), epsilon=5.0)
+    made.save(tmp_path / "release.npz")
+    again = Release.load(tmp_path / "release.npz")
+    a, b = (fit_table(r, XOR, seed=3, population=500).sample_rows(50) for r in (made, again))
+    np.testing.assert_array_equal(a[0], b[0])
+    np.testing.assert_array_equal(a[1], b[1])
+    value: Any = made.value
+    for name in ("scores", "law.theta", "law.bias", "law.blocks", "law.columns"):
+        with pytest.raises(DataError):
+            fit_table(replace(made, value={**value, name: value[name][:-1]}), XOR, population=300)
+    with pytest.raises(DataError):
+        fit_table(replace(made, public={**made.public, "scores": {}}), XOR, population=300)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Plans a law that says nothing."""
+
+    def law(self, value: Any, public: Any) -> LabelLaw:
+        groups = list(np.split(value["groups"], [2, 4]))
+        return LabelLaw(
+            Factor(None, ((0,), (1,), (2,)), np.zeros((6, 2)), np.zeros(2)), Levels(groups, [np.arange(2)] * 3)
+        )
+
+
+def test_scores_correct_a_law_that_is_wrong() -> None:
+    rng = np.random.default_rng(0)
+    codec = TableCodec(
+        Schema(tuple(Column(n, "boolean", categories=("no", "yes")) for n in ("a", "b", "c", "y")), label="y")
+    )
+    x = (rng.random((20_000, 3)) < 0.5).astype(np.float64)
+    likely = 1 / (1 + np.exp(-(1.5 * x[:, 0] - 1.5 * x[:, 1] + 0.5)))
+    y = (rng.random(20_000) < likely).astype(np.int64)
+    vault = Vault(x, y, clip=codec.bound(True), classes=2, adjacency="add-remove", budget=(5.0, 1e-6))
+    mechanism = table_mechanism(codec, epsilon=5.0, delta=1e-6, adjacency="add-remove")
+    assert isinstance(mechanism, ScoredMarginals)
+    made = vault.release(replace(mechanism, planner=Flat()), purpose="test")
+    model = fit_table(made, codec, population=4000)
+    groups = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
+    found = LabelLaw(model.factors[-1], model.levels).probabilities(groups)[:, 1]
+    truth = 1 / (1 + np.exp(-(1.5 * groups[:, 0] - 1.5 * groups[:, 1] + 0.5)))
+    # a law that says nothing is off by 0.38
+    assert np.abs(found - truth).max() < 0.08
 
 
 def test_a_model_survives_its_file(tmp_path: Path, xor_model: TableModel) -> None:

@@ -4,6 +4,10 @@ The model is p(x₁)·p(x₂|x₁)·…·p(y|x): each factor the maximum-entropy
 columns before it (`conditional`). Columns are taken in the order in which they depend on one another, the label last,
 so that what predicts it is fitted directly. Each factor is fitted over rows drawn from the factors before it: errors
 of the earlier ones are seen, and corrected where the pair counts say so.
+
+p(y|x) is fitted twice. First from the marginals alone (`TablePlanner`, while the release is being made), where errors
+of the model of x do the most harm; then the release's scores say where that law is wrong on the records themselves,
+and its coefficients are moved accordingly (`_corrected`).
 """
 
 from __future__ import annotations
