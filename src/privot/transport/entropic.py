@@ -12,9 +12,11 @@ from privot.errors import DataError, UsageError
 from privot.transport import kernels
 from privot.transport.arrays import check_positive, points, tensors, weights
 from privot.transport.costs import Cost, CostName, MatrixCost, between, check_cost_matrix, parse
+from privot.transport.direct import solve_directly
 from privot.transport.kernel import STREAMED_BLOCK
+from privot.transport.plans import Solution
 from privot.transport.results import Result, attach, hand_back
-from privot.transport.scaling import Solution, solve
+from privot.transport.scaling import solve
 
 ROUNDING = 1e-5
 """Relative error of a plan's entries above which float32 points are solved in float64: its potentials, rounded
@@ -100,7 +102,8 @@ def finish(
     if dtype == torch.float32 and ground.bound() * torch.finfo(dtype).eps > ROUNDING * eps:
         ground, a, b = ground.double(), a.double(), b.double()
     try:
-        end = solve(ground, a, b, eps, tol, max_iterations, symmetric)
+        end = None if symmetric else solve_directly(ground, a, b, eps, tol, max_iterations)
+        end = end or solve(ground, a, b, eps, tol, max_iterations, symmetric)
     except torch.OutOfMemoryError as error:
         raise DataError("There is not enough memory on the device for this many points.") from error
     value = (a * end.f).sum(1) + (b * end.g).sum(1)
@@ -175,10 +178,10 @@ def _quick(
 
 
 def plan_blocks(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution) -> Any:
-    """(start, stop, P[:, start:stop]) in turn; whole, without a new product, where the solver left it."""
+    """(start, stop, P[:, start:stop]) in turn; whole, without new exponentials, where the solver left it."""
     B, n, m = ground.shape
     if end.plan is not None:
-        yield 0, n, end.plan
+        yield 0, n, end.plan.matrix()
         return
     step = max(1, STREAMED_BLOCK // (B * m))
     for start in range(0, n, step):
@@ -211,15 +214,24 @@ def _gradients(
     pairs: Pairs = [(wa, shaped(end.f)), (wb, shaped(end.g))]
     if not any(t.requires_grad for t in inputs):
         return pairs
-    first, second = [], None  # the second input's share is worked out only where somebody asks for it
-    for start, stop, plan in plan_blocks(ground, a, b, eps, end):
-        gx, gy = ground.pull(start, stop, plan, symmetric or inputs[-1].requires_grad)
-        first.append(gx)
-        second = gy if second is None else second + gy
-    gradient = torch.cat(first, 1)
-    if symmetric and second is not None:
+    both = symmetric or inputs[-1].requires_grad
+    if end.plan is not None:
+        gradient, second = ground.pull_plan(end.plan, both)
+    else:
+        gradient, second = _pull_streamed(ground, a, b, eps, end, both)
+    if symmetric:
         return [*pairs, (inputs[0], shaped(gradient + second))]
     pairs.append((inputs[0], shaped(gradient)))
-    if len(inputs) == 2 and inputs[1].requires_grad and second is not None:
+    if len(inputs) == 2 and inputs[1].requires_grad:
         pairs.append((inputs[1], shaped(second)))
     return pairs
+
+
+def _pull_streamed(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution, both: bool) -> tuple[Tensor, Tensor]:
+    """What the cost pulls back to its two sides, a block of the plan at a time."""
+    first, second = [], torch.zeros((), dtype=a.dtype, device=a.device)
+    for start, stop, plan in plan_blocks(ground, a, b, eps, end):
+        gx, gy = ground.pull(start, stop, plan, both)
+        first.append(gx)
+        second = second + gy
+    return torch.cat(first, 1), second

@@ -74,7 +74,10 @@ class _Known(torch.autograd.Function):
 
 def attach(value: Tensor, *pairs: tuple[Tensor, Tensor | None]) -> Tensor:
     """`value` with ∂value/∂input = gradient for each (input, gradient); nothing is kept but the gradients."""
-    inputs, gradients = zip(*pairs, strict=True)
+    asked = [pair for pair in pairs if pair[0].requires_grad]
+    if not asked:
+        return value
+    inputs, gradients = zip(*asked, strict=True)
     out: Tensor = _Known.apply(value, gradients, *inputs)  # type: ignore[no-untyped-call]
     return out
 
