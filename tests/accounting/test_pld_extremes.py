@@ -180,12 +180,12 @@ def test_losses_far_larger_one_way_than_the_other_are_not_lost(p, q, times, delt
 
 def test_a_minute_share_of_records_is_not_counted_short():
     """Two steps at share q = 1e-12: to first order δ(c·q) = q·E[(r₁ + r₂ − 2 − c)₊], r the likelihood ratios."""
-    q, c = 1e-12, 1.0
+    q, c = 1e-12, 0.1
 
     def second(r):
         k = 2.0 + c - r
         return 1.0 - k if k <= 0 else norm.cdf(0.5 - math.log(k)) - k * norm.cdf(-0.5 - math.log(k))
 
     exact = q * quad(lambda z: norm.pdf(z) * second(math.exp(z - 0.5)), -12, 12, limit=400, epsabs=0, epsrel=1e-10)[0]
-    curve = EventCurve((Repeated(Sampled(Gaussian(1.0, 1.0, REPLACE), FixedSize(1, 10**12)), 2),))
+    curve = EventCurve((Repeated(Sampled(Gaussian(1.0, 1.0, ADD), Poisson(q)), 2),))
     assert exact <= curve.delta(c * q) <= exact * (1 + 1e-2)
