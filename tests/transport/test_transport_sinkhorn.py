@@ -313,3 +313,10 @@ def test_unknown_costs_and_huge_costs_are_refused() -> None:
         sinkhorn(x * 1e200, y, 1.0)
     with pytest.raises(UsageError):
         sinkhorn(x, y, 1.0, "precomputed")
+
+
+def test_second_derivatives_are_refused_rather_than_wrong():
+    x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+    value = sinkhorn(x, torch.randn(4, 2, dtype=torch.float64), reg=1.0).value
+    with pytest.raises(UsageError, match="first derivatives only"):
+        torch.autograd.grad(value, x, create_graph=True)

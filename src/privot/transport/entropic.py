@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,11 @@ from privot.transport.kernel import STREAMED_BLOCK
 from privot.transport.plans import Solution
 from privot.transport.results import Result, attach, hand_back
 from privot.transport.scaling import solve
+
+if TYPE_CHECKING:
+    from privot.transport.kernels.graphs import Parts
+
+Pairs = list[tuple[Tensor, Tensor | None]]
 
 ROUNDING = 1e-5
 """Relative error of a plan's entries above which float32 points are solved in float64: its potentials, rounded
@@ -147,19 +152,24 @@ def _quick(
     wb = None if wa is None else weights("b", b, tuple(ty.shape[:-1]), ty)
     px, py = whole(tx), whole(ty)
     shares = None if wa is None or wb is None else (whole(wa).contiguous(), whole(wb).contiguous())
-    found = fused(px, py, shares, eps, tol, limit, absolute, tx.requires_grad, ty.requires_grad)
-    if found is None or found.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
-        return None
 
     def shaped(t: Tensor) -> Tensor:
-        return (t if batched else t[0]).to(torch.float32)
+        return t if batched else t[0]
 
-    value = shaped(found.value)
-    gradients = [(wa, found.f), (wb, found.g), (tx, found.grad_x), (ty, found.grad_y)]
-    pairs = [(t, shaped(g)) for t, g in gradients if t is not None and g is not None and t.requires_grad]
-    if pairs:
-        value = attach(value, *pairs)
-    end = Solution(found.f, found.g, found.error, found.iterations)
+    def dress(parts: Parts) -> tuple[Tensor, Parts]:
+        pairs: Pairs = [(tx, shaped(parts.grad_x))] if tx.requires_grad else []
+        if parts.grad_y is not None:
+            pairs.append((ty, shaped(parts.grad_y)))
+        if wa is not None and wb is not None:
+            pairs += [(wa, shaped(parts.f)), (wb, shaped(parts.g))]
+        value = shaped(parts.value)
+        return attach(value, *pairs) if pairs else value, parts
+
+    found = fused(px, py, shares, eps, tol, limit, absolute, tx.requires_grad, ty.requires_grad, dress)
+    if found is None or found.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
+        return None
+    value, parts = found.dressed
+    end = Solution(parts.f, parts.g, found.error, found.iterations)
 
     def terms() -> tuple[Cost, Tensor, Tensor, float, Solution]:
         first, second = shares or (t.new_full(t.shape[:-1], 1.0 / t.shape[-2]) for t in (px, py))
@@ -193,9 +203,6 @@ def plan_blocks(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution) -
 def _transport_cost(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution) -> Tensor:
     parts = [(p * ground.rows(i, j)).sum((1, 2)) for i, j, p in plan_blocks(ground, a, b, eps, end)]
     return torch.stack(parts).sum(0)
-
-
-Pairs = list[tuple[Tensor, Tensor | None]]
 
 
 def _gradients(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from privot.errors import UsageError
 
@@ -64,10 +63,13 @@ class _Known(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        # said here rather than by torch's once_differentiable, whose wrapper costs as much as a small solve
+        if torch.is_grad_enabled():
+            raise UsageError("A transport value has first derivatives only: leave out create_graph.")
+
         def scaled(g: Tensor) -> Tensor:
-            return g * outer.reshape(outer.shape + (1,) * (g.dim() - outer.dim()))
+            return g * (outer.reshape(outer.shape + (1,) * (g.dim() - outer.dim())) if outer.dim() else outer)
 
         return (None, None, *(None if g is None else scaled(g) for g in ctx.gradients))
 
