@@ -171,3 +171,11 @@ def test_recorded_slices_follow_their_inputs():
         (gradient,), (expected,) = torch.autograd.grad(quick, a), torch.autograd.grad(plain, b)
         assert float(quick) == pytest.approx(float(plain), rel=1e-5)
         assert float((gradient - expected).norm() / expected.norm()) < 5e-3
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_the_gradient_is_there_without_autograd(n):
+    x, y = (t.cuda() for t in clouds(n, n, 16))
+    asking = x.clone().requires_grad_(True)
+    sinkhorn(asking, y, 5.0, tol=1e-4).value.backward()
+    assert torch.allclose(sinkhorn(x, y, 5.0, tol=1e-4).gradient, asking.grad, rtol=1e-3, atol=1e-6)

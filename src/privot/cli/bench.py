@@ -57,7 +57,9 @@ def transport(
         return
     typer.echo(f"\n{found['device']}, load {found['load']:.1f}; value and gradient; times faster than the peer:")
     for ratio in found["ratios"]:
-        words = [f"{k.removeprefix('times_faster_than_')} {v:.2f}×" for k, v in ratio.items() if k.startswith("times")]
+        words = [f"{k.removeprefix('times_faster_than_')} {v:.2f}×" for k, v in ratio.items() if "faster_than" in k]
+        direct = [f"{k.rpartition('_')[2]} {v:.2f}×" for k, v in ratio.items() if "directly" in k]
+        words += ["| without autograd:", *direct] if direct else []
         if "over_the_floor" in ratio:
             words.append(f"({ratio['over_the_floor']:.2f} of the floor)")
         typer.echo(f"{ratio['job']:<9} n = {ratio['n']:<7} " + "  ".join(words))

@@ -127,6 +127,7 @@ def finish(
             "plan": lambda: whole(torch.cat([p for _, _, p in plan_blocks(ground, a, b, eps, end)], 1)),
             "potentials": lambda: (whole(end.f), whole(end.g)),
             "transport_cost": lambda: whole(_transport_cost(ground, a, b, eps, end)),
+            "gradient": lambda: whole(_gradient(ground, a, b, eps, end, symmetric)),
         },
     )
 
@@ -157,7 +158,7 @@ def _quick(
         return t if batched else t[0]
 
     def dress(parts: Parts) -> tuple[Tensor, Parts]:
-        pairs: Pairs = [(tx, shaped(parts.grad_x))] if tx.requires_grad else []
+        pairs: Pairs = [(tx, shaped(parts.grad_x))] if parts.grad_x is not None and tx.requires_grad else []
         if parts.grad_y is not None:
             pairs.append((ty, shaped(parts.grad_y)))
         if wa is not None and wb is not None:
@@ -183,6 +184,7 @@ def _quick(
             "plan": lambda: shaped(torch.cat([p for *_, p in plan_blocks(*terms())], 1)),
             "potentials": lambda: (shaped(end.f), shaped(end.g)),
             "transport_cost": lambda: shaped(_transport_cost(*terms())),
+            "gradient": lambda: shaped(_pull(*terms(), False)[0] if parts.grad_x is None else parts.grad_x),
         },
     )
 
@@ -221,11 +223,7 @@ def _gradients(
     pairs: Pairs = [(wa, shaped(end.f)), (wb, shaped(end.g))]
     if not any(t.requires_grad for t in inputs):
         return pairs
-    both = symmetric or inputs[-1].requires_grad
-    if end.plan is not None:
-        gradient, second = ground.pull_plan(end.plan, both)
-    else:
-        gradient, second = _pull_streamed(ground, a, b, eps, end, both)
+    gradient, second = _pull(ground, a, b, eps, end, symmetric or inputs[-1].requires_grad)
     if symmetric:
         return [*pairs, (inputs[0], shaped(gradient + second))]
     pairs.append((inputs[0], shaped(gradient)))
@@ -234,8 +232,15 @@ def _gradients(
     return pairs
 
 
-def _pull_streamed(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution, both: bool) -> tuple[Tensor, Tensor]:
-    """What the cost pulls back to its two sides, a block of the plan at a time."""
+def _gradient(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution, symmetric: bool) -> Tensor:
+    first, second = _pull(ground, a, b, eps, end, symmetric)
+    return first + second if symmetric else first
+
+
+def _pull(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution, both: bool) -> tuple[Tensor, Tensor]:
+    """What the cost pulls back to its two sides, by a held plan or a block of one at a time."""
+    if end.plan is not None:
+        return ground.pull_plan(end.plan, both)
     first, second = [], torch.zeros((), dtype=a.dtype, device=a.device)
     for start, stop, plan in plan_blocks(ground, a, b, eps, end):
         gx, gy = ground.pull(start, stop, plan, both)

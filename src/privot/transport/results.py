@@ -22,7 +22,7 @@ class Result:
     converged: always true, since a solver that stops early raises instead
     iterations: of the solver; 0 for a closed form
     marginal_error: Σ|P1 − a| + Σ|Pᵀ1 − b| of the plan behind the value; 0 where it is exact by construction
-    plan, potentials, transport_cost: worked out when first asked for
+    plan, potentials, transport_cost, gradient: worked out when first asked for
     details: whatever else this method knows, by name
     """
 
@@ -35,7 +35,7 @@ class Result:
 
     def _work_out(self, name: str, words: str) -> Any:
         if name not in self.lazy:
-            raise UsageError(f"This result has no {words}: ask `exact` or `sinkhorn` for one.")
+            raise UsageError(f"This result has no {words}: ask `sinkhorn` or `exact` for one.")
         return self.lazy[name]()
 
     @cached_property
@@ -52,6 +52,11 @@ class Result:
     def transport_cost(self) -> Any:
         """⟨P, C⟩, the cost of the plan alone, without entropy and without a root."""
         return self._work_out("transport_cost", "transport cost")
+
+    @cached_property
+    def gradient(self) -> Any:
+        """∂value/∂x, x the first input, for whoever wants it without autograd."""
+        return self._work_out("gradient", "gradient")
 
 
 class _Known(torch.autograd.Function):

@@ -65,7 +65,7 @@ def solve(
     iterations, error = stream.solve(reg, tol, limit)
     if not error <= tol:
         return None
-    grad_x = stream.gradient(reg, True)[None] if need_x else x
+    grad_x = stream.gradient(reg, True)[None] if need_x else None
     grad_y = stream.gradient(reg, False)[None] if need_y else None
     parts = Parts(grad_x, grad_y, stream.f[None], stream.g[None], stream.value[None].to(x.dtype))
     return Fused(dress(parts), error, stream.largest, iterations)

@@ -29,9 +29,9 @@ _GRAPHS = 16
 
 @dataclass(frozen=True)
 class Parts:
-    """What a solve of B problems leaves: gradients where asked for, potentials, dual values."""
+    """What a solve of B problems leaves: gradients where they were worked out, potentials, dual values."""
 
-    grad_x: torch.Tensor
+    grad_x: torch.Tensor | None
     grad_y: torch.Tensor | None
     f: torch.Tensor
     g: torch.Tensor
@@ -128,6 +128,7 @@ class GraphSolver:
     def _finish(self) -> None:
         """Dual values, and gradients by the envelope theorem."""
         plan_rows(self.cost, self.f, self.g, self.log_a, self.log_b, self.reg, self.plan, self.row_sum)
+        assert self.parts.grad_x is not None
         pull_back(self.plan, self.row_sum, self.x, self.y, self._room_x, self.parts.grad_x, self.l1)
         if self.parts.grad_y is not None:
             torch.sum(self.plan, 1, out=self.column_sum)
