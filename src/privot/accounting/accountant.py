@@ -86,7 +86,7 @@ def _is_published(event: Event) -> bool:
     return isinstance(inner, Projection) and inner.bound != "exact"
 
 
-def _compositions(steps: Steps) -> list[Composition] | None:
+def _compositions(steps: Steps, fine: float = 1.0) -> list[Composition] | None:
     """The composition in each direction that matters, or None where a step has no pair privot can compose."""
     forward, symmetric = [], True
     for event, times in steps:
@@ -96,9 +96,9 @@ def _compositions(steps: Steps) -> list[Composition] | None:
         step, same = found
         symmetric = symmetric and same
         forward.append((step, times))
-    directions = [Composition(forward)]
+    directions = [Composition(forward, fine)]
     if not symmetric:
-        directions.append(Composition([(step.reversed(), times) for step, times in forward]))
+        directions.append(Composition([(step.reversed(), times) for step, times in forward], fine))
     return directions
 
 
@@ -157,6 +157,12 @@ def _largest(compositions: list[Composition], delta: float) -> float:
         if composition.ceiling > worst:
             worst = max(worst, cost(composition))
     return worst
+
+
+def composed_epsilon(event: Event, delta: float, fine: float) -> float:
+    """ε at `delta` by composed privacy losses alone, on cells `fine` times the usual width; else infinite."""
+    found = _compositions(tuple(leaves(event)), fine)
+    return math.inf if found is None else _largest(found, check_delta(delta))
 
 
 def _smallest_epsilon(event: Projection, delta: float) -> float:

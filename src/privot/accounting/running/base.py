@@ -1,8 +1,8 @@
 """What every running accountant promises: it is told each step as it happens and answers ε at any δ at any time.
 
 The same interface for all, so that one run can feed proven and published accountants side by side. None of them sees a
-record; those that `need_distances` are told distances between gradients, which are *private data*: an ε that was computed
-from them is itself a release without noise, and must not be published as if it were free.
+record; those that `need_distances` are told distances between gradients, which are *private data*: an ε that was
+computed from them is itself a release without noise, and must not be published as if it were free.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class RunningAccountant(ABC):
         """What `times` of one leaf add to the running sums, where there are any; refuses what cannot be counted."""
         return np.zeros(0)
 
-    def _add(self, cost: Array) -> None:
+    def _add(self, cost: Array) -> None:  # noqa: B027 - accountants without running sums add nothing
         """Add what `_cost` answered to the running sums."""
 
     @abstractmethod
@@ -144,7 +144,7 @@ class RunningAccountant(ABC):
         """Running sums beyond the events, as plain JSON types."""
         return {}
 
-    def _restore(self, totals: Mapping[str, Any]) -> None:
+    def _restore(self, totals: Mapping[str, Any]) -> None:  # noqa: B027 - nothing to take back without sums
         """Take back what `totals` wrote."""
 
     def state_dict(self) -> dict[str, Any]:

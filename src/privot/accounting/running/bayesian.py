@@ -1,7 +1,7 @@
 """The Bayesian accountant as published by Triastcyn & Faltings 2020: an average over the data at hand, no worst case.
 
-Its promise is about a changed record *drawn from the same distribution as the others*, estimated from their gradients; a
-record that is unlike the others is not covered. As a worst-case statement it is therefore UNPROVEN, and because it is
+Its promise is about a changed record *drawn from the same distribution as the others*, estimated from their gradients;
+a record that is unlike the others is not covered. As a worst-case statement it is therefore UNPROVEN, and because it is
 computed from private gradients its ε is itself not private.
 """
 
@@ -27,7 +27,8 @@ class BayesianAccountant(RunningAccountant):
     """For gradient pairs j at distance d_j, power λ and q the sampling share,
 
         c_j(λ) = ln E_{k ~ Binomial(λ+1, q)} exp((k² − k)·d_j²/2σ²),
-        c_t(λ) = 1/T · ln( mean_j e^{T·c_j} + t_{1−γ, m−1}·sd_j(e^{T·c_j})/√(m−1) ),       ε = min_λ (Σ_t c_t − ln δ')/λ,
+        c_t(λ) = 1/T · ln( mean_j e^{T·c_j} + t_{1−γ, m−1}·sd_j(e^{T·c_j})/√(m−1) ),
+        ε = min_λ (Σ_t c_t − ln δ')/λ,
 
     with T the number of steps that will run (Hölder's inequality), m pairs, and δ' = δ less γ a step. In logarithms.
     """

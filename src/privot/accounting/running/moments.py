@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 class MomentsAccountant(RunningAccountant):
     """α(λ) = ln max(E₁, E₂) at whole λ, summed over steps; ε = min_λ (Σα(λ) + ln 1/δ)/λ (Abadi et al. 2016, Theorem 2).
 
-    For a Poisson-sampled Gaussian step E₂ = E_{N(0)}[(mixture/N(0))^{λ+1}] is the larger moment (Mironov, Talwar & Zhang
-    2019, Theorem 5), a binomial sum: α(λ) is λ times the Rényi divergence of order λ + 1. The authors took λ ≤ 32.
+    For a Poisson-sampled Gaussian step E₂ = E_{N(0)}[(mixture/N(0))^{λ+1}] is the larger moment (Mironov, Talwar &
+    Zhang 2019, Theorem 5), a binomial sum: α(λ) is λ times the Rényi divergence of order λ + 1. They took λ ≤ 32.
 
     Formal guarantee: the run is (epsilon(δ), δ)-DP, add-remove, Poisson sampling.
     """

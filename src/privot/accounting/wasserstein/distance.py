@@ -6,7 +6,7 @@ On the line the monotone coupling is optimal for every μ ≥ 1, so
 
 Two facts carry this to mechanisms with many coordinates, in Euclidean norm. A release f(D) + V and its neighbour's are
 *translates*: W_μ = ‖f(D) − f(D')‖ whatever the noise, because Jensen's inequality forbids less and the translation
-attains it. A sampled release differs from its neighbour's along one direction only; across it both are the same noise, so
+attains it. A sampled release differs from its neighbour's along one direction only; across it both are the same noise:
 projecting (a 1-Lipschitz map) cannot enlarge W_μ, and coupling the rest identically attains it.
 """
 
@@ -78,8 +78,8 @@ def sampled_distance(mu: float, share: float, shift: float, sigma: float) -> flo
 def _displacement(q: float, d: float, y: Array) -> Array:
     """y − x, where x has as much standard normal mass on either side as y has mixture mass; from 0 to d.
 
-    On each side the nearer tail T is used: ln T(x) = ln T(y) + ln(1 + q·(T(y moved by d)/T(y) − 1)). A small displacement
-    solves the second-order expansion of ln T; a larger one is a difference of quantiles.
+    On each side the nearer tail T is used: ln T(x) = ln T(y) + ln(1 + q·(T(y moved by d)/T(y) − 1)). A small
+    displacement solves the second-order expansion of ln T; a larger one is a difference of quantiles.
     """
     out = np.empty_like(y)
     for upper in (True, False):

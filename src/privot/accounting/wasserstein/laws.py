@@ -62,10 +62,8 @@ class Law:
     def log_density(self, x: Array) -> Array:
         """The logarithm of the density."""
         z = (np.asarray(x, float)[..., None] - np.array(self.centres)) / self.scale
-        if self.noise == "gaussian":
-            logs = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
-        else:
-            logs = -np.abs(z) - math.log(2.0)
+        gaussian = self.noise == "gaussian"
+        logs = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi) if gaussian else -np.abs(z) - math.log(2.0)
         return np.asarray(logsumexp(logs + np.log(self.weights), axis=-1) - math.log(self.scale))
 
     def _mixed(self, x: Array, sign: float) -> Array:

@@ -1,8 +1,8 @@
 """(μ, ε)-WDP as a type, with what can soundly be done with it; the published formulas are in `published`.
 
-A mechanism is (μ, ε)-WDP if W_μ(M(D), M(D')) ≤ ε for all neighbours D, D' (Yang, Qi & Zhou 2024, Definition 3). It is a
-statement about *how far the output moves*, in the output's own units. It is not differential privacy: a mechanism with no
-noise at all is (μ, Δ)-WDP, and adding noise to it changes nothing.
+A mechanism is (μ, ε)-WDP if W_μ(M(D), M(D')) ≤ ε for all neighbours D, D' (Yang, Qi & Zhou 2024, Definition 3). It is
+a statement about *how far the output moves*, in the output's own units. It is not differential privacy: a mechanism
+with no noise at all is (μ, Δ)-WDP, and adding noise to it changes nothing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class WassersteinPrivacy:
         return self._with(math.fsum(p.epsilon for p in (self, *others)), others)
 
     def lipschitz(self, constant: float) -> WassersteinPrivacy:
-        """After a map that stretches distances by at most `constant`: W_μ is stretched as much (Proposition 12, mended)."""
+        """After a map that stretches distances by at most `constant`, W_μ is at most that much larger (12, mended)."""
         if not is_number(constant) or constant < 0.0:
             raise UsageError(f"A Lipschitz constant must be a finite number of at least 0, got {brief(constant)}.")
         return replace(self, epsilon=self.epsilon * float(constant))
@@ -152,8 +152,8 @@ def from_kl(divergence: float, diameter: float, mu: float, adjacency: Adjacency 
 def additive_to_dp(privacy: WassersteinPrivacy, steepness: float) -> float:
     """ε of pure DP for *additive* noise whose log-density is `steepness`-Lipschitz: L·W_μ.
 
-    For a translate, ln p(x − a) − ln p(x − b) ≤ L·‖a − b‖ = L·W_μ. Laplace noise has L = 1/λ and attains it; Gaussian noise
-    has no L. Proposition 11 where it is true.
+    For a translate, ln p(x − a) − ln p(x − b) ≤ L·‖a − b‖ = L·W_μ. Laplace noise has L = 1/λ and attains it; Gaussian
+    noise has no L. Proposition 11 where it is true.
     """
     if not is_number(steepness) or steepness < 0.0:
         raise UsageError(f"A Lipschitz constant must be a finite number of at least 0, got {brief(steepness)}.")
