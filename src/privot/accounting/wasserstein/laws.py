@@ -73,25 +73,30 @@ class Law:
 
     def quantile(self, logit: Array) -> Array:
         """The x with P(X ≤ x)/P(X > x) = e^`logit`, bracketed and refined in logarithms, to the last bits."""
-        t = np.asarray(logit, float)
+        t = np.asarray(logit, float).ravel()
         # a mixture's quantile lies between those of its outermost parts
-        reach = self.scale * np.where(self.noise == "gaussian", np.sqrt(2.0 * np.abs(t)) + 3.0, np.abs(t) + 3.0)
+        reach = self.scale * (np.sqrt(2.0 * np.abs(t)) + 3.0 if self.noise == "gaussian" else np.abs(t) + 3.0)
         low, high = self.low - reach, self.high + reach
         x = 0.5 * (low + high)
-        for turn in range(90):
-            below, above = self.log_below(x), self.log_above(x)
-            short = below - above < t
-            low, high = np.where(short, x, low), np.where(short, high, x)
-            # Newton's step in the logit once bisection is near, wherever it stays inside the bracket
+        left = np.arange(t.size)  # those not found yet
+        for turn in range(200):
+            at = x[left]
+            below, above = self.log_below(at), self.log_above(at)
+            short = below - above < t[left]
+            low[left], high[left] = np.where(short, at, low[left]), np.where(short, high[left], at)
+            # Newton's step in the logit; bisection wherever that leaves the bracket, and now and then
             with np.errstate(over="ignore", invalid="ignore"):
-                step = (t - (below - above)) * np.exp(below + above - self.log_density(x))
-            guess = x + step
-            use = (turn > 12) & (turn % 4 != 0) & np.isfinite(guess) & (guess > low) & (guess < high)
-            new = np.where(use, guess, 0.5 * (low + high))
-            if bool(np.all(np.abs(new - x) <= 1e-15 * (np.abs(x) + self.scale))):
+                step = (t[left] - (below - above)) * np.exp(below + above - self.log_density(at))
+            guess = at + step
+            inside = (guess > low[left]) & (guess < high[left]) & (turn % 5 != 4)
+            found = np.abs(step) <= 4e-15 * (np.abs(at) + self.scale)
+            found |= np.abs(t[left] - (below - above)) <= 1e-15 * (1.0 + np.abs(below) + np.abs(above))
+            x[left] = np.where(found, at, np.where(inside, guess, 0.5 * (low[left] + high[left])))
+            narrow = high[left] - low[left] <= 1e-15 * (np.abs(at) + self.scale)
+            left = left[~(found | narrow)]
+            if left.size == 0:
                 break
-            x = new
-        return np.asarray(x)
+        return np.asarray(x.reshape(np.shape(logit)))
 
 
 def _log_laplace(z: Array) -> Array:
