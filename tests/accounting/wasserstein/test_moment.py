@@ -16,12 +16,11 @@ DECADES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1e3)
 
 def quadrature(mu, mean, deviation):
     """ln E|Z|^μ by mpmath's own integration, not by the hypergeometric function."""
-    with mpmath.workdps(30):
+    with mpmath.workdps(20):
         ratio, mu = mpmath.mpf(mean) / mpmath.mpf(deviation), mpmath.mpf(mu)
         peak = (ratio + mpmath.sqrt(ratio**2 + 4 * mu)) / 2  # of |z|^μ φ(z − r) for z > 0
-        edges = sorted(
-            {mpmath.mpf(0), *(peak + k for k in (-24, -16, -10, -6, -3, 0, 3, 6, 10, 16, 24) if peak + k > 0)}
-        )
+        reach = (-16, -10, -6, -3, 0, 3, 6, 10, 16)
+        edges = sorted({mpmath.mpf(0), *(peak + k for k in reach if peak + k > 0)})
         top = mu * mpmath.log(peak) - (peak - ratio) ** 2 / 2
 
         def density(z):
@@ -30,7 +29,7 @@ def quadrature(mu, mean, deviation):
             both = mpmath.exp(-((z - ratio) ** 2) / 2) + mpmath.exp(-((z + ratio) ** 2) / 2)
             return mpmath.exp(mu * mpmath.log(z) - top) * both
 
-        total = mpmath.quad(density, edges) / mpmath.sqrt(2 * mpmath.pi)
+        total = mpmath.quad(density, edges, maxdegree=6) / mpmath.sqrt(2 * mpmath.pi)
         return float(mpmath.log(total) + top + mu * mpmath.log(deviation))
 
 
@@ -38,7 +37,7 @@ def quadrature(mu, mean, deviation):
 def test_the_moment_is_that_of_quadrature_over_six_decades(mu):
     generator = np.random.default_rng(int(mu * 10))
     triples = [(q, d, s) for q in (1e-6, 1e-3, 1.0) for d in (1e-3, 1e3) for s in (1e-3, 1e3)]
-    triples += [tuple(10.0 ** generator.uniform((-6, -3, -3), (0, 3, 3))) for _ in range(25)]
+    triples += [tuple(10.0 ** generator.uniform((-6, -3, -3), (0, 3, 3))) for _ in range(8)]
     for q, d, sigma in triples:
         deviation = sigma * math.sqrt(2 - 2 * q + 2 * q * q)
         found = float(log_absolute_moment(mu, q * d, deviation))
@@ -57,9 +56,8 @@ def test_whole_even_orders_are_the_moments_everybody_knows(mean, deviation):
 def test_nothing_underflows_where_float32_would():
     moment = float(log_absolute_moment(16, 0.001 * 0.01, 1.41e-3))
     assert np.float32(math.exp(moment)) < np.finfo(np.float32).tiny
-    assert math.exp(moment / 16) == pytest.approx(
-        1.41e-3 * math.exp(float(log_absolute_moment(16, 0, 1)) / 16), rel=1e-3
-    )
+    centred = 1.41e-3 * math.exp(float(log_absolute_moment(16, 0, 1)) / 16)
+    assert math.exp(moment / 16) == pytest.approx(centred, rel=1e-3)
     assert math.isfinite(float(log_absolute_moment(64, 1e-30, 1e-30)))
 
 

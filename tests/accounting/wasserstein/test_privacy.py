@@ -26,7 +26,7 @@ AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 @st.composite
 def laws(draw):
-    n = draw(st.integers(1, 3))
+    n = draw(st.integers(1, 2))
     raw = [draw(st.floats(0.05, 1)) for _ in range(n)]
     centres = tuple(draw(st.floats(-5, 5)) for _ in range(n))
     weights = [r / sum(raw) for r in raw]
@@ -34,7 +34,7 @@ def laws(draw):
     return Law(centres, tuple(weights), draw(st.floats(0.05, 3)), draw(st.sampled_from(["gaussian", "laplace"])))
 
 
-few = settings(max_examples=12)
+few = settings(max_examples=5)
 
 
 @few
