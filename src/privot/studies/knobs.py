@@ -39,7 +39,7 @@ def compute(
     alone = -math.log(1e-10) / 32.0
     whole = accounted(32.0, 1e-10)
     curve = by_beta["1e-10"]
-    drops = np.diff(list(by_delta.values())[0])
+    drops = np.diff(by_delta["1"])
     return {
         "beta": betas.tolist(),
         "delta": deltas.tolist(),

@@ -48,14 +48,14 @@ def _split(source: str, records: int, test: int) -> tuple[Array, Array, Array, A
 def compute(
     name: str,
     data: str = "digits",
-    records: int = 4000,
+    records: int = 6000,
     test: int = 2000,
-    batch: int = 64,
-    steps: int = 120,
-    published_steps: int = 60,
+    batch: int = 128,
+    steps: int = 100,
+    published_steps: int = 40,
     sigma: float = 1.0,
     published_sigma: float = 0.01,
-    learning_rate: float = 0.5,
+    learning_rate: float = 0.1,
     published_rate: float = 0.5,
     width: int = 64,
     device: str = "cpu",
@@ -66,7 +66,8 @@ def compute(
         raise UsageError("A batch must be smaller than the number of records.")
     x, y, xt, yt, shape = _split(data, records, test)
     records = len(x)
-    common = {"shape": shape, "width": width, "device": device, "seed": seed, "rate": batch / records, "lot": batch}
+    common: dict[str, Any] = {"shape": shape, "width": width, "device": device, "seed": seed}
+    common |= {"rate": batch / records, "lot": batch}
     rows = [
         _run("honest", x, y, xt, yt, sigma=sigma, steps=steps, learning_rate=learning_rate, **common),
         _run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privot.accounting.checks import check_count, check_positive
 from privot.accounting.running import Count, RunningAccountant
 from privot.errors import UsageError, brief
-from privot.guarantee import Guarantee
+from privot.guarantee import Guarantee, Standing
 from privot.mechanisms.parameters import ClippedGradients, Gradients, PublishedGradients, Query, default_sampling
 from privot.vault import Vault
 
@@ -34,8 +34,13 @@ class Training:
     steps: int
 
     def counts(self, delta: float) -> list[Count]:
-        """ε of every accountant at `delta`, each with its adjacency, standing and meaning."""
-        return [a.count(delta) for a in self.accountants]
+        """ε of every accountant at `delta`, each with its adjacency, standing and meaning.
+
+        The standing is that of counting the noisy gradients. The published variant lets more out than those (batch
+        statistics, if the model has any), so nothing that is said of it is proven.
+        """
+        found = [a.count(delta) for a in self.accountants]
+        return found if self.variant == "honest" else [replace(c, standing=Standing.UNPROVEN) for c in found]
 
 
 def train(

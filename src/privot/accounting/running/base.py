@@ -80,7 +80,7 @@ class GaussianStep:
 class RunningAccountant(ABC):
     """Told every step, asked for ε(δ) at any time; its state is plain JSON and reads back to the same answers."""
 
-    name: ClassVar[str]
+    name: str
     standing: ClassVar[Standing]
     meaning: ClassVar[str]
     need_distances: ClassVar[bool] = False

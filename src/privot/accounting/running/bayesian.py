@@ -33,7 +33,7 @@ class BayesianAccountant(RunningAccountant):
     with T the number of steps that will run (Hölder's inequality), m pairs, and δ' = δ less γ a step. In logarithms.
     """
 
-    name: ClassVar[str] = "Bayesian"
+    name: str = "Bayesian"
     standing: ClassVar[Standing] = Standing.UNPROVEN
     meaning: ClassVar[str] = (
         "Bayesian differential privacy: an average over records like those at hand, estimated from their gradients; an "

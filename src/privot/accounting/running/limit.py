@@ -23,7 +23,7 @@ class GaussianLimitAccountant(RunningAccountant):
     are not sampled count exactly, (Δ/σ)².
     """
 
-    name: ClassVar[str] = "Gaussian limit"
+    name: str = "Gaussian limit"
     standing: ClassVar[Standing] = Standing.ASYMPTOTIC
     meaning: ClassVar[str] = "an estimate of the run's (ε, δ) from a limit theorem; the truth may be larger"
 

@@ -18,7 +18,7 @@ class PrivacyLossAccountant(RunningAccountant):
     Formal guarantee: the run is (epsilon(δ), δ)-DP under the adjacency of its events.
     """
 
-    name: ClassVar[str] = "privacy loss"
+    name: str = "privacy loss"
     standing: ClassVar[Standing] = Standing.PROVEN
     meaning: ClassVar[str] = "(ε, δ)-differential privacy of the whole run, by composing privacy losses"
 

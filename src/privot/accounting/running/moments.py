@@ -26,7 +26,7 @@ class MomentsAccountant(RunningAccountant):
     Formal guarantee: the run is (epsilon(δ), δ)-DP, add-remove, Poisson sampling.
     """
 
-    name: ClassVar[str] = "moments"
+    name: str = "moments"
     standing: ClassVar[Standing] = Standing.PROVEN
     meaning: ClassVar[str] = "(ε, δ)-differential privacy of the whole run, by the moments accountant of 2016"
 

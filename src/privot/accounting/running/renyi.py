@@ -75,7 +75,7 @@ class RenyiAccountant(RunningAccountant):
     Formal guarantee: the run is (epsilon(δ), δ)-DP under the adjacency of its events.
     """
 
-    name: ClassVar[str] = "Rényi"
+    name: str = "Rényi"
     standing: ClassVar[Standing] = Standing.PROVEN
     meaning: ClassVar[str] = "(ε, δ)-differential privacy of the whole run, by Rényi composition"
 

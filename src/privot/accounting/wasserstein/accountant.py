@@ -51,7 +51,7 @@ class WassersteinAccountant(RunningAccountant):
     True
     """
 
-    name: ClassVar[str] = "Wasserstein"
+    name: str = "Wasserstein"
     standing: ClassVar[Standing] = Standing.UNPROVEN
     meaning: ClassVar[str] = (
         "as published, refuted: neither differential privacy nor a bound on W_μ; it grows when noise is added"
@@ -68,6 +68,8 @@ class WassersteinAccountant(RunningAccountant):
         if pairs not in ("least", "sum"):
             raise UsageError(f"Unknown reading of the pairs {brief(pairs)}: say least or sum.")
         self.pairs: Pairs = pairs
+        if pairs == "sum":
+            self.name = "Wasserstein, pairs summed"
         self._loss = 0.0
 
     def _cost(self, leaf: Event, distances: ArrayLike | None, times: int) -> Array:
