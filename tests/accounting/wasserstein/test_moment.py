@@ -33,11 +33,11 @@ def quadrature(mu, mean, deviation):
         return float(mpmath.log(total) + top + mu * mpmath.log(deviation))
 
 
-@pytest.mark.parametrize("mu", [1.0, 1.5, 2.0, 5.0, 16.0, 33.3, 64.0])
+@pytest.mark.parametrize("mu", [1.0, 2.5, 16.0, 33.3, 64.0])
 def test_the_moment_is_that_of_quadrature_over_six_decades(mu):
     generator = np.random.default_rng(int(mu * 10))
-    triples = [(q, d, s) for q in (1e-6, 1e-3, 1.0) for d in (1e-3, 1e3) for s in (1e-3, 1e3)]
-    triples += [tuple(10.0 ** generator.uniform((-6, -3, -3), (0, 3, 3))) for _ in range(8)]
+    triples = [(q, d, s) for q in (1e-6, 1.0) for d in (1e-3, 1e3) for s in (1e-3, 1e3)]
+    triples += [tuple(10.0 ** generator.uniform((-6, -3, -3), (0, 3, 3))) for _ in range(5)]
     for q, d, sigma in triples:
         deviation = sigma * math.sqrt(2 - 2 * q + 2 * q * q)
         found = float(log_absolute_moment(mu, q * d, deviation))
