@@ -27,9 +27,9 @@ def claims(
     rate: Annotated[float, typer.Option(help="Share of the records in a step, for ε against σ.")] = 0.01,
     steps: Annotated[int, typer.Option(help="Steps of the run, for ε against σ.")] = 1000,
     delta: Annotated[float, typer.Option(help="δ, strictly between 0 and 1.")] = 1e-5,
-    smallest: Annotated[float, typer.Option(help="Smallest σ, in units of the clipping bound.")] = 0.5,
+    smallest: Annotated[float, typer.Option(help="Smallest σ, in units of the clipping bound.")] = 0.05,
     largest: Annotated[float, typer.Option(help="Largest σ.")] = 20.0,
-    points: Annotated[int, typer.Option(help="How many σ.")] = 7,
+    points: Annotated[int, typer.Option(help="How many σ.")] = 8,
     plot: Annotated[Path | None, typer.Option(help="Where to draw ε against σ (.png, .svg or .pdf).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:

@@ -18,6 +18,7 @@ from privot.accounting.wasserstein import (
     sampled_distance,
     translation_distance,
 )
+from privot.accounting.wasserstein.distance import _displacement
 from privot.errors import UsageError
 
 
@@ -58,6 +59,33 @@ def test_two_ways_to_the_same_distance(mu, q, d, sigma):
     assert sampled_distance(mu, q, d, sigma) == pytest.approx(
         distance(mu, sampled(q, d, sigma), additive(0, sigma)), rel=1e-9
     )
+
+
+def test_high_orders_are_decided_far_out():
+    """At μ = 256 the integrand peaks 46 standard deviations out, where the noise has mass e^−1000."""
+    exact = distance(256.0, sampled(1e-6, 0.3, 1.0), additive(0.0, 1.0))
+    assert sampled_distance(256.0, 1e-6, 0.3, 1.0) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("q", [1e-6, 0.7])
+@pytest.mark.parametrize("d", [1e-5, 0.01, 3.0])
+def test_small_displacements_keep_their_digits(q, d):
+    """y − x(y) by bisection in 40 digits."""
+    y = np.array([-9.0, -1.0, -0.01, 0.5, 4.0, 12.0])
+    found = _displacement(q, d, y)
+    with mpmath.workdps(40):
+        for at, moved in zip(y, found, strict=True):
+            sign = 1 if at >= 0 else -1
+
+            def tail(z, sign=sign):
+                return mpmath.erfc(sign * z / mpmath.sqrt(2)) / 2
+
+            target = (1 - mpmath.mpf(q)) * tail(mpmath.mpf(at)) + q * tail(mpmath.mpf(at) - d)
+            low, high = mpmath.mpf(at) - d, mpmath.mpf(at)
+            for _ in range(100):
+                middle = (low + high) / 2
+                low, high = (middle, high) if sign * (tail(middle) - target) > 0 else (low, middle)
+            assert moved == pytest.approx(float(at - (low + high) / 2), rel=1e-9)
 
 
 @settings(max_examples=40)
