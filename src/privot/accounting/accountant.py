@@ -226,14 +226,14 @@ class EventCurve:
         return EventCurve(tuple(events))
 
 
-def _standing(event: Event) -> Standing:
+def standing_of(event: Event) -> Standing:
     """The weakest standing anywhere in the tree."""
     if isinstance(event, Composed):
-        return Standing.weakest([_standing(e) for e in event.events])
+        return Standing.weakest([standing_of(e) for e in event.events])
     if isinstance(event, Downgraded):
-        return Standing.weakest([event.standing, _standing(event.event)])
+        return Standing.weakest([event.standing, standing_of(event.event)])
     if isinstance(event, Repeated | Sampled):
-        return _standing(event.event)
+        return standing_of(event.event)
     if isinstance(event, Renyi):
         return event.standing
     if isinstance(event, Unbounded):
@@ -288,7 +288,7 @@ def account(event: Event, delta: float) -> Guarantee:
     return Guarantee(
         curve=EventCurve((event,)),
         adjacency=adjacency_of([event]),
-        standing=_standing(event),
+        standing=standing_of(event),
         sampling="; ".join(_sampling(event)),
         assumptions=tuple(dict.fromkeys(_assumptions(event))),
         events=(event.to_dict(),),

@@ -122,7 +122,7 @@ def _run(
         model = linear(shape[0], 10, seed)
     else:
         model = convolutional("batch" if published else "group", side=shape[1], width=width, seed=seed)
-    gradients = ModelGradients(model, shape, device=device, batch_statistics=published)
+    gradients = ModelGradients(model, shape, device=device, batch_statistics=published, single=True)
     before = gradients.accuracy(gradients.weights(), xt, yt)
     vault = Vault(x, y, clip=float(np.sqrt(x.shape[1])), classes=10, adjacency="add-remove", budget=_BUDGET)
     every = every_accountant(steps, allow_unproven=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from privot import Adjacency, Standing
 from privot.accounting import (
     BayesianAccountant,
+    Downgraded,
     FixedSize,
     Gaussian,
     GaussianLimitAccountant,
@@ -19,6 +20,7 @@ from privot.accounting import (
     MomentsAccountant,
     Poisson,
     PrivacyLossAccountant,
+    Projection,
     RenyiAccountant,
     Repeated,
     Sampled,
@@ -265,6 +267,18 @@ def test_before_the_first_step_nothing_is_spent():
             accountant.count(1e-5)
         with pytest.raises(UsageError):
             accountant.epsilon(0.0)
+
+
+def test_an_event_that_stands_less_firmly_weakens_the_count():
+    accountant = RenyiAccountant()
+    accountant.step(Downgraded(step(), Standing.UNPROVEN, "seeded noise"))
+    assert accountant.count(1e-5).standing is Standing.UNPROVEN
+    again = RenyiAccountant()
+    again.load_state_dict(accountant.state_dict())
+    assert again.count(1e-5).standing is Standing.UNPROVEN
+    clt = PrivacyLossAccountant()
+    clt.step(Projection(64, 4, 5.0, 1.0, RO, "independent", "clt", 1e-7))
+    assert clt.count(1e-5).standing is Standing.ASYMPTOTIC
 
 
 def test_unproven_accountants_need_an_opt_in():

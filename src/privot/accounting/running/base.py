@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privot.accounting.accountant import standing_of
 from privot.accounting.checks import LARGEST, check_count
 from privot.accounting.events import (
     Composed,
@@ -92,6 +93,7 @@ class RunningAccountant(ABC):
                 f"The {self.name} accountant has no theorem behind it: say allow_unproven=True to use it nevertheless."
             )
         self._steps: dict[Event, int] = {}
+        self._weakest = self.standing
 
     def step(self, event: Event, distances: ArrayLike | None = None, times: int = 1) -> None:
         """`event` happened `times` times; `distances` are ‖g − g'‖ of the step's gradient pairs, where needed."""
@@ -103,6 +105,8 @@ class RunningAccountant(ABC):
         for (leaf, count), cost in zip(found, costs, strict=True):
             self._add(cost)
             self._steps[leaf] = self._steps.get(leaf, 0) + count
+        # an event may itself stand less firmly than the way it is counted
+        self._weakest = Standing.weakest([self._weakest, standing_of(event)])
 
     def _cost(self, leaf: Event, distances: ArrayLike | None, times: int) -> Array:
         """What `times` of one leaf add to the running sums, where there are any; refuses what cannot be counted."""
@@ -134,7 +138,7 @@ class RunningAccountant(ABC):
 
     def count(self, delta: float) -> Count:
         """ε at `delta` with everything that belongs to it."""
-        return Count(self.name, self.epsilon(delta), float(delta), self.adjacency, self.standing, self.meaning)
+        return Count(self.name, self.epsilon(delta), float(delta), self.adjacency, self._weakest, self.meaning)
 
     def settings(self) -> dict[str, Any]:
         """What the accountant was made with, as plain JSON types."""
@@ -152,6 +156,7 @@ class RunningAccountant(ABC):
         return {
             "accountant": self.name,
             "settings": self.settings(),
+            "standing": str(self._weakest),
             "steps": [{"event": e.to_dict(), "times": n} for e, n in self._steps.items()],
             "totals": self.totals(),
         }
@@ -167,6 +172,7 @@ class RunningAccountant(ABC):
                 steps[event_from_dict(entry["event"])] = entry["times"]
             if steps:
                 adjacency_of(list(steps))
+            weakest = Standing.weakest([self.standing, Standing(state["standing"]), *(standing_of(e) for e in steps)])
             totals = dict(state["totals"])
             if set(totals) != set(self.totals()):
                 raise DataError(f"This state lacks what a {self.name} accountant keeps.")
@@ -175,7 +181,7 @@ class RunningAccountant(ABC):
             if isinstance(error, DataError):
                 raise
             raise DataError(f"This is not the state of an accountant: {str(error)[:200]}.") from None
-        self._steps = steps
+        self._steps, self._weakest = steps, weakest
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.steps} steps, {self.standing})"
