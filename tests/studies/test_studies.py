@@ -77,7 +77,14 @@ def test_figure_3_and_where_table_2_would_lie(tmp_path):
 
 def table(**options):
     pytest.importorskip("torch")
-    small = {"steps": 6, "published_steps": 3, "batch": 100, "records": 1000, "learning_rate": 1.0}
+    small = {
+        "published_sigma": 0.05,
+        "steps": 6,
+        "published_steps": 3,
+        "batch": 100,
+        "records": 1000,
+        "learning_rate": 1.0,
+    }
     return run("wdp-table-2", **{**small, **options})
 
 

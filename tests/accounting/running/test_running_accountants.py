@@ -78,7 +78,7 @@ def test_renyi_is_dp_accountings_rdp_on_the_same_orders(history):
     assert ours.epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), abs=1e-6)
 
 
-@pytest.mark.parametrize("history", [[(1.0, 0.01, 60), (4.0, 0.1, 20)], [(4.0, 0.1, 50)]])
+@pytest.mark.parametrize("history", [[(4.0, 0.1, 50)], [(2.0, 0.05, 10)]])
 def test_privacy_losses_are_dp_accountings_pld(history):
     import dp_accounting
     from dp_accounting import pld
@@ -87,7 +87,7 @@ def test_privacy_losses_are_dp_accountings_pld(history):
     for multiplier, q, times in history:
         sampled = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(multiplier))
         theirs.compose(sampled, times)
-    ours = PrivacyLossAccountant(fine=0.02)
+    ours = PrivacyLossAccountant(fine=0.03)
     ours.step(history_event(history))
     assert ours.epsilon(1e-5) == pytest.approx(theirs.get_epsilon(1e-5), abs=1e-6)
     usual = PrivacyLossAccountant()
