@@ -324,3 +324,19 @@ def test_published_pairs_are_those_of_left_out_records():
     left = [np.delete(x, j, axis=0).mean(0) for j in range(8)]
     least = min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(left, 2))
     assert told.loss == pytest.approx(math.sqrt(least**2 + 2e-6), rel=1e-6)
+
+
+def test_clipped_sums_agree_wherever_the_gradients_lie():
+    from privot.mechanisms.parameters import clipped_sum
+
+    rows = np.random.default_rng(0).normal(size=(40, 7)) * np.logspace(-3, 3, 40)[:, None]
+    rows[3], rows[4, 2], rows[5], rows[6, 1] = np.nan, np.inf, 1e300, -np.inf
+    expected = np.zeros(7)
+    for row in rows:
+        if np.isfinite(row).all() and np.linalg.norm(row) < np.inf:
+            expected += row * min(1.0, 0.5 / np.linalg.norm(row))
+    for given in (rows, torch.from_numpy(rows)):
+        total, norms = clipped_sum(given, 0.5)
+        assert total == pytest.approx(expected, abs=1e-12)
+        assert norms.max() <= 0.5 * (1 + 1e-12)
+        assert norms[[3, 4, 5, 6]].tolist() == [0.0] * 4

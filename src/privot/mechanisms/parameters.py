@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import LARGEST_RATIO, check_ratio
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Array = NDArray[np.float64]
 CHUNK = 64
 """Records whose gradients are held at once."""
@@ -38,8 +41,8 @@ class Gradients(Protocol):
     size: int
     """How many parameters there are."""
 
-    def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
-        """One gradient a record, of shape (records, size); a record's gradient depends on that record alone."""
+    def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | Tensor:
+        """One gradient a record, of shape (records, size), each of that record alone; a tensor stays where it lies."""
         ...
 
     def mean(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
@@ -127,27 +130,40 @@ class ClippedGradients:
         total = np.zeros(self.gradients.size)
         norms: list[float] = []
         for each in self._each(records, indices):
-            # ‖g‖·min(1, C'/‖g‖) ≤ C' = C(1 − 1e-6); an infinite norm gives the factor 0
-            length = np.sqrt(np.einsum("ij,ij->i", each, each))
-            factor = np.minimum(1.0, clip * (1.0 - MARGIN) / np.maximum(length, 1e-300))
-            total += factor @ each
-            norms.extend((factor * np.minimum(length, LARGEST)).tolist() if self.witnesses else ())
+            part, lengths = clipped_sum(each, clip * (1.0 - MARGIN))
+            total += part
+            norms.extend(np.minimum(lengths, LARGEST).tolist() if self.witnesses else ())
         if self.witnesses:
             # leaving one record out moves the sum by its own clipped gradient
             _tell(self.witnesses, event, norms[:LEFT_OUT])
         value = add_noise(_within_reach(total, gaussian.sigma), noise, gaussian.sigma)
         return value, {"mechanism": "parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
 
-    def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[Array]:
+    def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[Array | Tensor]:
         for start in range(0, len(indices), CHUNK):
             part = indices[start : start + CHUNK]
-            each = np.asarray(
-                self.gradients.each(self.query.weights, records.rows(part), records.labels(part)), dtype=np.float64
-            )
-            if each.shape != (len(part), self.gradients.size):
+            each = self.gradients.each(self.query.weights, records.rows(part), records.labels(part))
+            if tuple(each.shape) != (len(part), self.gradients.size):
                 raise UsageError("The gradients must be one row a record.")
-            each[~np.isfinite(each).all(axis=1)] = 0.0
             yield each
+
+
+def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:
+    """(Σ_i g_i·min(1, bound/‖g_i‖), the clipped norms) in float64, on the device that holds the rows g_i.
+
+    A row that is not finite counts as 0; a norm that overflows gives the factor 0.
+    """
+    if isinstance(each, np.ndarray):
+        rows = np.where(np.isfinite(each).all(axis=1, keepdims=True), each, 0.0).astype(np.float64)
+        length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
+        return factor @ rows, factor * np.minimum(length, LARGEST)
+    kept = each.double()
+    kept = kept.where(kept.isfinite().all(dim=1, keepdim=True), 0.0)
+    length_ = kept.square().sum(dim=1).sqrt()
+    factor_ = (bound / length_.clamp(min=1e-300)).clamp(max=1.0)
+    clipped = (factor_ * length_.clamp(max=LARGEST)).cpu().numpy()
+    return np.asarray((factor_ @ kept).cpu().numpy()), np.asarray(clipped)
 
 
 def _parts(event: Event) -> tuple[Sampled, Gaussian]:

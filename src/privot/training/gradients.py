@@ -83,8 +83,8 @@ class ModelGradients:
                     p.copy_(params[name])
         return self.model
 
-    def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
-        """One gradient a record, of shape (records, size)."""
+    def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | torch.Tensor:
+        """One gradient a record, of shape (records, size); on a GPU they stay there, where they are also clipped."""
         if self.batch_statistics:
             raise UsageError("A model with batch statistics has no gradient of one record.")
         if len(rows) == 0:
@@ -92,7 +92,7 @@ class ModelGradients:
         self.model.train()
         found = self._each(self._split(weights), *self._batch(rows, labels))
         flat = torch.cat([found[name].reshape(len(rows), -1) for name in self._names], dim=1)
-        return np.asarray(flat.cpu().double().numpy())
+        return flat if flat.device.type == "cuda" else np.asarray(flat.double().numpy())
 
     def mean(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
         """The gradient of the mean loss of all rows together, of shape (size,)."""
