@@ -35,6 +35,19 @@ def test_sums_are_exact_on_the_grid(sigma):
     assert np.max(np.abs(out - value - numbers * sigma)) <= 1.01 * grid
 
 
+@pytest.mark.parametrize("ratio", [2.0**11, 2.0**14, 2.0**20])
+def test_large_values_are_added_exactly_and_rounded_afterwards(ratio):
+    generator = np.random.default_rng(2)
+    sigma = 0.3
+    value, numbers = generator.uniform(0.5, 1.0, 500) * ratio * sigma, generator.normal(size=500)
+    grid = grid_of(sigma)
+    out = add_noise(value, Fixed(numbers), sigma)
+    for v, n, o in zip(value, numbers, out, strict=True):
+        exact = int(np.rint(v / grid)) + int(np.rint(n * sigma / grid))
+        # int → float rounds the exact sum correctly: anything else would have rounded the value first
+        assert o == float(exact) * grid
+
+
 def test_the_law_is_the_noise_s():
     drawn = add_noise(np.full(200_000, 0.7), SystemNoise(), 2.0) - 0.7
     # χ² with 200,000 degrees of freedom: five deviations either way

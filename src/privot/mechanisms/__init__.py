@@ -1,11 +1,14 @@
 """The only ways out of a vault: each says what it costs and needs, then runs; none sees the ledger."""
 
 from privot.mechanisms.directions import directions_of, draw_directions
+from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
 from privot.mechanisms.mechanism import Facts, Mechanism, Needs, Records
 from privot.mechanisms.projection import RandomProjection
 
 __all__ = [
     "Facts",
+    "FeatureMap",
+    "MeanEmbedding",
     "Mechanism",
     "Needs",
     "RandomProjection",

@@ -3,9 +3,11 @@
 A plain sum v + n in floating point leaks: where the sum is smaller than its terms it is exact, so it must lie on the
 grid of floats that n can be, shifted by v, and a wrong guess of v can be ruled out at a glance (Mironov 2012, "On
 significance of the least significant bits for differential privacy"). Here value and noise are both rounded to one grid
-g = 2^(⌊log₂ σ⌋ − 40) and added as whole numbers, which float64 does exactly:
+g = 2^(⌊log₂ σ⌋ − 40) and added as whole numbers, which 64-bit integers do exactly:
 
     out = g·(rint(v/g) + rint(n/g)) = round(rint(v/g)·g + n)  to the grid.
+
+A sum of more than 53 bits is rounded to float64 only after that: what is rounded is the noisy number, not the value.
 
 That is a rounding of the Gaussian mechanism applied to the rounded value, and every whole number within reach can
 occur, for every v. Rounding moves the value by at most g/2 a coordinate, so neighbours' k coordinates by at most
@@ -24,8 +26,8 @@ from privot.errors import UsageError
 from privot.noise.source import NoiseSource
 
 GRID_BITS = 40
-LARGEST_RATIO = 2.0**11
-"""Of a value's coordinates to σ: beyond it the whole numbers would not fit float64."""
+LARGEST_RATIO = 2.0**21
+"""Of a value's coordinates to σ: beyond it the whole numbers (here up to 2⁶²) would not fit 64 bits."""
 
 
 def grid_of(sigma: float) -> float:
@@ -47,5 +49,6 @@ def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> N
     grid = grid_of(sigma)
     top = float(np.max(np.abs(value), initial=0.0))
     check_ratio(top, sigma)
-    out: NDArray[np.float64] = (np.rint(value / grid) + np.rint(noise.normal(value.shape, sigma) / grid)) * grid
-    return out
+    whole = np.rint(value / grid).astype(np.int64)
+    whole += np.rint(noise.normal(value.shape, sigma) / grid).astype(np.int64)
+    return whole.astype(np.float64) * grid
