@@ -73,7 +73,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mappin
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """What `write_tensors` wrote; a file that was cut or changed is refused."""
     try:
-        with safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
+        with safe_open(path, framework="pt") as file:
             meta = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if _digest(tensors, meta["facts"]) != meta[_DIGEST]:

@@ -125,7 +125,8 @@ class ImageGenerator(Generator):
         image = self.layers(small.view(-1, self.wide, *self.start))[:, :, : self.height, : self.width]
         if self.last:
             image = image.permute(0, 2, 3, 1)
-        return image.reshape(len(z), self.dim)
+        out: torch.Tensor = image.reshape(len(z), self.dim)
+        return out
 
 
 def image_axes(shape: Sequence[int]) -> tuple[int, int, int, bool]:

@@ -17,15 +17,17 @@ _PAGE = """<!doctype html>
 <style>
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; } td, th { padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top; }
-.claim { border-left: 4px solid {{ "#2a7" if standing == "proven" else "#c33" }}; padding: .5rem 1rem; background: #f6f7f8; }
+.claim { border-left: 4px solid {{ "#2a7" if standing == "proven" else "#c33" }}; padding: .5rem 1rem; }
 img { max-width: 100%; image-rendering: pixelated; } code { font-size: .9em; }
 </style></head><body>
 <h1>Synthetic data</h1>
-<p class="claim"><strong>ε = {{ epsilon }} at δ = {{ delta }}, {{ adjacency }}, {{ standing }}.</strong> {{ explanation }}</p>
+<p class="claim"><strong>ε = {{ epsilon }} at δ = {{ delta }}, {{ adjacency }}, {{ standing }}.</strong>
+{{ explanation }}</p>
 {% for title, rows in tables %}<h2>{{ title }}</h2>
 <table>{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}</table>
 {% endfor %}
-{% for title, picture in pictures %}<h2>{{ title }}</h2><img alt="{{ title }}" src="data:image/png;base64,{{ picture }}">
+{% for title, picture in pictures %}<h2>{{ title }}</h2>
+<img alt="{{ title }}" src="data:image/png;base64,{{ picture }}">
 {% endfor %}
 <p>Everything on this page follows from one paid release; nothing else of the records was looked at.</p>
 </body></html>

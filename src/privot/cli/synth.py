@@ -1,0 +1,223 @@
+"""`privot synth`, `privot sample`, `privot report`: it reads a file straight into a vault and sees no record after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privot.cli.output import print_facts, print_json
+
+if TYPE_CHECKING:
+    from privot.ledger import Ledger
+    from privot.vault import Vault
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+KNOWN: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "high": 1.0, "classes": 10}}
+"""What everybody knows about built-in data."""
+
+
+def synth(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
+    epsilon: Annotated[float, typer.Option(help="What this synthesis may cost: ε …")],
+    delta: Annotated[float, typer.Option(help="… at this δ.")],
+    adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
+    out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
+    method: Annotated[str, typer.Option(help="embedding.")] = "embedding",
+    device: Device = "auto",
+    ledger: Annotated[Path | None, typer.Option(help="The ledger; OUT.ledger beside the folder unless given.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
+    pay_again: Annotated[bool, typer.Option(help="With --resume: charge again if a release was lost.")] = False,
+    classes: Annotated[int | None, typer.Option(help="Number of classes, which is public; 0 ignores labels.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Shape of an image: 28,28 or 32,32,3.")] = None,
+    value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
+    records: Annotated[
+        int | None, typer.Option(help="About how many records, if that is public; steers sizes.")
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Synthetic records to draw.")] = 10_000,
+    steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn sensitive records into a generator and synthetic data under (ε, δ).
+
+    Example: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth
+    """
+    from privot.cli.progress import training_bar
+    from privot.errors import UsageError
+    from privot.guarantee import Adjacency, check_delta, check_epsilon
+    from privot.synthesis import Synthesizer
+    from privot.synthesis.folder import write_folder
+    from privot.synthesis.job import NAME, Job, prepare
+
+    check_epsilon(epsilon), check_delta(delta)
+    if samples < 1:
+        raise UsageError("--samples must be at least 1.")
+    known = KNOWN.get(data, {})
+    low, high = (known.get("low"), known.get("high")) if value_range is None else _pair(value_range)
+    if low is None or high is None:
+        raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
+    asked = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "method": method,
+        "shape": _shape(shape) or known.get("shape"),
+        "low": low,
+        "high": high,
+        "records": records,
+    }
+    synthesizer = Synthesizer(**asked, device=device, seed=seed)
+    stated = Adjacency.parse(adjacency)
+    with _ledger(ledger or out.with_name(out.name + ".ledger")) as book:
+
+        def open_vault() -> Vault:
+            return _vault(
+                data, known.get("classes") if classes is None else classes, stated, book, (epsilon, delta), high
+            )
+
+        if resume and (out / NAME).exists():
+            job = Job.open(out)
+            _check_same(job, synthesizer, stated)
+            opened: Callable[[], Vault] = open_vault
+        else:
+            prepare(out)
+            vault = open_vault()
+            design = synthesizer.design(vault.facts)
+            settings = {"params": synthesizer.to_params(), "design": design.to_dict()}
+            if steps is not None:
+                settings["design"]["rules"]["steps"] = _positive(steps)
+            job = Job.start(out, settings)
+            opened = lambda: vault  # noqa: E731
+
+        def spent(mark: str) -> bool:
+            return any(mark in entry.purpose for entry in book.entries())
+
+        with training_bar(epsilon, quiet=as_json) as tell:
+            synthesizer.run(job, opened, spent, pay_again=pay_again, progress=tell)
+    write_folder(synthesizer, out, samples, seed)
+    guarantee = synthesizer.guarantee_
+    if as_json:
+        print_json({"out": str(out), "samples": samples, "guarantee": guarantee.to_dict()})
+        return
+    print_facts(
+        [
+            (
+                "guarantee",
+                f"ε = {guarantee.epsilon():.6g} at δ = {delta:g}, {guarantee.adjacency}, {guarantee.standing}",
+            ),
+            ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
+        ]
+    )
+
+
+def sample(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth made.")],
+    out: Annotated[Path, typer.Option(help="File to write: .npz, .npy or .csv.")],
+    n: Annotated[int, typer.Option("-n", help="How many records.")] = 10_000,
+    seed: Annotated[int | None, typer.Option(help="Seed, to draw the same records again.")] = None,
+    device: Device = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Draw synthetic records from a released generator; needs no vault and costs nothing.
+
+    Example: privot sample digits-synth -n 10000 --out more.npz
+    """
+    from privot.synthesis import Synthesizer
+    from privot.synthesis.folder import write_samples
+
+    synthesizer = Synthesizer.load(folder, device)
+    x, y = synthesizer.sample(n, seed=seed)
+    write_samples(out, x, y, synthesizer.shape)
+    if as_json:
+        print_json({"out": str(out), "samples": n, "guarantee": synthesizer.guarantee_.to_dict()})
+    else:
+        typer.echo(f"{out}: {n} synthetic records.")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth made.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write one self-contained HTML page about a folder."""
+    from privot.synthesis.report import write_report
+
+    page = write_report(folder)
+    if as_json:
+        print_json({"report": str(page)})
+    else:
+        typer.echo(str(page))
+
+
+def _ledger(path: Path) -> Ledger:
+    from privot.ledger import Ledger
+
+    if path.exists():
+        return Ledger.open(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Ledger.create(path)
+
+
+def _vault(
+    data: str, classes: int | None, adjacency: Any, book: Ledger, terms: tuple[float, float], high: float
+) -> Vault:
+    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
+    from privot.budget import row_digests
+    from privot.data import load
+    from privot.errors import UsageError
+    from privot.vault import Vault
+
+    records = load(data)
+    if records.y is not None and classes is None:
+        raise UsageError("The data has labels: say how many classes there are (--classes N), or --classes 0.")
+    known = book.budget(book.fingerprint({"x": row_digests(records.x)})) is not None
+    return Vault(
+        records.x,
+        records.y if classes else None,
+        # the embedding bounds its own features; this only has to be a number
+        clip=1.0,
+        classes=classes or None,
+        adjacency=adjacency,
+        ledger=book,
+        budget=None if known else terms,
+        label=Path(data).name,
+    )
+
+
+def _check_same(job: Any, synthesizer: Any, adjacency: Any) -> None:
+    """A job goes on with what it was started with."""
+    from privot.errors import UsageError
+
+    wanted, found = synthesizer.to_params(), dict(job.settings["params"])
+    wanted["adjacency"], found["adjacency"] = str(adjacency), job.settings["design"]["adjacency"]
+    differ = [name for name in wanted if wanted[name] != found.get(name)]
+    if differ:
+        raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")
+
+
+def _pair(text: str) -> tuple[float, float]:
+    from privot.errors import UsageError
+
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"A range is written LOW,HIGH, got {text!r}.") from None
+    return low, high
+
+
+def _shape(text: str | None) -> tuple[int, ...] | None:
+    from privot.errors import UsageError
+
+    try:
+        return None if text is None else tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
+
+
+def _positive(steps: int) -> int:
+    from privot.noise import arguments
+
+    return arguments.whole("The number of steps", steps, 1)
