@@ -33,10 +33,10 @@ def evaluate(
     from privot.data import load
     from privot.errors import DataError
     from privot.evaluation import CLASSIFIERS, fid, score
+    from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
     from privot.synthesis.folder import CONFIG, SYNTHETIC
     from privot.synthesis.report import write_report
-    from privot.synthesis.synthesizer import usable_device
 
     where = usable_device(device)
     folder = Path(synthetic) if Path(synthetic).is_dir() else None

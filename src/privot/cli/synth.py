@@ -61,23 +61,22 @@ def synth(
     low, high = (known.get("low"), known.get("high")) if value_range is None else _pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
-    asked = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "method": method,
-        "shape": _shape(shape) or known.get("shape"),
-        "low": low,
-        "high": high,
-        "records": records,
-    }
-    synthesizer = Synthesizer(**asked, device=device, seed=seed)
+    synthesizer = Synthesizer(
+        epsilon,
+        delta,
+        method=method,
+        shape=_shape(shape) or known.get("shape"),
+        low=low,
+        high=high,
+        records=records,
+        device=device,
+        seed=seed,
+    )
     stated = Adjacency.parse(adjacency)
     with _ledger(ledger or out.with_name(out.name + ".ledger")) as book:
 
         def open_vault() -> Vault:
-            return _vault(
-                data, known.get("classes") if classes is None else classes, stated, book, (epsilon, delta), high
-            )
+            return _vault(data, known.get("classes") if classes is None else classes, stated, book, (epsilon, delta))
 
         if resume and (out / NAME).exists():
             job = Job.open(out)
@@ -161,9 +160,7 @@ def _ledger(path: Path) -> Ledger:
     return Ledger.create(path)
 
 
-def _vault(
-    data: str, classes: int | None, adjacency: Any, book: Ledger, terms: tuple[float, float], high: float
-) -> Vault:
+def _vault(data: str, classes: int | None, adjacency: Any, book: Ledger, terms: tuple[float, float]) -> Vault:
     """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
     from privot.budget import row_digests
     from privot.data import load

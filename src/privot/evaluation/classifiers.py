@@ -20,6 +20,7 @@ from privot.errors import DataError, UsageError
 
 HELD_OUT = 0.1
 PATIENCE = 5
+_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -150,5 +151,6 @@ def _fit(
 def _accuracy(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
     model.eval()
     with torch.no_grad():
-        right = [int((model(a).argmax(1) == b).sum()) for a, b in zip(x.split(4096), y.split(4096), strict=True)]
+        starts = range(0, len(y), _ROWS)
+        right = [int((model(x[s : s + _ROWS]).argmax(1) == y[s : s + _ROWS]).sum()) for s in starts]
     return sum(right) / len(y)

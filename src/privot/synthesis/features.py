@@ -151,7 +151,8 @@ class Stack:
             raise UsageError("A stack needs maps, and one finite weight greater than 0 for each.")
         if len({m.dim for m in self.maps}) != 1:
             raise UsageError("The maps of a stack must be made for the same number of columns.")
-        self.weights = tuple(w / length for w in given)
+        self.weights = tuple(given)
+        self._shares = tuple(w / length for w in given)
 
     @property
     def dim(self) -> int:
@@ -170,7 +171,7 @@ class Stack:
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, size) from (rows, dim)."""
-        return torch.cat([w * m.features(x) for w, m in zip(self.weights, self.maps, strict=True)], dim=1)
+        return torch.cat([w * m.features(x) for w, m in zip(self._shares, self.maps, strict=True)], dim=1)
 
     def to_dict(self) -> dict[str, Any]:
         """All it takes to draw the maps again."""

@@ -7,7 +7,6 @@ post-processing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from privot.accounting import embedding
 from privot.errors import DataError, UsageError
-from privot.guarantee import Adjacency, Guarantee
+from privot.guarantee import Guarantee
 from privot.mechanisms import FeatureMap, MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
@@ -26,6 +25,7 @@ from privot.release import Release
 from privot.synthesis import checkpoint
 from privot.synthesis.codecs import Codec
 from privot.synthesis.codecs import codec as read_codec
+from privot.synthesis.design import Design, shares, usable_device
 from privot.synthesis.embedding import Progress, Scale, Target, Training, train
 from privot.synthesis.features import feature_map, public_range
 from privot.synthesis.generators import Generator, build, image_axes
@@ -36,43 +36,6 @@ from privot.vault import Vault
 
 METHODS = ("embedding",)
 _SAMPLE_ROWS = 4096
-
-
-@dataclass(frozen=True)
-class Design:
-    """Everything decided from public facts, before anything is paid."""
-
-    mechanism: MeanEmbedding
-    rules: Rules
-    seed: int
-    delta: float
-    adjacency: Adjacency
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {
-            "sigma": self.mechanism.sigma,
-            "features": self.mechanism.features.to_dict(),
-            "labels": self.mechanism.labels,
-            "rules": self.rules.to_dict(),
-            "seed": self.seed,
-            "delta": self.delta,
-            "adjacency": str(self.adjacency),
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any], device: str) -> Design:
-        """Read what `to_dict` wrote, for another device if need be."""
-        try:
-            mechanism = MeanEmbedding(
-                feature_map(fields["features"]), fields["sigma"], bool(fields["labels"]), device=device
-            )
-            adjacency = Adjacency.parse(fields["adjacency"])
-            return cls(
-                mechanism, Rules.from_dict(fields["rules"]), int(fields["seed"]), float(fields["delta"]), adjacency
-            )
-        except (KeyError, TypeError) as error:
-            raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
 
 
 class Synthesizer(BaseEstimator):  # type: ignore[misc]
@@ -146,7 +109,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             return self._trained(
                 design,
                 release,
-                train(release, design.rules, device=_device(design), seed=design.seed, progress=progress),
+                train(release, design.rules, device=design.mechanism.device, seed=design.seed, progress=progress),
             )
         settings = {"params": self.to_params(), "design": design.to_dict()}
         job = Job.start(Path(folder), settings)
@@ -285,27 +248,3 @@ def restore(
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return synthesizer
-
-
-def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-    """`n` labels in the proportion of `counts`, by largest remainders, in rising order."""
-    exact = n * counts / counts.sum()
-    whole = np.floor(exact).astype(np.int64)
-    rest = n - int(whole.sum())
-    whole[np.argsort(whole - exact, kind="stable")[:rest]] += 1
-    return np.repeat(np.arange(len(counts), dtype=np.int64), whole)
-
-
-def usable_device(name: str) -> str:
-    """`name`, with auto resolved."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f"Unknown device {name!r}: say auto, cpu or cuda.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("There is no CUDA device here: use --device cpu.")
-    return name
-
-
-def _device(design: Design) -> str:
-    return design.mechanism.device
