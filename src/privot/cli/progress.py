@@ -22,7 +22,7 @@ def training_bar(epsilon: float, quiet: bool = False) -> Iterator[Callable[[int,
         TimeRemainingColumn(),
         TextColumn("loss {task.fields[loss]:.4f}"),
     )
-    with Progress(*columns, console=console, disable=quiet, transient=True) as bar:
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
         task = bar.add_task("training", total=None, loss=float("nan"))
 
         def tell(step: int, steps: int, loss: float) -> None:

@@ -40,6 +40,7 @@ def synth(
     ] = None,
     samples: Annotated[int, typer.Option(help="Synthetic records to draw.")] = 10_000,
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
+    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +97,7 @@ def synth(
             return any(mark in entry.purpose for entry in book.entries())
 
         with training_bar(epsilon, quiet=as_json) as tell:
-            synthesizer.run(job, opened, spent, pay_again=pay_again, progress=tell)
+            synthesizer.run(job, opened, spent, pay_again=pay_again, progress=tell, every=checkpoint)
     write_folder(synthesizer, out, samples, seed)
     guarantee = synthesizer.guarantee_
     if as_json:

@@ -7,6 +7,7 @@ the real test set is looked at once, at the end.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from torch import nn
 from privot.errors import DataError, UsageError
 
 HELD_OUT = 0.1
-PATIENCE = 5
+PATIENCE = 8
 _ROWS = 4096
 
 
@@ -129,7 +130,7 @@ def _fit(
     steps = max(1, len(used) // batch)
     optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.epochs * steps)
-    best, top, stale = copy.deepcopy(model.state_dict()), -1.0, 0
+    best, least, stale = copy.deepcopy(model.state_dict()), math.inf, 0
     for _ in range(recipe.epochs):
         model.train()
         for part in used[torch.randperm(len(used), device=used.device)].tensor_split(steps):
@@ -138,9 +139,12 @@ def _fit(
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-        reached = _accuracy(model, x[held], y[held])
-        if reached > top:
-            best, top, stale = copy.deepcopy(model.state_dict()), reached, 0
+        # the loss, not the accuracy: a small hold-out has many ties
+        model.eval()
+        with torch.no_grad():
+            reached = float(nn.functional.cross_entropy(model(x[held]), y[held]))
+        if reached < least:
+            best, least, stale = copy.deepcopy(model.state_dict()), reached, 0
         else:
             stale += 1
             if stale >= PATIENCE:

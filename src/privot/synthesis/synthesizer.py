@@ -123,6 +123,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         *,
         pay_again: bool = False,
         progress: Progress | None = None,
+        every: float = checkpoint.EVERY_SECONDS,
     ) -> Synthesizer:
         """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay."""
         device = usable_device(self.device)
@@ -142,7 +143,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             seed=design.seed,
             training=training,
             progress=progress,
-            keep=checkpoint.Keeper(path),
+            keep=checkpoint.Keeper(path, every),
         )
         return self._trained(design, release, training)
 
