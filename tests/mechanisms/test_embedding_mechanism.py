@@ -163,11 +163,16 @@ def test_the_furthest_neighbours_reach_the_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    "features", [Fourier(5, 40, [0.3], 1), Stack([Fourier(5, 9, [1.0], 2), Fourier(5, 4, [2], 3)])]
+    "features",
+    [
+        # phases of hundreds of turns: were they not exact, their rounding would be far above what the map states
+        Fourier(400, 30, [0.02], 1),
+        Stack([Fourier(400, 9, [0.05], 2), Fourier(400, 4, [2], 3)]),
+    ],
 )
 def test_a_record_adds_the_same_wherever_it_stands(features: Any) -> None:
     """Were a record's features to depend on its neighbours in a block, more than one of them would move."""
-    x = torch.from_numpy(np.random.default_rng(5).uniform(-0.2, 1.2, size=(257, 5)))
+    x = torch.from_numpy(np.random.default_rng(5).uniform(-0.2, 1.2, size=(257, 400)))
     whole = features.features(x)
     for rows in (1, 2, 3, 8, 100):
         for start in (0, 1, 77, 157):

@@ -19,6 +19,7 @@ from privot.synthesis.generators import Segment, image_axes
 ASSUMED_RECORDS = 10_000
 """Where the number of records is private and nobody states it; a guess that only steers sizes."""
 MOST_FREQUENCIES = {"cpu": 2_000, "cuda": 20_000}
+MOST_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 4_000)}
 SMALL_IMAGE = 256
 BANDWIDTHS = (0.11, 0.18)
 """In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
@@ -109,4 +110,10 @@ def choose_rules(problem: Problem) -> Rules:
             "channels": channels,
         }
     batch = max(16, min(256, 2560 // problem.classes)) if cuda else max(8, min(128, 320 // problem.classes))
-    return Rules(generator=config, steps=4000 if cuda else 1000, batch=batch, learning_rate=2e-3)
+    return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3)
+
+
+def steps(problem: Problem) -> int:
+    """15 a unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
+    least, most = MOST_STEPS[problem.device]
+    return int(min(max(15.0 * problem.records_a_class / (5.0 * problem.sigma), least), most))
