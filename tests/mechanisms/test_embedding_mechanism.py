@@ -224,7 +224,8 @@ def test_noise_has_the_variance_that_is_counted() -> None:
 def test_refuses_before_anything_is_touched() -> None:
     class Untouchable(Raw):
         def features(self, x: torch.Tensor) -> torch.Tensor:
-            raise AssertionError("records were touched")
+            assert (x == 0.0).all(), "records were touched"
+            return x
 
     x, y = np.random.default_rng(12).uniform(size=(10, 3)), np.arange(10) % 2
     vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
@@ -236,6 +237,13 @@ def test_refuses_before_anything_is_touched() -> None:
         Vault(x, clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5)).release(
             MeanEmbedding(Untouchable(3), 100.0, labels=True), purpose="no labels"
         )
+
+    class Broken(Raw):
+        def features(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, :2]
+
+    with pytest.raises(UsageError, match="shape"):
+        vault.release(MeanEmbedding(Broken(3), 10.0, labels=True), purpose="a map that lies")
     # nothing was charged by the refusals
     assert vault.release(MeanEmbedding(Raw(3), 10.0, labels=True), purpose="fits").guarantee.epsilon() <= 1.0
 

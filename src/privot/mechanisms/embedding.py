@@ -133,8 +133,18 @@ class MeanEmbedding:
         return None
 
     def event(self, facts: Facts) -> Event:
-        """A Gaussian mechanism with sensitivity 1 or 2."""
-        _usable_device(self.device)
+        """A Gaussian mechanism with sensitivity 1 or 2.
+
+        The map is tried on a record of zeros, so that one that fails does so before anything is paid, and what it
+        draws is drawn: the moment between charge and release, in which a kill loses both, stays short.
+        """
+        device = _usable_device(self.device)
+        import torch
+
+        with torch.no_grad():
+            tried = self.features.features(torch.zeros(1, self.features.dim, dtype=torch.float64, device=device))
+        if tried.shape != (1, self.features.size):
+            raise UsageError("The feature map answers with another shape than it says.")
         if facts.records is not None:
             self._check_rounding(facts.records, self._classes(facts))
         return Gaussian(self.sigma, facts.adjacency.sensitivity(1.0), facts.adjacency)
@@ -183,8 +193,6 @@ class MeanEmbedding:
                 labels = records.labels(indices) if self.labels else np.zeros(len(indices), dtype=np.int64)
                 x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
                 phi, share = clip_features(self.features.features(x))
-                if phi.shape != (len(indices), self.features.size):
-                    raise UsageError("The feature map answered with another shape than it says.")
                 members = torch.zeros(classes, len(indices), dtype=torch.float64, device=device)
                 members[torch.from_numpy(labels).to(device), torch.arange(len(indices), device=device)] = share
                 sums += members @ phi

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from privot.accounting import embedding
+from privot.accounting import account, embedding
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms import FeatureMap, MeanEmbedding
@@ -130,8 +130,11 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         design = Design.from_dict(job.settings.get("design", {}), device)
 
         def pay(mark: str) -> Release:
-            purpose = f"synthesis by {self.method} {mark}"
-            return open_vault().release(design.mechanism, purpose=purpose, delta=design.delta)
+            vault = open_vault()
+            # the accountant remembers: what the release will say of its cost is worked out before the charge, so
+            # that hardly a moment passes between the charge and the release on disk
+            account(design.mechanism.event(vault.facts), design.delta).to_dict()
+            return vault.release(design.mechanism, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
 
         release = job.release(pay, spent, pay_again)
         path = job.folder / checkpoint.NAME
