@@ -350,8 +350,10 @@ class Composition:
     ) -> tuple[float, bool]:
         """δ at ε, or ε at δ, from the tilted law: δ(ε) = lost + Σ_{ℓ > ε} P(ℓ)·(1 − e^{ε−ℓ}).
 
-        All sums run from above, where the tilt makes rounding noise small. Below the centre it magnifies noise, and
-        below e^{600} nothing can be read: an answer that would lie there is bounded by the lowest loss that can.
+        With q_i = Σ_{j ≥ i} P(ℓ_j)·e^{ℓ_i−ℓ_j}, δ(ℓ_{i−1}) − δ(ℓ_i) = (1 − e^{−grid})·q_i, so δ is a sum of positive
+        terms, run from above; a difference of two tails would drown small losses in P(ℓ_i), which adds nothing to δ.
+        Below the centre the tilt magnifies noise, and below e^{600} nothing can be read: an answer that would lie there
+        is bounded by the lowest loss that can.
         """
         raised = 1.0 + _SLACK + _CUMULANT_SLACK * self.total
         centre = losses[len(losses) // 2]
@@ -360,31 +362,34 @@ class Composition:
         # P in units of e^{unit}; what lies above the window, at most _ALIASED of the tilted law, counts as lost
         p = tilted * np.exp(-tilt * (losses - centre))
         unit = log_scale - tilt * centre
+        # the exponent is at most K(λ) − λK'(λ) ≤ K(0) ≤ 0: as a share it cannot exceed the whole
         lost += _ALIASED * math.exp(min(0.0, log_scale - tilt * float(losses[-1])))
-        p_tail = np.cumsum(p[::-1])[::-1]
-        q_tail = _discounted_tail(p, float(losses[1] - losses[0]))
+        grid = float(losses[1] - losses[0])
+        q_tail = _discounted_tail(p, grid)
+        excess = -math.expm1(-grid) * np.append(np.cumsum(q_tail[:0:-1])[::-1], 0.0)
         if epsilon is not None:
             at = int(np.searchsorted(losses, epsilon, side="right"))
             if at == 0:
                 return 1.0, False
             if at >= len(losses):  # beyond the window only Chernoff speaks
                 return 1.0, False
-            inner = max(0.0, float(p_tail[at] - math.exp(epsilon - losses[at]) * q_tail[at]))
+            inner = float(excess[at] - math.expm1(epsilon - losses[at]) * q_tail[at])
             return lost + raised * math.exp(min(0.0, unit + math.log(max(inner, 1e-300)))), True
         assert delta is not None
         room = delta / raised - lost
         if room <= 0.0:
             return math.inf, False
-        # on [ℓ_{i−1}, ℓ_i] δ(ε) = P(ℓ ≥ ℓ_i) − e^{ε−ℓ_i}·q_tail_i: find the last ℓ_i that misses the target, then ε in
-        # the next cell
+        # on [ℓ_{i−1}, ℓ_i] δ(ε) = δ(ℓ_i) + (1 − e^{ε−ℓ_i})·q_i: find the last ℓ_i that misses the target, then ε in the
+        # next cell
         wanted = math.exp(min(math.log(room) - unit, 700.0))
-        exceeds = np.flatnonzero(p_tail - q_tail > wanted)
+        exceeds = np.flatnonzero(excess > wanted)
         i = int(exceeds[-1]) + 1 if len(exceeds) else 0
         if i >= len(losses):
             raise ConvergenceError("The privacy loss did not fall inside its window: report this as a bug.")
         if i == 0:
             return max(0.0, float(losses[0])), losses[0] <= 0.0
-        inside = math.log((p_tail[i] - wanted) / q_tail[i]) if p_tail[i] > wanted else -math.inf
+        short = float(wanted - excess[i])
+        inside = math.log1p(-short / q_tail[i]) if short < q_tail[i] else -math.inf
         return max(0.0, float(losses[i - 1]), float(losses[i] + inside)), True
 
 
@@ -397,11 +402,13 @@ def _fast_size(least: float) -> int:
 def _discounted_tail(p: Array, grid: float) -> Array:
     """Σ_{j ≥ i} p_j·e^{−(j−i)·grid} = e^{ℓ_i}·Q(ℓ ≥ ℓ_i) for every i, without ever forming a large exponential.
 
-    Blocks short enough for plain cumulative sums, linked from above. Where one cell is already 30 wide the rest of the
-    sum is below e^{−30} of it and is left out, which only raises δ.
+    Blocks short enough for plain cumulative sums, linked from above; where cells are wide, term by term until e^{−700}.
     """
     if grid > 30.0:
-        return p
+        total = p.copy()
+        for k in range(1, min(len(p), int(700.0 / grid) + 1)):
+            total[:-k] += math.exp(-k * grid) * p[k:]
+        return total
     block = max(1, int(300.0 / grid))
     out = np.empty_like(p)
     above = 0.0
