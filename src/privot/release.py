@@ -33,8 +33,16 @@ _ONE = "value"
 _MANY = "value."
 
 
+def _is_tensor(value: Any) -> bool:
+    """Without importing torch: whoever made a tensor has done so."""
+    return any(f"{c.__module__}.{c.__qualname__}" == "torch.Tensor" for c in type(value).__mro__)
+
+
 def _frozen(array: Any) -> NDArray[Any]:
-    """A read-only copy, of numbers only."""
+    """A read-only copy, of numbers only; a tensor is copied where it lies, so that no step waits for the device."""
+    if _is_tensor(array):
+        copied: Any = array.detach().clone()
+        return copied  # type: ignore[no-any-return]
     out = np.array(array, copy=True)
     if out.dtype.kind not in "fiub":
         raise UsageError(f"A release holds arrays of numbers, got {out.dtype}.")
@@ -47,7 +55,8 @@ class Release:
     """`value` (an array, or arrays by name), the `guarantee` it left under, and what is `public` about it.
 
     `public` holds every choice the value depends on besides the records (seed, frame, clip, σ …), as plain
-    JSON types. Arrays are copied and made read-only.
+    JSON types. Arrays are copied and made read-only. A step of a training may hand its value over as a tensor on
+    the device where training goes on; it is copied there, and comes back from a file as an array.
     """
 
     value: Value
@@ -83,6 +92,7 @@ class Release:
             arrays = {_MANY + name: array for name, array in self.value.items()}
         else:
             arrays = {_ONE: self.value}
+        arrays = {name: a.cpu().numpy() if _is_tensor(a) else a for name, a in arrays.items()}  # type: ignore[attr-defined]
         facts = {"schema": SCHEMA_VERSION, "guarantee": self.guarantee.to_dict(), "public": dict(self.public)}
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
         try:

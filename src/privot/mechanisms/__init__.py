@@ -2,17 +2,21 @@
 
 from privot.mechanisms.directions import directions_of, draw_directions
 from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
-from privot.mechanisms.mechanism import Facts, Mechanism, Needs, Records
+from privot.mechanisms.gradient import GradientQuery, SanitizedGradient
+from privot.mechanisms.mechanism import Answering, Facts, Mechanism, Needs, Records
 from privot.mechanisms.projection import RandomProjection
 
 __all__ = [
+    "Answering",
     "Facts",
     "FeatureMap",
+    "GradientQuery",
     "MeanEmbedding",
     "Mechanism",
     "Needs",
     "RandomProjection",
     "Records",
+    "SanitizedGradient",
     "directions_of",
     "draw_directions",
 ]
