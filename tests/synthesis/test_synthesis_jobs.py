@@ -41,12 +41,12 @@ def test_training_goes_on_after_a_checkpoint_as_if_never_stopped(vault: Vault, s
 
     def stop(training: Training) -> None:
         if training.step == 40:
-            checkpoint.save(training, path)
+            checkpoint.save(training, path, release.digest())
             raise Killed
 
     with pytest.raises(Killed):
         train(release, plan, seed=3, keep=stop)
-    again = train(release, plan, training=checkpoint.load(path, plan, "cpu"))
+    again = train(release, plan, training=checkpoint.load(path, plan, "cpu", release.digest()))
     assert again.step == 80
     assert again.losses == straight.losses
     for name, tensor in straight.generator.state_dict().items():
@@ -124,17 +124,17 @@ def test_what_runs_after_a_resume_is_what_was_decided_before(small: Any, tmp_pat
     ledger, vault = locked(tmp_path)
     design = small().design(vault.facts)
     Job.start(tmp_path / "out", {"params": small().to_params(), "design": design.to_dict()})
-    other = small(epsilon=1.0, rules=rules(500), seed=99)
+    other = small(rules=rules(500), seed=99)
     done = other.run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger))
     assert done.release_.public["sigma"] == design.mechanism.sigma
     assert len(done.losses_) == 60
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "text", "other"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "text", "other", "release"])
 def test_a_corrupt_checkpoint_is_refused(vault: Vault, small: Any, tmp_path: Path, damage: str) -> None:
     plan = rules(20)
     path = tmp_path / checkpoint.NAME
-    checkpoint.save(train(small().fit(vault).release_, plan), path)
+    checkpoint.save(train(small().fit(vault).release_, plan), path, "ab12")
     held = bytearray(path.read_bytes())
     if damage == "cut":
         held = held[:-10]
@@ -144,13 +144,15 @@ def test_a_corrupt_checkpoint_is_refused(vault: Vault, small: Any, tmp_path: Pat
         held = bytearray(b"not a checkpoint")
     path.write_bytes(held)
     with pytest.raises(DataError):
-        checkpoint.load(path, rules(30) if damage == "other" else plan, "cpu")
+        checkpoint.load(
+            path, rules(30) if damage == "other" else plan, "cpu", "cd34" if damage == "release" else "ab12"
+        )
 
 
 def test_a_checkpoint_is_replaced_whole(vault: Vault, small: Any, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / checkpoint.NAME
     training = train(small().fit(vault).release_, rules(20))
-    checkpoint.save(training, path)
+    checkpoint.save(training, path, "ab12")
     held = path.read_bytes()
 
     def full(*arguments: Any) -> None:
@@ -158,7 +160,7 @@ def test_a_checkpoint_is_replaced_whole(vault: Vault, small: Any, tmp_path: Path
 
     monkeypatch.setattr("privot.synthesis.files.os.replace", full)
     with pytest.raises(OSError, match="space"):
-        checkpoint.save(training, path)
+        checkpoint.save(training, path, "ab12")
     assert path.read_bytes() == held
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 

@@ -9,8 +9,6 @@ import typer
 
 from privot.cli.output import print_facts, print_json, print_table
 
-CONFIDENTIAL = "not private: these figures say something about the test records, so they are as confidential as those"
-
 
 def evaluate(
     synthetic: Annotated[str, typer.Argument(metavar="SYNTHETIC", help="Synthetic data, or privot synth's folder.")],
@@ -36,7 +34,7 @@ def evaluate(
     from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
     from privot.synthesis.folder import CONFIG, SYNTHETIC
-    from privot.synthesis.report import write_report
+    from privot.synthesis.report import CONFIDENTIAL, write_report
 
     where = usable_device(device)
     folder = Path(synthetic) if Path(synthetic).is_dir() else None

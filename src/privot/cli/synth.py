@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ import typer
 from privot.cli.output import print_facts, print_json
 
 if TYPE_CHECKING:
+    from privot.data import Dataset
     from privot.ledger import Ledger
     from privot.vault import Vault
 
@@ -29,7 +31,9 @@ def synth(
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
     method: Annotated[str, typer.Option(help="embedding.")] = "embedding",
     device: Device = "auto",
-    ledger: Annotated[Path | None, typer.Option(help="The ledger; OUT.ledger beside the folder unless given.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; DATA.ledger beside the data unless given, the same for every OUT.")
+    ] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
     pay_again: Annotated[bool, typer.Option(help="With --resume: charge again if a release was lost.")] = False,
     classes: Annotated[int | None, typer.Option(help="Number of classes, which is public; 0 ignores labels.")] = None,
@@ -74,34 +78,51 @@ def synth(
         seed=seed,
     )
     stated = Adjacency.parse(adjacency)
-    with _ledger(ledger or out.with_name(out.name + ".ledger")) as book:
+    classes = known.get("classes") if classes is None else classes
+    asked = {"classes": classes or None, "steps": None if steps is None else _positive(steps)}
+    going_on = resume and (out / NAME).exists()
+    if going_on:
+        job = Job.open(out)
+        _check_same(job, synthesizer, stated, asked)
+    else:
+        prepare(out)
+    # read before a ledger is made: what cannot be used leaves none behind
+    read = [] if going_on else [_records(data, classes)]
+    with _ledger(ledger or default_ledger(data, out), going_on) as book:
 
         def open_vault() -> Vault:
-            return _vault(data, known.get("classes") if classes is None else classes, stated, book, (epsilon, delta))
+            # handed on, not kept: from here on only the vault has them
+            held = read.pop() if read else _records(data, classes)
+            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta))
 
-        if resume and (out / NAME).exists():
-            job = Job.open(out)
-            _check_same(job, synthesizer, stated)
-            opened: Callable[[], Vault] = open_vault
-        else:
-            prepare(out)
+        opened: Callable[[], Vault] = open_vault
+        if not going_on:
             vault = open_vault()
-            design = synthesizer.design(vault.facts)
-            settings = {"params": synthesizer.to_params(), "design": design.to_dict()}
-            if steps is not None:
-                settings["design"]["rules"]["steps"] = _positive(steps)
-            job = Job.start(out, settings)
+            design = synthesizer.design(vault.facts).to_dict()
+            if asked["steps"] is not None:
+                design["rules"]["steps"] = asked["steps"]
+            params = synthesizer.to_params()
+            job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
 
         def spent(mark: str) -> bool:
             return any(mark in entry.purpose for entry in book.entries())
 
-        with training_bar(epsilon, quiet=as_json) as tell:
-            synthesizer.run(job, opened, spent, pay_again=pay_again, progress=tell, every=checkpoint)
-    write_folder(synthesizer, out, samples, seed)
+        with job.alone():
+            with training_bar(epsilon, quiet=as_json) as tell:
+                synthesizer.run(
+                    job,
+                    opened,
+                    spent,
+                    ledger=book.identity,
+                    pay_again=pay_again,
+                    progress=tell,
+                    every=checkpoint,
+                )
+            write_folder(synthesizer, out, samples, seed)
     guarantee = synthesizer.guarantee_
     if as_json:
-        print_json({"out": str(out), "samples": samples, "guarantee": guarantee.to_dict()})
+        print_json({"out": str(out), "samples": samples, "ledger": str(book.path), "guarantee": guarantee.to_dict()})
         return
     print_facts(
         [
@@ -109,6 +130,7 @@ def synth(
                 "guarantee",
                 f"ε = {guarantee.epsilon():.6g} at δ = {delta:g}, {guarantee.adjacency}, {guarantee.standing}",
             ),
+            ("charged to", f"{book.path}, the ledger of {Path(data).name}"),
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]
     )
@@ -152,25 +174,44 @@ def report(
         typer.echo(str(page))
 
 
-def _ledger(path: Path) -> Ledger:
+def default_ledger(data: str, out: Path) -> Path:
+    """One ledger a data set: beside its file, whatever link led there; beside `out` for built-in data."""
+    if data in KNOWN:
+        return out.parent / f"{data}.ledger"
+    file = Path(data).resolve()
+    return file.with_name(file.name + ".ledger")
+
+
+def _ledger(path: Path, only_open: bool) -> Ledger:
+    """The ledger at `path`. A job that goes on has one already: a new one would know nothing of its charge."""
+    from privot.errors import UsageError
     from privot.ledger import Ledger
 
-    if path.exists():
+    if only_open or path.exists():
         return Ledger.open(path)
+    if path.parent.exists() and not os.access(path.parent, os.W_OK):
+        raise UsageError(f"No ledger can be made in {path.parent}: say where it shall be with --ledger FILE.")
     path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger.create(path)
 
 
-def _vault(data: str, classes: int | None, adjacency: Any, book: Ledger, terms: tuple[float, float]) -> Vault:
-    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
-    from privot.budget import row_digests
+def _records(data: str, classes: int | None) -> Dataset:
     from privot.data import load
     from privot.errors import UsageError
-    from privot.vault import Vault
 
     records = load(data)
     if records.y is not None and classes is None:
         raise UsageError("The data has labels: say how many classes there are (--classes N), or --classes 0.")
+    return records
+
+
+def _vault(
+    records: Dataset, label: str, classes: int | None, adjacency: Any, book: Ledger, terms: tuple[float, float]
+) -> Vault:
+    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
+    from privot.budget import row_digests
+    from privot.vault import Vault
+
     known = book.budget(book.fingerprint({"x": row_digests(records.x)})) is not None
     return Vault(
         records.x,
@@ -181,16 +222,21 @@ def _vault(data: str, classes: int | None, adjacency: Any, book: Ledger, terms: 
         adjacency=adjacency,
         ledger=book,
         budget=None if known else terms,
-        label=Path(data).name,
+        label=label,
     )
 
 
-def _check_same(job: Any, synthesizer: Any, adjacency: Any) -> None:
+def _check_same(job: Any, synthesizer: Any, adjacency: Any, asked: dict[str, Any]) -> None:
     """A job goes on with what it was started with."""
-    from privot.errors import UsageError
+    from privot.errors import DataError, UsageError
 
-    wanted, found = synthesizer.to_params(), dict(job.settings["params"])
-    wanted["adjacency"], found["adjacency"] = str(adjacency), job.settings["design"]["adjacency"]
+    try:
+        found = {**job.settings["params"], **job.settings["asked"], "adjacency": job.settings["design"]["adjacency"]}
+        # without it nobody could tell whether another ledger holds the charge
+        found["ledger"] = job.settings["ledger"]
+    except (KeyError, TypeError):
+        raise DataError(f"The job in {job.folder} was not started by privot synth: go on with it in Python.") from None
+    wanted = {**synthesizer.to_params(), **asked, "adjacency": str(adjacency)}
     differ = [name for name in wanted if wanted[name] != found.get(name)]
     if differ:
         raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")

@@ -91,9 +91,10 @@ def _norms(phi: torch.Tensor) -> torch.Tensor:
 
     width = math.isqrt(max(phi.shape[1] - 1, 0)) + 1
     whole = phi.shape[1] // width
-    parts = torch.linalg.vector_norm(phi[:, : whole * width].unflatten(1, (whole, width)), dim=2)
+    parts = torch.linalg.vector_norm(phi[:, : whole * width].view(len(phi), whole, width), dim=2)
     rest = torch.linalg.vector_norm(phi[:, whole * width :], dim=1, keepdim=True)
-    return torch.linalg.vector_norm(torch.cat([parts, rest], dim=1), dim=1)
+    out: torch.Tensor = torch.linalg.vector_norm(torch.cat([parts, rest], dim=1), dim=1)
+    return out
 
 
 class Sums:

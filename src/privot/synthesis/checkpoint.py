@@ -1,7 +1,8 @@
 """Keeps a training on disk so that it goes on after a kill as if nothing had happened; no pickle, no record.
 
 What is kept: weights, the optimiser's moments, the state of the random numbers, the step and the losses. The paid
-release lies beside it in a file of its own (`privot.synthesis.job`).
+release lies beside it in a file of its own (`privot.synthesis.job`); its digest is kept too, and a checkpoint of a
+training on another release is refused: what it learned would leave under a guarantee that does not count it.
 """
 
 from __future__ import annotations
@@ -20,23 +21,26 @@ NAME = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0
 
 
-def save(training: Training, path: Path) -> None:
-    """Write everything, whole or not at all."""
+def save(training: Training, path: Path, digest: str) -> None:
+    """Write everything, whole or not at all; `digest` is `Release.digest` of what it is trained on."""
     tensors = {f"generator.{name}": t for name, t in training.generator.state_dict().items()}
     for number, state in training.optimizer.state_dict()["state"].items():
         tensors.update({f"optimizer.{number}.{name}": torch.as_tensor(t) for name, t in state.items()})
     tensors["random"] = training.random.get_state()
     tensors["losses"] = torch.tensor(training.losses, dtype=torch.float64)
-    write_tensors(path, tensors, {"step": training.step, "rules": training.rules.to_dict()})
+    facts = {"step": training.step, "rules": training.rules.to_dict(), "release": digest}
+    write_tensors(path, tensors, facts)
 
 
-def load(path: Path, rules: Rules, device: str) -> Training:
-    """Read what `save` wrote, for the same rules."""
+def load(path: Path, rules: Rules, device: str, digest: str) -> Training:
+    """Read what `save` wrote, for the same rules and the same release."""
     tensors, facts = read_tensors(path)
     training = Training.start(rules, 0, device)
     try:
         if facts["rules"] != rules.to_dict():
             raise DataError(f"{path} belongs to another training: its rules differ.")
+        if facts["release"] != digest:
+            raise DataError(f"{path} was trained on another release than the one beside it: remove it.")
         weights = {n.removeprefix("generator."): t for n, t in tensors.items() if n.startswith("generator.")}
         training.generator.load_state_dict(weights)
         state: dict[int, dict[str, torch.Tensor]] = {}
@@ -59,11 +63,11 @@ def load(path: Path, rules: Rules, device: str) -> Training:
 class Keeper:
     """Writes a checkpoint when the last one is old enough, and at the end."""
 
-    def __init__(self, path: Path, every: float = EVERY_SECONDS) -> None:
-        self._path, self._every, self._last = path, every, time.monotonic()
+    def __init__(self, path: Path, digest: str, every: float = EVERY_SECONDS) -> None:
+        self._path, self._digest, self._every, self._last = path, digest, every, time.monotonic()
 
     def __call__(self, training: Training) -> None:
         """Called during training."""
         if training.step == training.rules.steps or time.monotonic() - self._last >= self._every:
-            save(training, self._path)
+            save(training, self._path, self._digest)
             self._last = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import MeanEmbedding
+from privot.mechanisms import Facts, MeanEmbedding
+from privot.release import Release
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Rules
 
@@ -26,6 +28,7 @@ class Design:
     seed: int
     delta: float
     adjacency: Adjacency
+    facts: Facts
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -37,6 +40,7 @@ class Design:
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
+            "facts": _plain(self.facts),
         }
 
     @classmethod
@@ -47,11 +51,36 @@ class Design:
                 feature_map(fields["features"]), fields["sigma"], bool(fields["labels"]), device=device
             )
             adjacency = Adjacency.parse(fields["adjacency"])
-            return cls(
-                mechanism, Rules.from_dict(fields["rules"]), int(fields["seed"]), float(fields["delta"]), adjacency
-            )
+            rules, seed, delta = Rules.from_dict(fields["rules"]), int(fields["seed"]), float(fields["delta"])
+            return cls(mechanism, rules, seed, delta, adjacency, Facts(adjacency=adjacency, **fields["facts"]))
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
+
+    def check_facts(self, facts: Facts) -> None:
+        """Refuse records about which other things are public than about those that this was designed for."""
+        if self.facts != facts:
+            names = [name for name, value in vars(self.facts).items() if value != getattr(facts, name)]
+            raise DataError(f"These are not the records this synthesis was designed for: their {names[0]} differs.")
+
+    def check_release(self, release: Release) -> None:
+        """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
+        event = self.mechanism.event(self.facts)
+        wanted = {
+            "sigma": self.mechanism.sigma,
+            "features": json.loads(json.dumps(self.mechanism.features.to_dict())),
+            "count_weight": self.mechanism.count_weight,
+            "classes": self.facts.classes if self.mechanism.labels else None,
+            "records": self.facts.records,
+        }
+        found = {name: release.public.get(name) for name in wanted}
+        events = [dict(e) for e in release.guarantee.events]
+        if found != wanted or events != [event.to_dict()] or release.guarantee.at_delta != self.delta:
+            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+
+
+def _plain(facts: Facts) -> dict[str, Any]:
+    """All but the adjacency, as plain JSON types."""
+    return {name: value for name, value in vars(facts).items() if name != "adjacency"}
 
 
 def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:

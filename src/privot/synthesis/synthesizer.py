@@ -26,7 +26,7 @@ from privot.synthesis import checkpoint
 from privot.synthesis.codecs import Codec
 from privot.synthesis.codecs import codec as read_codec
 from privot.synthesis.design import Design, shares, usable_device
-from privot.synthesis.embedding import Progress, Scale, Target, Training, train
+from privot.synthesis.embedding import Progress, Scale, Target, Training, rehearse, train
 from privot.synthesis.features import feature_map, public_range
 from privot.synthesis.generators import Generator, build, image_axes
 from privot.synthesis.job import Job
@@ -46,7 +46,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
     makes everything but the privacy noise repeatable.
 
-    After `fit`: `release_`, `guarantee_`, `generator_`, `losses_`, `design_`.
+    After `fit`: `release_`, `guarantee_`, `generator_`, `losses_`, `design_`. The release is kept even where training
+    fails: `train(release_, rules)` costs nothing more.
     """
 
     def __init__(
@@ -99,17 +100,17 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         features = self.features or choose_features(problem, seed, self.low, self.high)
         mechanism = MeanEmbedding(features, plan.sigma, facts.classes is not None, device=device)
         rules = self.rules or choose_rules(problem)
-        return Design(mechanism, rules, seed, float(self.delta), facts.adjacency)
+        return Design(mechanism, rules, seed, float(self.delta), facts.adjacency, facts)
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
         """Pay for one release and train on it. With `folder`, a killed job goes on there (`resume`)."""
         design = self.design(vault.facts)
         if folder is None:
+            self._check(design, vault.facts)
             release = vault.release(design.mechanism, purpose=f"synthesis by {self.method}", delta=design.delta)
+            self._paid(design, release)
             return self._trained(
-                design,
-                release,
-                train(release, design.rules, device=design.mechanism.device, seed=design.seed, progress=progress),
+                train(release, design.rules, device=design.mechanism.device, seed=design.seed, progress=progress)
             )
         settings = {"params": self.to_params(), "design": design.to_dict()}
         job = Job.start(Path(folder), settings)
@@ -121,39 +122,76 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         open_vault: Callable[[], Vault],
         spent: Callable[[str], bool],
         *,
+        ledger: str | None = None,
         pay_again: bool = False,
         progress: Progress | None = None,
         every: float = checkpoint.EVERY_SECONDS,
     ) -> Synthesizer:
-        """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay."""
+        """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
+
+        `spent`(mark) looks for the job's charge in the ledger that has the identity `ledger`, which must be the one
+        the job was started with if it says one. No other process can work on the job meanwhile.
+        """
         device = usable_device(self.device)
         design = Design.from_dict(job.settings.get("design", {}), device)
+        if job.settings.get("ledger") not in (None, ledger):
+            raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
+        opened: list[Vault] = []
+
+        def ready() -> None:
+            vault = open_vault()
+            self._check(design, vault.facts)
+            opened.append(vault)
 
         def pay(mark: str) -> Release:
-            vault = open_vault()
-            # the accountant remembers: what the release will say of its cost is worked out before the charge, so
-            # that hardly a moment passes between the charge and the release on disk
-            account(design.mechanism.event(vault.facts), design.delta).to_dict()
+            vault = opened[0]
             return vault.release(design.mechanism, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
 
-        release = job.release(pay, spent, pay_again)
-        path = job.folder / checkpoint.NAME
-        training = checkpoint.load(path, design.rules, device) if path.exists() else None
-        training = train(
-            release,
-            design.rules,
-            device=device,
-            seed=design.seed,
-            training=training,
-            progress=progress,
-            keep=checkpoint.Keeper(path, every),
-        )
-        return self._trained(design, release, training)
+        with job.alone():
+            release = job.release(pay, spent, pay_again, design.check_release, ready)
+            self._paid(design, release)
+            path, digest = job.folder / checkpoint.NAME, release.digest()
+            training = checkpoint.load(path, design.rules, device, digest) if path.exists() else None
+            training = train(
+                release,
+                design.rules,
+                device=device,
+                seed=design.seed,
+                training=training,
+                progress=progress,
+                keep=checkpoint.Keeper(path, digest, every),
+            )
+            return self._trained(training)
 
-    def _trained(self, design: Design, release: Release, training: Training) -> Synthesizer:
+    def _check(self, design: Design, facts: Facts) -> None:
+        """Refuse, before anything is paid, what would be lost or cost too much afterwards.
+
+        The accountant remembers: what the release will say of its cost is worked out here, so that hardly a moment
+        passes between the charge and the release on disk.
+        """
+        design.check_facts(facts)
+        classes = (facts.classes or 1) if design.mechanism.labels else 1
+        rehearse(design.mechanism.features, design.rules, classes, device=design.mechanism.device, seed=design.seed)
+        cost = account(design.mechanism.event(facts), design.delta)
+        cost.to_dict()
+        # written so that a NaN is refused; the slack is that of the search for σ
+        if design.delta != self.delta or not cost.epsilon() <= self.epsilon * (1.0 + 1e-9):
+            raise DataError(
+                f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {design.delta:g}, not the "
+                f"ε = {self.epsilon:g} at δ = {self.delta:g} that is asked for: nothing was paid."
+            )
+
+    def _paid(self, design: Design, release: Release) -> None:
+        """Keep what was paid for, whatever becomes of the training."""
+        if hasattr(self, "generator_"):
+            # of an earlier release: it may not be drawn from under this one's guarantee
+            del self.generator_
         self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
+
+    def _trained(self, training: Training) -> Synthesizer:
+        mechanism = self.design_.mechanism
         self.losses_ = training.losses
-        self._use(training.generator, design.mechanism.features, Target.of(release).counts, design.mechanism.labels)
+        self._use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
         return self
 
     def _use(self, generator: Generator, features: FeatureMap, counts: NDArray[Any], labels: bool) -> None:
