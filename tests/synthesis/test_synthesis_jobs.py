@@ -14,6 +14,7 @@ from synthesis_samples import rules, toy
 from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer, Training, checkpoint, train
+from privot.synthesis.folder import write_folder
 from privot.synthesis.job import Job
 from privot.vault import Vault
 
@@ -182,6 +183,96 @@ def test_a_damaged_job_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.json").write_text(text)
     with pytest.raises(DataError):
         Job.open(tmp_path)
+
+
+def started(small: Any, vault: Vault, folder: Path) -> Job:
+    design = small().design(vault.facts)
+    return Job.start(folder, {"params": small().to_params(), "design": design.to_dict()})
+
+
+def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small: Any, tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path, budget=(20.0, 1e-5))
+    folder = tmp_path / "out"
+    job = started(small, vault, folder)
+    first = small().run(job, lambda: vault, spent(ledger), every=0.0)
+    write_folder(first, folder, 20, 1)
+    old = {name: t.clone() for name, t in first.generator_.state_dict().items()}
+    kept = (folder / checkpoint.NAME).read_bytes()
+    (folder / "release.npz").unlink()
+    seen: list[set[str]] = []
+
+    class Watched:
+        facts = vault.facts
+
+        def release(self, *arguments: Any, **named: Any) -> Any:
+            seen.append({p.name for p in folder.iterdir()})
+            return vault.release(*arguments, **named)
+
+    (folder / "generator.safetensorsab12.part").write_bytes(b"half")
+    second = small().run(Job.open(folder), lambda: Watched(), spent(ledger), pay_again=True)  # type: ignore[arg-type,return-value]
+    # whoever pays starts in a folder with nothing but the job
+    assert seen == [{"job.json"}]
+    assert second.release_.digest() != first.release_.digest()
+    assert any(not torch.equal(old[name], t) for name, t in second.generator_.state_dict().items())
+    # and a checkpoint that comes back from somewhere is noticed
+    (folder / checkpoint.NAME).write_bytes(kept)
+    with pytest.raises(DataError, match="another release"):
+        small().run(Job.open(folder), lambda: vault, spent(ledger))
+
+
+def test_a_refusal_before_paying_removes_nothing(small: Any, tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path, budget=(20.0, 1e-5))
+    folder = tmp_path / "out"
+    done = small().run(started(small, vault, folder), lambda: vault, spent(ledger))
+    write_folder(done, folder, 20, 1)
+    (folder / "release.npz").unlink()
+    held = {p.name for p in folder.iterdir()}
+    with pytest.raises(DataError, match="asked for"):
+        small(epsilon=1.0).run(Job.open(folder), lambda: vault, spent(ledger), pay_again=True)
+    assert {p.name for p in folder.iterdir()} == held
+    assert len(ledger.entries()) == 1
+
+
+def test_one_process_at_a_time(small: Any, tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    job = started(small, vault, tmp_path / "out")
+    with job.alone(), job.alone():
+        with pytest.raises(UsageError, match="Another process"):
+            small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger))
+        assert ledger.entries() == []
+        small().run(job, lambda: vault, spent(ledger))
+    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger))
+    assert len(ledger.entries()) == 1
+
+
+def test_a_folder_takes_one_job_even_if_two_come_at_once(small: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    _, vault = locked(tmp_path)
+    job = started(small, vault, tmp_path / "out")
+    # the second looked when the folder was still empty
+    monkeypatch.setattr("privot.synthesis.job.prepare", lambda folder: None)
+    with pytest.raises(UsageError, match="not empty"):
+        started(small, vault, tmp_path / "out")
+    assert Job.open(tmp_path / "out").name == job.name
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["job.json"]
+
+
+def test_a_job_killed_while_it_was_written_down_can_be_started_again(small: Any, tmp_path: Path) -> None:
+    _, vault = locked(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "job.jsonab12.part").write_text("{")
+    small().fit(vault, folder=tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.part"))
+
+
+def test_a_job_pays_from_the_ledger_it_was_started_with(small: Any, tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    settings = {"params": small().to_params(), "design": small().design(vault.facts).to_dict()}
+    Job.start(tmp_path / "out", {**settings, "ledger": ledger.identity})
+    for other in (None, "ab12"):
+        with pytest.raises(DataError, match="another ledger"):
+            small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=other)
+    assert ledger.entries() == []
+    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
 
 
 def test_settings_survive_json(small: Any, vault: Vault) -> None:

@@ -96,13 +96,13 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
     """Go through the first step of `train` without a release, so that what cannot be trained is found before paying."""
     if min(rules.steps, rules.batch) < 1 or not 0.0 < rules.learning_rate < math.inf:
         raise UsageError("A training needs at least one step, one sample a class, and a learning rate above 0.")
-    generator = Training.start(rules, seed, device).generator
-    if (generator.classes, generator.dim) != (classes, features.dim):
-        raise UsageError(
-            f"The generator makes {generator.classes} classes of {generator.dim} columns, the records have {classes} "
-            f"of {features.dim}."
-        )
     try:
+        generator = Training.start(rules, seed, device).generator
+        if (generator.classes, generator.dim) != (classes, features.dim):
+            raise UsageError(
+                f"The generator makes {generator.classes} classes of {generator.dim} columns, the records have "
+                f"{classes} of {features.dim}."
+            )
         with torch.no_grad():
             labels = torch.arange(classes, device=device).repeat_interleave(rules.batch)
             made = generator(torch.zeros(len(labels), generator.latent, device=device), labels)
