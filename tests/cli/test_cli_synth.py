@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,13 @@ def data(tmp_path: Path) -> str:
 
 
 def synth(data: str, out: Path, *more: str, public: tuple[str, ...] = ("--classes", "2", "--range", "0,1")) -> int:
-    return run(["synth", data, *TERMS, *QUICK, *public, "--out", str(out), *more])
+    return run(command(data, out, *more, public=public))
+
+
+def command(
+    data: str, out: Path, *more: str, public: tuple[str, ...] = ("--classes", "2", "--range", "0,1")
+) -> list[str]:
+    return ["synth", data, *TERMS, *QUICK, *public, "--out", str(out), *more]
 
 
 def sentence(capsys: Any) -> str:
@@ -315,23 +323,20 @@ def _stopped(*arguments: Any, **named: Any) -> Any:
     raise KeyboardInterrupt
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_two_processes_on_one_folder_pay_once(capsys: Any, data: str, tmp_path: Path) -> None:
     ledger, out = tmp_path / "ledger", tmp_path / "out"
     assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("privot.synthesis.synthesizer.Job.release", _stopped)
         assert synth(data, out, "--ledger", str(ledger)) == 130
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, 1)
-            os.dup2(null, 2)
-            os._exit(synth(data, out, "--ledger", str(ledger), "--resume"))
-        children.append(child)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    # fresh processes: one that has used tensors cannot be forked safely
+    program = "import sys; from privot.cli import run; sys.exit(run(sys.argv[1:]))"
+    words = command(data, out, "--ledger", str(ledger), "--resume")
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+    codes = [child.wait(timeout=300) for child in children]
     assert 0 in codes
     assert set(codes) <= {0, 2}
     assert len(entries(ledger, capsys)) == 1

@@ -58,17 +58,27 @@ def job(folder: Path, data: Path, moments: list[float]) -> dict[str, object]:
     with Ledger.open(ledger) as book:
         book.verify()
         charges = len(book.entries())
-    made = Synthesizer.load(out)
-    x, _ = made.sample(20)
-    return {
-        "code": code,
-        "kills": kills,
-        "charges": charges,
-        "lost": lost,
-        "epsilon": made.guarantee_.epsilon(),
-        "usable": bool(np.isfinite(x).all() and x.shape == (20, 2)),
-        "steps": len(made.losses_),
-    }
+    return {"code": code, "kills": kills, "charges": charges, "lost": lost, **what_was_made(out)}
+
+
+def what_was_made(out: Path) -> dict[str, object]:
+    """Read in a fork: a process whose tensors have started threads cannot be forked safely afterwards."""
+    end, start = os.pipe()
+    child = os.fork()
+    if child == 0:
+        made = Synthesizer.load(out)
+        x, _ = made.sample(20)
+        found = {
+            "epsilon": made.guarantee_.epsilon(),
+            "usable": bool(np.isfinite(x).all() and x.shape == (20, 2)),
+            "steps": len(made.losses_),
+        }
+        os.write(start, json.dumps(found).encode())
+        os._exit(0)
+    os.close(start)
+    os.waitpid(child, 0)
+    with os.fdopen(end) as pipe:
+        return dict(json.loads(pipe.read()))
 
 
 def main(folder: Path, moments: int, seed: int) -> None:

@@ -6,6 +6,7 @@ they are made of earlier releases, into the mechanism's `Query`; the mechanism a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,7 +24,7 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import MARGIN, clip_rows
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
-from privot.noise.adding import LARGEST_RATIO, check_ratio
+from privot.noise.adding import LARGEST_RATIO, check_ratio, grid_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,6 +99,7 @@ class ClippedGradients:
             raise UsageError(f"The clipping bound must be a number greater than 0, got {clip!r}.")
         if not isinstance(self.sampling, Poisson | FixedSize):
             raise UsageError("The sampling must be Poisson or FixedSize.")
+        set_(self, "witnesses", tuple(self.witnesses))
         if not all(w.need_distances for w in self.witnesses):
             raise UsageError("Only accountants that look at gradients are witnesses; the loop tells the others.")
 
@@ -120,6 +122,7 @@ class ClippedGradients:
         """What one step costs: a sampled Gaussian whose sensitivity is C (add-remove) or 2C (replace-one)."""
         # before anything is paid for: noise this small could not be added safely to a sum of about a sample
         check_ratio(self.clip, self.sigma)
+        _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
         return Sampled(Gaussian(self.sigma, facts.adjacency.sensitivity(self.clip), facts.adjacency), self.sampling)
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
@@ -142,10 +145,14 @@ class ClippedGradients:
     def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[Array | Tensor]:
         for start in range(0, len(indices), CHUNK):
             part = indices[start : start + CHUNK]
-            each = self.gradients.each(self.query.weights, records.rows(part), records.labels(part))
-            if tuple(each.shape) != (len(part), self.gradients.size):
+            # always as many rows: with another number a product may round otherwise, and at a kink of the loss the last
+            # bit of a *neighbour's* gradient decides about all of it
+            rows, labels = np.zeros((CHUNK, records.facts.dim)), np.zeros(CHUNK, dtype=np.int64)
+            rows[: len(part)], labels[: len(part)] = records.rows(part), records.labels(part)
+            each = self.gradients.each(self.query.weights, rows, labels)
+            if tuple(each.shape) != (CHUNK, self.gradients.size):
                 raise UsageError("The gradients must be one row a record.")
-            yield each
+            yield each[: len(part)]
 
 
 def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:
@@ -164,6 +171,15 @@ def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:
     factor_ = (bound / length_.clamp(min=1e-300)).clamp(max=1.0)
     clipped = (factor_ * length_.clamp(max=LARGEST)).cpu().numpy()
     return np.asarray((factor_ @ kept).cpu().numpy()), np.asarray(clipped)
+
+
+def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip: float, size: int) -> None:
+    """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
+    if isinstance(sampling, FixedSize) and sampling.records != facts.records:
+        raise UsageError("Fixed-size samples are drawn from the public number of records of this vault.")
+    # the grid on which noise is added moves each of `size` coordinates by half a step at most
+    if grid_of(sigma) * math.sqrt(size) > 0.5 * MARGIN * clip:
+        raise UsageError("So much noise on so many numbers leaves no room for rounding: use fewer parameters.")
 
 
 def _parts(event: Event) -> tuple[Sampled, Gaussian]:
@@ -231,6 +247,7 @@ class PublishedGradients:
     def event(self, facts: Facts) -> Event:
         """A sampled Gaussian with Δ = 2C: what whole clipping can promise."""
         check_ratio(self.clip, self.sigma)
+        _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
         return Sampled(Gaussian(self.sigma, 2.0 * self.clip, facts.adjacency), self.sampling)
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
