@@ -45,6 +45,24 @@ def life(arguments: list[str], seconds: float | None) -> int | None:
     return None
 
 
+def look(out: Path) -> dict[str, object]:
+    """What the folder says, found out in a fork: one that comes after tensors were used here could wait for ever."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        made = Synthesizer.load(out)
+        x, _ = made.sample(20)
+        usable = bool(np.isfinite(x).all() and x.shape == (20, 2))
+        found = {"epsilon": made.guarantee_.epsilon(), "usable": usable, "steps": len(made.losses_)}
+        os.write(theirs, json.dumps(found).encode())
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return dict(json.loads(text))
+
+
 def job(folder: Path, data: Path, moments: list[float]) -> dict[str, object]:
     ledger, out = folder / "ledger", folder / "out"
     folder.mkdir()
@@ -58,17 +76,7 @@ def job(folder: Path, data: Path, moments: list[float]) -> dict[str, object]:
     with Ledger.open(ledger) as book:
         book.verify()
         charges = len(book.entries())
-    made = Synthesizer.load(out)
-    x, _ = made.sample(20)
-    return {
-        "code": code,
-        "kills": kills,
-        "charges": charges,
-        "lost": lost,
-        "epsilon": made.guarantee_.epsilon(),
-        "usable": bool(np.isfinite(x).all() and x.shape == (20, 2)),
-        "steps": len(made.losses_),
-    }
+    return {"code": code, "kills": kills, "charges": charges, "lost": lost, **look(out)}
 
 
 def main(folder: Path, moments: int, seed: int) -> None:
