@@ -103,10 +103,10 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
                 f"The generator makes {generator.classes} classes of {generator.dim} columns, the records have "
                 f"{classes} of {features.dim}."
             )
-        with torch.no_grad():
-            labels = torch.arange(classes, device=device).repeat_interleave(rules.batch)
-            made = generator(torch.zeros(len(labels), generator.latent, device=device), labels)
-            phi = features.features(Scale.of(features, device).to_records(made))
+        # with gradients, as in training: without them other code would be tried
+        labels = torch.arange(classes, device=device).repeat_interleave(rules.batch)
+        made = generator(torch.zeros(len(labels), generator.latent, device=device), labels)
+        phi = features.features(Scale.of(features, device).to_records(made))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         if isinstance(error, PrivotError):
             raise
