@@ -366,3 +366,10 @@ def test_samples_made_for_other_records_are_refused_before_paying():
     held = vault(np.ones((5, 2)), adjacency="replace-one")
     with pytest.raises(UsageError, match="public number of records"):
         held.stream(ClippedGradients(Rows(2), Query(np.zeros(2)), 1.0, 1.0, FixedSize(3, 99), 1), purpose="test")
+
+
+@pytest.mark.parametrize("kind", [ClippedGradients, PublishedGradients])
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.nan, math.inf, True])
+def test_a_clipping_bound_that_bounds_nothing_is_refused(kind, clip):
+    with pytest.raises(UsageError, match="clipping bound"):
+        kind(Rows(2), Query(np.zeros(2)), 1.0, clip, Poisson(0.5))

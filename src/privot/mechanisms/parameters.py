@@ -91,17 +91,7 @@ class ClippedGradients:
     witnesses: tuple[RunningAccountant, ...] = ()
 
     def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        set_(self, "sigma", arguments.sigma(self.sigma))
-        set_(self, "steps", arguments.whole("The number of steps", self.steps, 1))
-        clip = self.clip
-        if isinstance(clip, bool) or not isinstance(clip, int | float) or not 1e-100 <= clip <= 1e100:
-            raise UsageError(f"The clipping bound must be a number greater than 0, got {clip!r}.")
-        if not isinstance(self.sampling, Poisson | FixedSize):
-            raise UsageError("The sampling must be Poisson or FixedSize.")
-        set_(self, "witnesses", tuple(self.witnesses))
-        if not all(w.need_distances for w in self.witnesses):
-            raise UsageError("Only accountants that look at gradients are witnesses; the loop tells the others.")
+        _settle(self)
 
     @property
     def needs(self) -> Needs:
@@ -173,6 +163,22 @@ def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:
     return np.asarray((factor_ @ kept).cpu().numpy()), np.asarray(clipped)
 
 
+def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
+    """Check what both kinds of gradients are built from, and fix it for good."""
+    set_ = object.__setattr__
+    set_(mechanism, "sigma", arguments.sigma(mechanism.sigma))
+    set_(mechanism, "steps", arguments.whole("The number of steps", mechanism.steps, 1))
+    clip = mechanism.clip
+    if isinstance(clip, bool) or not isinstance(clip, int | float) or not 1e-100 <= clip <= 1e100:
+        raise UsageError(f"The clipping bound must be a number greater than 0, got {clip!r}.")
+    if not isinstance(mechanism.sampling, Poisson | FixedSize):
+        raise UsageError("The sampling must be Poisson or FixedSize.")
+    # a list could grow after the standing was read
+    set_(mechanism, "witnesses", tuple(mechanism.witnesses))
+    if not all(w.need_distances for w in mechanism.witnesses):
+        raise UsageError("Only accountants that look at gradients are witnesses; the loop tells the others.")
+
+
 def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip: float, size: int) -> None:
     """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
     if isinstance(sampling, FixedSize) and sampling.records != facts.records:
@@ -223,9 +229,7 @@ class PublishedGradients:
     witnesses: tuple[RunningAccountant, ...] = ()
 
     def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        set_(self, "sigma", arguments.sigma(self.sigma))
-        set_(self, "steps", arguments.whole("The number of steps", self.steps, 1))
+        _settle(self)
         if not 0.0 < self.keep <= 1.0:
             raise UsageError(f"The share of coordinates that is kept must lie in (0, 1], got {self.keep!r}.")
 
