@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from privot import Adjacency
 from privot.accounting import (
@@ -22,6 +26,8 @@ from privot.accounting import (
     account,
     gaussian,
 )
+from privot.accounting.pairs import Step
+from privot.accounting.pld import Composition
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
@@ -128,3 +134,58 @@ def test_rounding_noise_only_ever_raises_what_is_read(times):
     for tilt in (0.3, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0):
         found, _ = composition._attempt(atoms, tilt, cut, None, 1e-5)
         assert found >= exact * (1 - 1e-9)
+
+
+def _two_points(p, q, times):
+    """A pair of two-point laws P = (p, 1−p), Q = (q, 1−q), composed, and its exact curve by the binomial."""
+    first, second = Decimal(p), Decimal(q)
+    up, down = (first / second).ln(), ((1 - first) / (1 - second)).ln()
+    gap = float(first - second)
+
+    def tail(at, on_p, on_q):
+        return lambda c: (np.where(c < at, on_p, 0.0), np.where(c < at, on_q, 0.0), np.where(c < at, gap, 0.0))
+
+    step = Step(tail(float(up), p, q), tail(float(-down), 1 - q, 1 - p), 0.0, float(up), float(-down))
+
+    def exact(epsilon):
+        total = Decimal(0)
+        for k in range(times + 1):
+            loss = k * up + (times - k) * down
+            if loss > Decimal(epsilon):
+                mass = math.comb(times, k) * first**k * (1 - first) ** (times - k)
+                total += mass * (1 - (Decimal(epsilon) - loss).exp())
+        return float(total)
+
+    return Composition([(step, times)]), exact
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "times", "delta"),
+    [
+        (0.9999938621398092, 0.9999924611374543, 2, 2.8019893446323406e-09),
+        (0.9999957869192773, 0.9999957868469286, 12, 8.68e-13),
+        (0.9999, 0.99989, 3, 1e-6),
+        (0.6, 0.4, 5, 1e-2),
+    ],
+)
+def test_losses_far_larger_one_way_than_the_other_are_not_lost(p, q, times, delta):
+    """The tails of P and Q then agree to their last digits, and δ is what is left between them."""
+    with localcontext() as context:
+        context.prec = 60
+        composition, exact = _two_points(p, q, times)
+        assert exact(composition.epsilon(delta)) <= delta * (1 + 1e-6)
+        for epsilon in (0.0, 0.5 * composition.epsilon(delta)):
+            assert composition.delta(epsilon) >= exact(epsilon) * (1 - 1e-9)
+
+
+def test_a_minute_share_of_records_is_not_counted_short():
+    """Two steps at share q = 1e-12: to first order δ(c·q) = q·E[(r₁ + r₂ − 2 − c)₊], r the likelihood ratios."""
+    q, c = 1e-12, 0.1
+
+    def second(r):
+        k = 2.0 + c - r
+        return 1.0 - k if k <= 0 else norm.cdf(0.5 - math.log(k)) - k * norm.cdf(-0.5 - math.log(k))
+
+    exact = q * quad(lambda z: norm.pdf(z) * second(math.exp(z - 0.5)), -12, 12, limit=400, epsabs=0, epsrel=1e-10)[0]
+    curve = EventCurve((Repeated(Sampled(Gaussian(1.0, 1.0, ADD), Poisson(q)), 2),))
+    assert exact <= curve.delta(c * q) <= exact * (1 + 1e-2)

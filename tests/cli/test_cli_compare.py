@@ -88,3 +88,21 @@ def test_bench_runs_everybody_and_draws(capsys, tmp_path):
     assert json.loads((tmp_path / "transport.json").read_text())["rows"] == found["rows"]
     assert run(["bench", "transport", "--sizes", "ten"]) == 2
     assert run(["bench", "transport", "--jobs", "juggling", "--device", "cpu"]) == 2
+
+
+def test_growth_draws_and_fits_its_exponents(capsys, tmp_path):
+    arguments = ["bench", "growth", "--sizes", "20,40", "--slices", "10", "--device", "cpu", "--out", str(tmp_path)]
+    assert run([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["n"] for row in found["rows"]] == [20, 40]
+    assert all(row["sliced"] > 0 and row["sinkhorn_an_iteration"] > 0 for row in found["rows"])
+    assert set(found["exponents"]) == {"sliced in n log n", "Sinkhorn's iteration in n", "Sinkhorn's memory in n"}
+    assert (tmp_path / "growth.png").exists()
+    assert run(["bench", "growth", "--sizes", "40,20", "--device", "cpu"]) == 2
+
+
+def test_the_slope_of_a_power_is_its_exponent():
+    from privot.bench.growth import _slope
+
+    assert _slope([(n, 3.0 * n**1.7) for n in (10, 100, 1000)]) == pytest.approx(1.7)
+    assert _slope([(1.0, 2.0)]) is None

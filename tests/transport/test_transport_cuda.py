@@ -11,10 +11,11 @@ if not torch.cuda.is_available():
     pytest.skip("There is no CUDA device here.", allow_module_level=True)
 
 from privot.transport import sinkhorn, sliced, wasserstein_1d  # noqa: E402
-from privot.transport.kernels.entropic import GraphSolver, StreamSolver  # noqa: E402
+from privot.transport.kernels.graphs import GraphSolver  # noqa: E402
 from privot.transport.kernels.product import multiply  # noqa: E402
 from privot.transport.kernels.sliced import smooth_  # noqa: E402
 from privot.transport.kernels.sort import sort_rows  # noqa: E402
+from privot.transport.kernels.streamed import StreamSolver  # noqa: E402
 
 
 def clouds(n, m, d, seed=0, shift=0.3):
@@ -103,22 +104,22 @@ def test_sinkhorn_with_weights_and_a_batch():
 
 
 def test_streaming_agrees_with_keeping_the_matrix():
-    from privot.transport.kernels import entropic
+    from privot.transport.kernels import streamed as module
 
     x, y = (t.cuda() for t in clouds(1500, 1300, 30))
     log_a = torch.full((1500,), -math.log(1500.0), device="cuda")
     log_b = torch.full((1300,), -math.log(1300.0), device="cuda")
     kept = StreamSolver(x, y, log_a, log_b)
     kept.solve(5.0, 1e-5, 500)
-    limit = entropic._STREAM
-    entropic._STREAM = 1 << 18
+    limit = module._STREAM
+    module._STREAM = 1 << 18
     try:
         streamed = StreamSolver(x, y, log_a, log_b)
         assert streamed.stored is None
         streamed.solve(5.0, 1e-5, 500)
         gradient = streamed.gradient(5.0, True)
     finally:
-        entropic._STREAM = limit
+        module._STREAM = limit
     assert torch.allclose(kept.f, streamed.f, atol=1e-3)
     assert torch.allclose(kept.gradient(5.0, True), gradient, atol=1e-6)
 
@@ -170,3 +171,11 @@ def test_recorded_slices_follow_their_inputs():
         (gradient,), (expected,) = torch.autograd.grad(quick, a), torch.autograd.grad(plain, b)
         assert float(quick) == pytest.approx(float(plain), rel=1e-5)
         assert float((gradient - expected).norm() / expected.norm()) < 5e-3
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_the_gradient_is_there_without_autograd(n):
+    x, y = (t.cuda() for t in clouds(n, n, 16))
+    asking = x.clone().requires_grad_(True)
+    sinkhorn(asking, y, 5.0, tol=1e-4).value.backward()
+    assert torch.allclose(sinkhorn(x, y, 5.0, tol=1e-4).gradient, asking.grad, rtol=1e-3, atol=1e-6)

@@ -313,3 +313,28 @@ def test_unknown_costs_and_huge_costs_are_refused() -> None:
         sinkhorn(x * 1e200, y, 1.0)
     with pytest.raises(UsageError):
         sinkhorn(x, y, 1.0, "precomputed")
+
+
+def test_second_derivatives_are_refused_rather_than_wrong():
+    x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+    value = sinkhorn(x, torch.randn(4, 2, dtype=torch.float64), reg=1.0).value
+    with pytest.raises(UsageError, match="first derivatives only"):
+        torch.autograd.grad(value, x, create_graph=True)
+
+
+@pytest.mark.parametrize("cost", ["sqeuclidean", "l1", ("mixture", 0.5)])
+@pytest.mark.parametrize("reg", [0.3, 30.0])
+def test_the_gradient_is_there_without_autograd(cost, reg):
+    generator = torch.Generator().manual_seed(1)
+    x, y = (torch.randn(2, k, 3, generator=generator, dtype=torch.float64) for k in (12, 9))
+    asking = x.clone().requires_grad_(True)
+    sinkhorn(asking, y, reg, cost=cost, tol=1e-10).value.sum().backward()
+    assert torch.allclose(sinkhorn(x, y, reg, cost=cost, tol=1e-10).gradient, asking.grad, atol=1e-9)
+    single = sinkhorn(x[0].numpy(), y[0].numpy(), reg, cost=cost, tol=1e-10).gradient
+    assert isinstance(single, np.ndarray)
+    assert np.allclose(single, asking.grad[0].numpy(), atol=1e-9)
+
+
+def test_the_gradient_of_given_costs_is_the_plan():
+    found = sinkhorn(np.array([[0.0, 1.0], [2.0, 0.5]]), None, 0.5, cost="precomputed")
+    assert np.allclose(found.gradient, found.plan)

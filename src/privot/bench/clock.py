@@ -1,4 +1,4 @@
-"""Times a call honestly: warmed up, waited for on a GPU, the best of several rounds."""
+"""Times calls honestly: warmed up, waited for on a GPU, in turns, the best of several rounds each."""
 
 from __future__ import annotations
 
@@ -7,28 +7,43 @@ from collections.abc import Callable
 
 import torch
 
+LONGEST_ROUND = 0.05
+"""Rounds of about this many seconds drown the clock's own cost."""
+
 
 def seconds(call: Callable[[], object], device: torch.device, budget: float = 1.0) -> float:
     """Seconds of one `call`, the best round within about `budget` seconds (at least three rounds)."""
+    return race([call], device, budget)[0]
 
-    def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
 
-    call()
-    wait()
-    began = time.perf_counter()
-    call()
-    wait()
-    once = time.perf_counter() - began
-    # rounds of about 50 ms drown the clock's own cost; other work on the machine can only slow a round down
-    count = max(1, min(200, int(0.05 / max(once, 1e-6))))
-    rounds = max(3, min(12, int(budget / max(once * count, 1e-6))))
-    best = float("inf")
-    for _ in range(rounds):
-        began = time.perf_counter()
-        for _ in range(count):
-            call()
-        wait()
-        best = min(best, (time.perf_counter() - began) / count)
+def race(calls: list[Callable[[], object]], device: torch.device, budget: float = 1.0) -> list[float]:
+    """Seconds of each call, about `budget` seconds for each, taking turns so that all see the same machine.
+
+    Other work on the machine can only slow a round down, so the best round counts.
+    """
+    counts = []
+    for call in calls:
+        _round(call, 1, device)
+        once = _round(call, 1, device)
+        counts.append(max(1, min(200, int(LONGEST_ROUND / max(once, 1e-6)))))
+    best = [float("inf")] * len(calls)
+    spent = [0.0] * len(calls)
+    rounds = 0
+    while rounds < 3 or (rounds < 40 and min(spent) < budget):
+        for i, call in enumerate(calls):
+            if rounds >= 3 and spent[i] >= budget:
+                continue
+            took = _round(call, counts[i], device)
+            spent[i] += took
+            best[i] = min(best[i], took / counts[i])
+        rounds += 1
     return best
+
+
+def _round(call: Callable[[], object], count: int, device: torch.device) -> float:
+    began = time.perf_counter()
+    for _ in range(count):
+        call()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - began

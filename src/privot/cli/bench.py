@@ -11,6 +11,8 @@ import typer
 from privot.cli.output import print_json
 
 if TYPE_CHECKING:
+    import torch
+
     from privot.bench.transport import Row
 
 app = typer.Typer(help="Ours and the peers', in one run, as ratios.", no_args_is_help=True, rich_markup_mode=None)
@@ -33,18 +35,9 @@ def transport(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax where they are installed."""
-    import torch
-
     from privot.bench.transport import measure
-    from privot.errors import UsageError
 
-    try:
-        numbers = [int(s) for s in sizes.split(",")]
-    except ValueError:
-        raise UsageError(f"--sizes takes whole numbers separated by commas, got {sizes!r}.") from None
-    if device not in ("auto", "cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise UsageError("--device is auto or cpu, or cuda where there is one.")
-    where = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    numbers, where = _sizes(sizes), _device(device)
 
     def say(row: Row) -> None:
         if not as_json:
@@ -64,7 +57,59 @@ def transport(
         return
     typer.echo(f"\n{found['device']}, load {found['load']:.1f}; value and gradient; times faster than the peer:")
     for ratio in found["ratios"]:
-        words = [f"{k.removeprefix('times_faster_than_')} {v:.2f}×" for k, v in ratio.items() if k.startswith("times")]
+        words = [f"{k.removeprefix('times_faster_than_')} {v:.2f}×" for k, v in ratio.items() if "faster_than" in k]
+        direct = [f"{k.rpartition('_')[2]} {v:.2f}×" for k, v in ratio.items() if "directly" in k]
+        words += ["| without autograd:", *direct] if direct else []
         if "over_the_floor" in ratio:
             words.append(f"({ratio['over_the_floor']:.2f} of the floor)")
         typer.echo(f"{ratio['job']:<9} n = {ratio['n']:<7} " + "  ".join(words))
+
+
+@app.command(epilog="Example: privot bench growth --sizes 100,1000,10000,100000 --device cuda --out out/growth")
+def growth(
+    sizes: Annotated[str, typer.Option(help="Points a side, rising, separated by commas.")] = "100,300,1000,3000",
+    slices: Annotated[int, typer.Option(help="Directions of sliced.")] = 1000,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="Folder for growth.json and growth.png.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """How time and memory grow: sliced as n·k·log n, an iteration of streamed Sinkhorn as n² in O(n) memory."""
+    from privot.bench.growth import measure_growth
+
+    found = measure_growth(_sizes(sizes), _device(device), slices)
+    if out is not None:
+        from privot.cli.chart import draw_growth
+
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "growth.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        draw_growth(found, out / "growth.png")
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(f"{found['device']}, {found['slices']} slices")
+    for row in found["rows"]:
+        memory = "" if row["sinkhorn_bytes"] is None else f"  {row['sinkhorn_bytes'] / 2**20:9.1f} MiB"
+        sliced, step = 1e3 * row["sliced"], 1e3 * row["sinkhorn_an_iteration"]
+        typer.echo(f"n = {row['n']:<7} sliced {sliced:10.3f} ms  Sinkhorn {step:10.3f} ms an iteration{memory}")
+    typer.echo("Exponents over the upper decade:")
+    for name, value in found["exponents"].items():
+        typer.echo(f"  {name}: {'–' if value is None else format(value, '.2f')}")
+
+
+def _sizes(text: str) -> list[int]:
+    from privot.errors import UsageError
+
+    try:
+        return [int(s) for s in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--sizes takes whole numbers separated by commas, got {text!r}.") from None
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    from privot.errors import UsageError
+
+    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
+        raise UsageError("--device is auto or cpu, or cuda where there is one.")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")

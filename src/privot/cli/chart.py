@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,30 @@ def draw_benchmark(found: dict[str, Any], out: Path) -> None:
         axes.grid(True, which="both", alpha=0.25)
         axes.legend()
     figure.suptitle(found["device"], fontsize=10)
+    _save(figure, out)
+
+
+def draw_growth(found: dict[str, Any], out: Path) -> None:
+    """Time and memory against the number of points, beside the growth they should have."""
+    _check_ending(out)
+    sizes = [row["n"] for row in found["rows"]]
+    panels: list[tuple[str, str, Callable[[int], float], str]] = [
+        ("sliced", "seconds, value and gradient", lambda n: n * math.log(n), "n·log n"),
+        ("sinkhorn_an_iteration", "seconds an iteration, streamed Sinkhorn", lambda n: n * n, "n²"),
+        ("sinkhorn_bytes", "bytes beyond the points, streamed Sinkhorn", lambda n: n, "n"),
+    ]
+    figure, boxes = _figure(1, 3, (14.0, 4.2))
+    for (key, label, law, name), axes in zip(panels, boxes[0], strict=True):
+        values = [row[key] for row in found["rows"]]
+        if values[-1] is not None:
+            axes.plot(sizes, values, marker="o", label="measured")
+            axes.plot(
+                sizes, [values[-1] * law(n) / law(sizes[-1]) for n in sizes], "--", color="0.5", label=f"as {name}"
+            )
+            axes.legend()
+        axes.set(xscale="log", yscale="log", xlabel="points a side", ylabel=label)
+        axes.grid(True, which="both", alpha=0.25)
+    figure.suptitle(f"{found['device']}, {found['slices']} slices", fontsize=10)
     _save(figure, out)
 
 

@@ -2,25 +2,36 @@
 
 from privot.mechanisms.axes import LABEL, Axis
 from privot.mechanisms.directions import directions_of, draw_directions
+from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
+from privot.mechanisms.gradient import GradientQuery, SanitizedGradient
 from privot.mechanisms.grouped import GroupedMarginals
 from privot.mechanisms.grouping import GroupRule
 from privot.mechanisms.marginals import Marginals
-from privot.mechanisms.mechanism import Facts, Mechanism, Needs, Records
+from privot.mechanisms.mechanism import Answering, Facts, Mechanism, Needs, Records
+from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
 from privot.mechanisms.scores import ScoredMarginals
 from privot.mechanisms.weighing import WeightRule
 
 __all__ = [
     "LABEL",
+    "Answering",
     "Axis",
+    "ClippedGradients",
     "Facts",
+    "FeatureMap",
+    "GradientQuery",
     "GroupRule",
     "GroupedMarginals",
     "Marginals",
+    "MeanEmbedding",
     "Mechanism",
     "Needs",
+    "PublishedGradients",
+    "Query",
     "RandomProjection",
     "Records",
+    "SanitizedGradient",
     "ScoredMarginals",
     "WeightRule",
     "directions_of",

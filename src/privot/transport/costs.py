@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from privot.errors import DataError, UsageError, brief
 from privot.transport.arrays import check_finite, check_positive, tensors
+from privot.transport.plans import FactoredPlan
 from privot.transport.results import hand_back
 
 CostName = str | tuple[str, float]
@@ -32,6 +34,9 @@ class Cost(Protocol):
     def pull(self, start: int, stop: int, plan: Tensor, second: bool) -> tuple[Tensor, Tensor]:
         """∂Σ P_ij C_ij: (for rows start:stop of the first input, those rows' share for the second if asked)."""
 
+    def pull_plan(self, plan: FactoredPlan, second: bool) -> tuple[Tensor, Tensor]:
+        """The same of all rows, for a plan that is held."""
+
     def turned(self) -> Cost:
         """The same cost with the two sides exchanged."""
 
@@ -47,6 +52,8 @@ class PointCost:
     y: Tensor
     square: float
     absolute: float
+    mean: Tensor | None = None
+    """The mean of x, (B, 1, d), where somebody has worked it out."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -57,7 +64,7 @@ class PointCost:
         out = None
         if self.square:
             # ‖x‖² + ‖y‖² − 2⟨x, y⟩: the points are centred beforehand, which is what keeps digits in float32.
-            nx, ny = (x * x).sum(-1), (y * y).sum(-1)
+            nx, ny = self.norms[0][:, start:stop], self.norms[1]
             out = _add_product(ny[:, None, :], x, y.transpose(1, 2), self.square, -2.0 * self.square)
             out.add_(nx[:, :, None], alpha=self.square).clamp_(min=0.0)
         if self.absolute:
@@ -67,13 +74,22 @@ class PointCost:
             raise AssertionError
         return out
 
+    @cached_property
+    def norms(self) -> tuple[Tensor, Tensor]:
+        """‖x‖² (B, n) and ‖y‖² (B, m)."""
+        return self.x.square().sum(-1), self.y.square().sum(-1)
+
     def bound(self) -> float:
+        return self._bound
+
+    @cached_property
+    def _bound(self) -> float:
         total = 0.0
         if self.square:
-            total += self.square * float((self.x.double().norm(dim=-1).max() + self.y.double().norm(dim=-1).max()) ** 2)
+            sides = torch.stack([t.amax() for t in self.norms]).double().sqrt_().sum()
+            total += self.square * float(sides) ** 2
         if self.absolute:
-            sides = [t.double().abs().sum(-1).max() for t in (self.x, self.y)]
-            total += self.absolute * float(sides[0] + sides[1])
+            total += self.absolute * float(sum(t.abs().sum(-1).amax().double() for t in (self.x, self.y)))
         return total
 
     def pull(self, start: int, stop: int, plan: Tensor, second: bool) -> tuple[Tensor, Tensor]:
@@ -89,6 +105,15 @@ class PointCost:
                 xg, yg = x.detach().requires_grad_(), y.detach().requires_grad_()
                 sx, sy = torch.autograd.grad(torch.cdist(xg, yg, p=1.0), (xg, yg), plan)
             gx, gy = gx + self.absolute * sx, gy + self.absolute * sy
+        return gx, gy
+
+    def pull_plan(self, plan: FactoredPlan, second: bool) -> tuple[Tensor, Tensor]:
+        if self.absolute:
+            return self.pull(0, self.x.shape[1], plan.matrix(), second)
+        gx = (self.x * plan.rows[:, :, None]).sub_(plan.times(self.y)).mul_(2.0 * self.square)
+        if not second:
+            return gx, gx.new_zeros(())
+        gy = (self.y * plan.columns[:, :, None]).sub_(plan.turned().times(self.x)).mul_(2.0 * self.square)
         return gx, gy
 
     def turned(self) -> PointCost:
@@ -119,6 +144,9 @@ class MatrixCost:
         # The one input is the matrix; its gradient is the plan. The second input has nothing to receive.
         return plan, plan.new_zeros(())
 
+    def pull_plan(self, plan: FactoredPlan, second: bool) -> tuple[Tensor, Tensor]:
+        return plan.matrix(), plan.right.new_zeros(())
+
     def turned(self) -> MatrixCost:
         return MatrixCost(self.matrix.transpose(1, 2))
 
@@ -148,8 +176,9 @@ def between(x: Tensor, y: Tensor, cost: CostName) -> PointCost:
     """The cost between points (B, n, d) and (B, m, d), moved so that they lie around the origin."""
     square, absolute = parse(cost)
     x, y = x.detach(), y.detach()
-    centre = (x.mean(1, keepdim=True) + y.mean(1, keepdim=True)) / 2.0
-    return PointCost((x - centre).contiguous(), (y - centre).contiguous(), square, absolute)
+    first, second = x.mean(1, keepdim=True), y.mean(1, keepdim=True)
+    centre = (first + second) / 2.0
+    return PointCost((x - centre).contiguous(), (y - centre).contiguous(), square, absolute, first - centre)
 
 
 def check_cost_matrix(matrix: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,9 +12,16 @@ from privot.errors import DataError, UsageError
 from privot.transport import kernels
 from privot.transport.arrays import check_positive, points, tensors, weights
 from privot.transport.costs import Cost, CostName, MatrixCost, between, check_cost_matrix, parse
+from privot.transport.direct import solve_directly
 from privot.transport.kernel import STREAMED_BLOCK
+from privot.transport.plans import Solution
 from privot.transport.results import Result, attach, hand_back
-from privot.transport.scaling import Solution, solve
+from privot.transport.scaling import solve
+
+if TYPE_CHECKING:
+    from privot.transport.kernels.graphs import Parts
+
+Pairs = list[tuple[Tensor, Tensor | None]]
 
 ROUNDING = 1e-5
 """Relative error of a plan's entries above which float32 points are solved in float64: its potentials, rounded
@@ -100,7 +107,8 @@ def finish(
     if dtype == torch.float32 and ground.bound() * torch.finfo(dtype).eps > ROUNDING * eps:
         ground, a, b = ground.double(), a.double(), b.double()
     try:
-        end = solve(ground, a, b, eps, tol, max_iterations, symmetric)
+        end = None if symmetric else solve_directly(ground, a, b, eps, tol, max_iterations)
+        end = end or solve(ground, a, b, eps, tol, max_iterations, symmetric)
     except torch.OutOfMemoryError as error:
         raise DataError("There is not enough memory on the device for this many points.") from error
     value = (a * end.f).sum(1) + (b * end.g).sum(1)
@@ -119,6 +127,7 @@ def finish(
             "plan": lambda: whole(torch.cat([p for _, _, p in plan_blocks(ground, a, b, eps, end)], 1)),
             "potentials": lambda: (whole(end.f), whole(end.g)),
             "transport_cost": lambda: whole(_transport_cost(ground, a, b, eps, end)),
+            "gradient": lambda: whole(_gradient(ground, a, b, eps, end, symmetric)),
         },
     )
 
@@ -144,19 +153,24 @@ def _quick(
     wb = None if wa is None else weights("b", b, tuple(ty.shape[:-1]), ty)
     px, py = whole(tx), whole(ty)
     shares = None if wa is None or wb is None else (whole(wa).contiguous(), whole(wb).contiguous())
-    found = fused(px, py, shares, eps, tol, limit, absolute, tx.requires_grad, ty.requires_grad)
-    if found is None or found.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
-        return None
 
     def shaped(t: Tensor) -> Tensor:
-        return (t if batched else t[0]).to(torch.float32)
+        return t if batched else t[0]
 
-    value = shaped(found.value)
-    gradients = [(wa, found.f), (wb, found.g), (tx, found.grad_x), (ty, found.grad_y)]
-    pairs = [(t, shaped(g)) for t, g in gradients if t is not None and g is not None and t.requires_grad]
-    if pairs:
-        value = attach(value, *pairs)
-    end = Solution(found.f, found.g, found.error, found.iterations)
+    def dress(parts: Parts) -> tuple[Tensor, Parts]:
+        pairs: Pairs = [(tx, shaped(parts.grad_x))] if parts.grad_x is not None and tx.requires_grad else []
+        if parts.grad_y is not None:
+            pairs.append((ty, shaped(parts.grad_y)))
+        if wa is not None and wb is not None:
+            pairs += [(wa, shaped(parts.f)), (wb, shaped(parts.g))]
+        value = shaped(parts.value)
+        return attach(value, *pairs) if pairs else value, parts
+
+    found = fused(px, py, shares, eps, tol, limit, absolute, tx.requires_grad, ty.requires_grad, dress)
+    if found is None or found.largest * torch.finfo(torch.float32).eps > ROUNDING * eps:
+        return None
+    value, parts = found.dressed
+    end = Solution(parts.f, parts.g, found.error, found.iterations)
 
     def terms() -> tuple[Cost, Tensor, Tensor, float, Solution]:
         first, second = shares or (t.new_full(t.shape[:-1], 1.0 / t.shape[-2]) for t in (px, py))
@@ -170,15 +184,16 @@ def _quick(
             "plan": lambda: shaped(torch.cat([p for *_, p in plan_blocks(*terms())], 1)),
             "potentials": lambda: (shaped(end.f), shaped(end.g)),
             "transport_cost": lambda: shaped(_transport_cost(*terms())),
+            "gradient": lambda: shaped(parts.gradient()),
         },
     )
 
 
 def plan_blocks(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution) -> Any:
-    """(start, stop, P[:, start:stop]) in turn; whole, without a new product, where the solver left it."""
+    """(start, stop, P[:, start:stop]) in turn; whole, without new exponentials, where the solver left it."""
     B, n, m = ground.shape
     if end.plan is not None:
-        yield 0, n, end.plan
+        yield 0, n, end.plan.matrix()
         return
     step = max(1, STREAMED_BLOCK // (B * m))
     for start in range(0, n, step):
@@ -190,9 +205,6 @@ def plan_blocks(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution) -
 def _transport_cost(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution) -> Tensor:
     parts = [(p * ground.rows(i, j)).sum((1, 2)) for i, j, p in plan_blocks(ground, a, b, eps, end)]
     return torch.stack(parts).sum(0)
-
-
-Pairs = list[tuple[Tensor, Tensor | None]]
 
 
 def _gradients(
@@ -211,15 +223,27 @@ def _gradients(
     pairs: Pairs = [(wa, shaped(end.f)), (wb, shaped(end.g))]
     if not any(t.requires_grad for t in inputs):
         return pairs
-    first, second = [], None  # the second input's share is worked out only where somebody asks for it
-    for start, stop, plan in plan_blocks(ground, a, b, eps, end):
-        gx, gy = ground.pull(start, stop, plan, symmetric or inputs[-1].requires_grad)
-        first.append(gx)
-        second = gy if second is None else second + gy
-    gradient = torch.cat(first, 1)
-    if symmetric and second is not None:
+    gradient, second = _pull(ground, a, b, eps, end, symmetric or inputs[-1].requires_grad)
+    if symmetric:
         return [*pairs, (inputs[0], shaped(gradient + second))]
     pairs.append((inputs[0], shaped(gradient)))
-    if len(inputs) == 2 and inputs[1].requires_grad and second is not None:
+    if len(inputs) == 2 and inputs[1].requires_grad:
         pairs.append((inputs[1], shaped(second)))
     return pairs
+
+
+def _gradient(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution, symmetric: bool) -> Tensor:
+    first, second = _pull(ground, a, b, eps, end, symmetric)
+    return first + second if symmetric else first
+
+
+def _pull(ground: Cost, a: Tensor, b: Tensor, eps: float, end: Solution, both: bool) -> tuple[Tensor, Tensor]:
+    """What the cost pulls back to its two sides, by a held plan or a block of one at a time."""
+    if end.plan is not None:
+        return ground.pull_plan(end.plan, both)
+    first, second = [], torch.zeros((), dtype=a.dtype, device=a.device)
+    for start, stop, plan in plan_blocks(ground, a, b, eps, end):
+        gx, gy = ground.pull(start, stop, plan, both)
+        first.append(gx)
+        second = second + gy
+    return torch.cat(first, 1), second

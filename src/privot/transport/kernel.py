@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from privot.transport.costs import Cost
+from privot.transport.plans import FactoredPlan
 
 DENSE_LIMIT = 1 << 26
 """Entries B·n·m up to which the cost and its kernel are held whole."""
@@ -164,13 +165,15 @@ class Kernel:
         self.v = self._column_update(_times(self._matrix.transpose(1, 2), u * self.a), 1.0)
         return ((_times(self._matrix, self.v) * u - 1.0).abs() * self.a).sum(1)
 
-    def take_plan(self) -> Tensor | None:
-        """P whole where the kernel is, in its place; the kernel is gone then."""
+    def take_plan(self) -> FactoredPlan | None:
+        """P where the kernel is held whole, without a copy; the kernel is gone then."""
         if self._matrix is None:
             return None
-        plan = self._matrix.mul_((self.a * self.u)[:, :, None]).mul_(self.v[:, None, :])
+        left, kernel, right = self.a * self.u, self._matrix, self.v
+        rows = left * _times(kernel, right)
+        columns = rows if self.symmetric else right * _times(kernel.transpose(1, 2), left)
         self._matrix = None
-        return plan
+        return FactoredPlan(left, kernel, right, rows, columns)
 
     def spread(self) -> Tensor:
         """How far the scalings have drifted: the largest of u, v, 1/u, 1/v."""

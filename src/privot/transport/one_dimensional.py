@@ -62,8 +62,7 @@ def compare_rows(
     a (n,) and b (m,) are uniform when None.
     """
     weighted = a is not None or b is not None
-    xs, order_x = sort_rows(zx, need_x or weighted)
-    ys, order_y = sort_rows(zy, need_y or weighted)
+    (xs, order_x), (ys, order_y) = sort_rows((zx, need_x or weighted), (zy, need_y or weighted))
     if order_x is not None and order_y is not None and weighted:
         matching = match_weights(_weights_in(order_x, a), _weights_in(order_y, b))
     else:

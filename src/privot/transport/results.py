@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from privot.errors import UsageError
 
@@ -23,7 +22,7 @@ class Result:
     converged: always true, since a solver that stops early raises instead
     iterations: of the solver; 0 for a closed form
     marginal_error: Σ|P1 − a| + Σ|Pᵀ1 − b| of the plan behind the value; 0 where it is exact by construction
-    plan, potentials, transport_cost: worked out when first asked for
+    plan, potentials, transport_cost, gradient: worked out when first asked for
     details: whatever else this method knows, by name
     """
 
@@ -36,7 +35,7 @@ class Result:
 
     def _work_out(self, name: str, words: str) -> Any:
         if name not in self.lazy:
-            raise UsageError(f"This result has no {words}: ask `exact` or `sinkhorn` for one.")
+            raise UsageError(f"This result has no {words}: ask `sinkhorn` or `exact` for one.")
         return self.lazy[name]()
 
     @cached_property
@@ -54,6 +53,11 @@ class Result:
         """⟨P, C⟩, the cost of the plan alone, without entropy and without a root."""
         return self._work_out("transport_cost", "transport cost")
 
+    @cached_property
+    def gradient(self) -> Any:
+        """∂value/∂x, x the first input, for whoever wants it without autograd."""
+        return self._work_out("gradient", "gradient")
+
 
 class _Known(torch.autograd.Function):
     """A value whose gradients are already known: backward only multiplies."""
@@ -64,17 +68,23 @@ class _Known(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        # said here rather than by torch's once_differentiable, whose wrapper costs as much as a small solve
+        if torch.is_grad_enabled():
+            raise UsageError("A transport value has first derivatives only: leave out create_graph.")
+
         def scaled(g: Tensor) -> Tensor:
-            return g * outer.reshape(outer.shape + (1,) * (g.dim() - outer.dim()))
+            return g * (outer.reshape(outer.shape + (1,) * (g.dim() - outer.dim())) if outer.dim() else outer)
 
         return (None, None, *(None if g is None else scaled(g) for g in ctx.gradients))
 
 
 def attach(value: Tensor, *pairs: tuple[Tensor, Tensor | None]) -> Tensor:
     """`value` with ∂value/∂input = gradient for each (input, gradient); nothing is kept but the gradients."""
-    inputs, gradients = zip(*pairs, strict=True)
+    asked = [pair for pair in pairs if pair[0].requires_grad]
+    if not asked:
+        return value
+    inputs, gradients = zip(*asked, strict=True)
     out: Tensor = _Known.apply(value, gradients, *inputs)  # type: ignore[no-untyped-call]
     return out
 

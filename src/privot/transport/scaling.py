@@ -6,7 +6,6 @@ For B problems at once, in plain tensors. It knows no surface, no gradients and 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from privot.errors import ConvergenceError, DataError
 from privot.transport.costs import Cost
 from privot.transport.kernel import Kernel, hold, row_blocks
 from privot.transport.newton import newton_step, worth_it
+from privot.transport.plans import Solution
 
 STEEP = 100.0
 """Largest range of exponents solved at once; beyond it ε is lowered in steps, each starting from the last."""
@@ -24,17 +24,6 @@ FLAT = 0.5
 DRIFT = {torch.float32: 1e12, torch.float64: 1e100}
 """Scalings beyond which they are absorbed, well before a product leaves the number type."""
 OMEGA_LIMIT = {torch.float32: 1.98, torch.float64: 1.999}
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Potentials f (B, n) and g (B, m), the marginal error they reached, the sweeps it took, the plan if whole."""
-
-    f: Tensor
-    g: Tensor
-    error: float
-    sweeps: int
-    plan: Tensor | None = None
 
 
 def solve(

@@ -106,7 +106,6 @@ def slice_costs(
     costs = []
     for start in range(0, k, width):
         u = U[:, start : start + width].T
-        u = u.contiguous() if fused is None else u
         zx, zy = (u @ x.T, u @ y.T) if fused is None else (fused.project(u, x), fused.project(u, y))
         if smoothed is not None:
             sigma, noise = smoothed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,32 +18,48 @@ THREADED_FROM = 1 << 16
 """Elements from which a second thread earns its start."""
 
 
-def sort_rows(z: Tensor, need_order: bool) -> tuple[Tensor, Tensor | None]:
-    """(z sorted along each row, the order that does it or None); `z` may be overwritten."""
-    if z.device.type != "cpu":
-        values, indices = torch.sort(z, dim=-1)
-        return values, indices if need_order else None
-    rows = z.contiguous().numpy()
-    if not need_order:
-        _by_bands(_sort_values, rows)
-        return torch.from_numpy(rows), None
-    order = np.empty(rows.shape, dtype=np.int64)
-    _by_bands(_sort_packed if rows.dtype == np.float32 else _sort_plain, rows, order)
-    return torch.from_numpy(rows), torch.from_numpy(order)
+def sort_rows(*pieces: tuple[Tensor, bool]) -> list[tuple[Tensor, Tensor | None]]:
+    """For each (z, whether its order is needed): (z sorted along its rows, the order or None); z may be overwritten."""
+    if pieces[0][0].device.type != "cpu":
+        sorted_ = [torch.sort(z, dim=-1) for z, _ in pieces]
+        return [(values, order if need else None) for (values, order), (_, need) in zip(sorted_, pieces, strict=True)]
+    jobs: list[Callable[[], None]] = []
+    found: list[tuple[Tensor, Tensor | None]] = []
+    for z, need in pieces:
+        rows = z.contiguous().numpy()
+        if not need:
+            jobs += _bands(_sort_values, rows)
+            found.append((torch.from_numpy(rows), None))
+            continue
+        order = np.empty(rows.shape, dtype=np.int64)
+        jobs += _bands(_sort_packed if rows.dtype == np.float32 else _sort_plain, rows, order)
+        found.append((torch.from_numpy(rows), torch.from_numpy(order)))
+    _run(jobs)
+    return found
 
 
-def _by_bands(sort: Callable[..., None], *arrays: NDArray[Any]) -> None:
-    """Run `sort` on bands of rows, one a thread: NumPy sorts with vector instructions but on one core."""
+def _bands(sort: Callable[..., None], *arrays: NDArray[Any]) -> list[Callable[[], None]]:
+    """`sort` on bands of rows, one a thread: NumPy sorts with vector instructions but on one core."""
     rows = len(arrays[0])
     threads = min(torch.get_num_threads(), rows) if arrays[0].size >= THREADED_FROM else 1
-    if threads == 1:
-        sort(*arrays)
-        return
     edges = [rows * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        bands = [pool.submit(sort, *(array[lo:hi] for array in arrays)) for lo, hi in pairwise(edges)]
-        for band in bands:
-            band.result()
+    return [partial(sort, *(array[lo:hi] for array in arrays)) for lo, hi in pairwise(edges)]
+
+
+def _run(jobs: list[Callable[[], None]]) -> None:
+    threads = torch.get_num_threads()
+    if threads == 1 or len(jobs) < threads:
+        for job in jobs:
+            job()
+        return
+    for done in [_pool(threads, os.getpid()).submit(job) for job in jobs]:
+        done.result()
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads are kept, since starting them costs as much as a small sort; a forked process has none of them."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"privot-sort-{process}")
 
 
 def _sort_values(rows: NDArray[Any]) -> None:
@@ -63,10 +81,10 @@ def _sort_packed(rows: NDArray[Any], order: NDArray[np.int64]) -> None:
     for start in range(0, len(rows), band):
         values, out = rows[start : start + band], order[start : start + band]
         bits = values.view(np.int32)
-        key = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).astype(np.int64)
+        key = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
         key <<= 32
         key |= columns
         key.sort(axis=-1)
         np.bitwise_and(key, 0xFFFFFFFF, out=out)
         top = (key >> 32).astype(np.int32)
-        bits[...] = np.where(top < 0, top ^ np.int32(0x7FFFFFFF), top)
+        np.bitwise_xor(top, (top >> 31) & np.int32(0x7FFFFFFF), out=bits)
