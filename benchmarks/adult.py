@@ -18,7 +18,8 @@ import numpy as np
 
 from privot import Vault
 from privot.evaluation.tables import MODELS, evaluate_table, label_balance, train_and_test
-from privot.synthesis.tables import Schema, TableCodec, encode_file, fit_table, read_table, table_mechanism
+from privot.synthesis.tables import fit_table, table_mechanism
+from privot.tables import Schema, TableCodec, encode_file, read_table
 
 LONGER = 4
 """A model can be sampled without end: boosting is also trained on this many times the rows."""

@@ -14,15 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from privot import Vault
-from privot.synthesis.tables import (
-    Column,
-    Schema,
-    TableCodec,
-    encode_file,
-    fit_table,
-    table_mechanism,
-    write_table,
-)
+from privot.synthesis.tables import fit_table, table_mechanism
+from privot.tables import Column, Schema, TableCodec, encode_file, write_table
 
 SCHEMA = Schema(
     (

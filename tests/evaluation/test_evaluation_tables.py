@@ -17,7 +17,7 @@ from privot.evaluation.tables import (
     pair_distances,
     train_and_test,
 )
-from privot.synthesis.tables import Column, Schema, Table, TableCodec
+from privot.tables import Column, Schema, Table, TableCodec
 
 CODEC = TableCodec(
     Schema(

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.tables.codec import TableCodec
-from privot.synthesis.tables.table import Table
+from privot.synthesis.tables.axes import axes_of
+from privot.tables.codec import TableCodec
+from privot.tables.table import Table
 
 PRIVATE = "private, do not publish"
 Model = Literal["boosting", "logistic"]
@@ -139,7 +140,7 @@ def pair_distances(synthetic: Table, real: Table, codec: TableCodec) -> dict[tup
 def _cells(table: Table, codec: TableCodec, most: int | None) -> dict[str, NDArray[np.int64]]:
     rows, labels = codec.encode(table, compact=True)
     out = {}
-    for column, axis in zip(codec.features, codec.axes(compact=True), strict=True):
+    for column, axis in zip(codec.features, axes_of(codec, compact=True), strict=True):
         cell = axis.index(rows, None)
         if most is not None and column.is_number and axis.cells > most:
             gone = cell == axis.cells - 1 if column.missing else np.zeros(len(cell), dtype=bool)

@@ -17,20 +17,10 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.tables import train_and_test
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, ScoredMarginals
-from privot.synthesis.tables import (
-    Column,
-    Schema,
-    Table,
-    TableCodec,
-    TableModel,
-    encode_file,
-    fit_table,
-    read_table,
-    table_mechanism,
-    write_table,
-)
+from privot.synthesis.tables import TableModel, fit_table, table_mechanism
 from privot.synthesis.tables.fit import LabelLaw, order_of
 from privot.synthesis.tables.model import Factor, Levels
+from privot.tables import Column, Schema, Table, TableCodec, encode_file, read_table, write_table
 
 ROWS = 6000
 

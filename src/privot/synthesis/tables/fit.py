@@ -23,10 +23,11 @@ from scipy.special import softmax
 from privot.errors import DataError
 from privot.release import Release
 from privot.synthesis.tables.additive import MOST_COEFFICIENTS, fit_additive
-from privot.synthesis.tables.codec import TableCodec
+from privot.synthesis.tables.axes import axes_of
 from privot.synthesis.tables.conditional import Floats, draw, fit_conditional, probabilities, ridge
 from privot.synthesis.tables.estimates import Estimates, estimate, estimate_parts
 from privot.synthesis.tables.model import Factor, Levels, TableModel, draw_groups
+from privot.tables.codec import TableCodec
 
 POPULATION = 20_000
 """Rows drawn from the factors so far to fit the next."""
@@ -50,7 +51,7 @@ def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population:
     """Fit the model to a release made by `releasing.table_mechanism`; minutes at most, with no private data."""
     known = estimate(release)
     rng = np.random.default_rng(seed)
-    ordered = [axis.ordered for axis in codec.axes()]
+    ordered = [axis.ordered for axis in axes_of(codec)]
     levels = _levels(known, ordered)
     factors = _feature_factors(known, levels, population, rng)
     if codec.classes is not None:

@@ -17,9 +17,10 @@ from scipy.sparse import csr_matrix
 
 from privot.errors import DataError, UsageError
 from privot.mechanisms.axes import Axis
-from privot.synthesis.tables.codec import TableCodec
+from privot.synthesis.tables.axes import axes_of
 from privot.synthesis.tables.conditional import Floats, draw, one_hot
-from privot.synthesis.tables.table import Table
+from privot.tables.codec import TableCodec
+from privot.tables.table import Table
 
 MODEL_VERSION = 1
 _CHUNK = 50_000
@@ -117,7 +118,7 @@ class TableModel:
     def _coordinates(self, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """A fine cell within each group, then a place within each cell."""
         out = np.empty(drawn.shape)
-        for i, axis in enumerate(self.codec.axes(compact=True)):
+        for i, axis in enumerate(axes_of(self.codec, compact=True)):
             cells = np.empty(len(drawn), dtype=np.int64)
             groups = self.levels.groups[i]
             for group in range(int(groups.max()) + 1):
@@ -182,7 +183,7 @@ class TableModel:
     def _check(self) -> None:
         """Refuse arrays that do not fit together."""
         levels = self.levels
-        parts = zip(self.codec.axes(compact=True), levels.groups, levels.blocks, self.fine, strict=True)
+        parts = zip(axes_of(self.codec, compact=True), levels.groups, levels.blocks, self.fine, strict=True)
         for axis, groups, blocks, fine in parts:
             if axis.grouped(groups).size != len(blocks):
                 raise ValueError

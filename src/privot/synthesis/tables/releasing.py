@@ -12,8 +12,9 @@ from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
 from privot.synthesis.tables.additive import MOST_COEFFICIENTS
-from privot.synthesis.tables.codec import TableCodec
+from privot.synthesis.tables.axes import axes_of
 from privot.synthesis.tables.fit import TablePlanner
+from privot.tables.codec import TableCodec
 
 FINE_SHARE, SCORE_SHARE = 0.15, 0.4
 """Of the budget (in 1/σ², which is what adds up) that goes to the fine one-way counts and to the scores; the rest goes
@@ -45,7 +46,7 @@ def table_mechanism(
     adjacency = Adjacency.parse(adjacency)
     if not (fine_share > 0.0 and score_share >= 0.0 and fine_share + score_share < 1.0):
         raise UsageError("The share of the fine counts must lie between 0 and 1, and leave something for the pairs.")
-    axes = codec.axes(compact)
+    axes = axes_of(codec, compact)
     pairs = math.comb(len(axes), 2)
     by_class = codec.classes is not None and codec.classes <= MOST_CLASSES and pairs <= MOST_PAIRS_BY_CLASS
     dim = len(codec.features) if compact else codec.dim

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.tables import Column, Schema, Table, TableCodec
-from privot.synthesis.tables.codec import edges_of, scaled
-from privot.synthesis.tables.parsing import parse
+from privot.synthesis.tables import axes_of
+from privot.tables import Column, Schema, Table, TableCodec
+from privot.tables.codec import edges_of, scaled
+from privot.tables.parsing import parse
 
 SCHEMA = Schema(
     (
@@ -107,7 +108,7 @@ def test_wide_rows_are_scaled_or_one_hot_within_the_bound() -> None:
 def test_both_layouts_fall_into_the_same_cells() -> None:
     wide, _ = CODEC.encode(table())
     compact, _ = CODEC.encode(table(), compact=True)
-    for a, b in zip(CODEC.axes(), CODEC.axes(compact=True), strict=True):
+    for a, b in zip(axes_of(CODEC), axes_of(CODEC, compact=True), strict=True):
         np.testing.assert_array_equal(a.index(wide, None), b.index(compact, None))
         assert a.cells == b.cells
 
@@ -169,7 +170,7 @@ def test_a_constant_and_an_empty_column_are_columns() -> None:
     out = values(codec.decode(rows))
     assert out["one"] == [3.0, 3.0]
     assert np.isnan(out["none"]).all()
-    assert [axis.cells for axis in codec.axes()] == [1, 65]
+    assert [axis.cells for axis in axes_of(codec)] == [1, 65]
 
 
 NUMBERS = st.one_of(

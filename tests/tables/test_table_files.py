@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privot.errors import DataError, PrivotError, UsageError
-from privot.synthesis.tables import (
+from privot.tables import (
     Column,
     Schema,
     Table,

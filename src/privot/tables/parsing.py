@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, brief
-from privot.synthesis.tables.columns import Column
+from privot.tables.columns import Column
 
 _TRUE = {"true", "1", "yes", "t", "y"}
 _FALSE = {"false", "0", "no", "f", "n"}

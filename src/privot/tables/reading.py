@@ -1,4 +1,4 @@
-"""Reads and writes tables as CSV, CSV.GZ and Parquet; no error repeats a value, and nothing is unpickled.
+"""Reads tables from CSV, CSV.GZ and Parquet files; no error repeats a value, and nothing is unpickled.
 
 Files are read in chunks, so that a long one never stands in memory as text.
 """
@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import zlib
 from collections.abc import Iterable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.errors import DataError, UsageError, brief
-from privot.synthesis.tables.codec import TableCodec
-from privot.synthesis.tables.schema import Schema
-from privot.synthesis.tables.table import Table
+from privot.errors import DataError, brief
+from privot.tables.codec import TableCodec
+from privot.tables.table import Table
+from privot.tables.writing import arrow, kind_of
 
 CHUNK = 50_000
-_KINDS = ".csv, .csv.gz or .parquet"
 
 
 def read_header(path: str | Path) -> list[str]:
@@ -66,47 +63,16 @@ def encode_chunks(
     return np.concatenate(rows), np.concatenate(labels) if labels else None
 
 
-def write_table(table: Table, path: str | Path, schema: Schema) -> None:
-    """Write `table` as the file's ending says; a CSV file is read back by the same schema."""
-    path = Path(path)
-    if list(table) != list(schema.names):
-        raise UsageError("The table to write has other columns than the schema.")
-    if _is_parquet(path):
-        _write_parquet(table, path)
-        return
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    with opener(path, "wt", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(schema.names)
-        texts = [_texts(table[column.name], column.format, column.words, schema.marks[0]) for column in schema.columns]
-        writer.writerows(zip(*texts, strict=True))
-
-
-def _texts(values: NDArray[Any], form: str, words: tuple[str | int, ...], mark: str) -> Iterator[str]:
-    for value in values:
-        if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
-            yield mark
-        elif isinstance(value, bool | np.bool_):
-            yield str(words[int(value)])
-        elif isinstance(value, date):
-            yield value.strftime(form)
-        elif isinstance(value, float | np.floating):
-            yield repr(float(value))
-        else:
-            yield str(value)
-
-
 def _existing(path: str | Path) -> Path:
     path = Path(path)
-    if not path.name.lower().endswith((".csv", ".csv.gz", ".parquet")):
-        raise DataError(f"{path.name!r} is of no kind that holds a table: give {_KINDS}.")
+    kind_of(path)
     if not path.is_file():
         raise DataError(f"There is no file {path.name!r}.")
     return path
 
 
 def _is_parquet(path: Path) -> bool:
-    return path.name.lower().endswith(".parquet")
+    return kind_of(path) == ".parquet"
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -163,27 +129,18 @@ def _table(names: list[str], lines: list[list[str]]) -> Table:
     return Table(dict(zip(names, zip(*lines, strict=True), strict=True)))
 
 
-def _arrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError("Parquet files need pyarrow: pip install 'privot[tables]', or use CSV.") from None
-    return pyarrow
-
-
 def _open_parquet(path: Path) -> Any:
-    arrow = _arrow()
+    library = arrow()
     try:
-        return arrow.parquet.ParquetFile(path)
-    except (OSError, ValueError, arrow.ArrowException):
+        return library.parquet.ParquetFile(path)
+    except (OSError, ValueError, library.ArrowException):
         pass
     raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged or of another kind.")
 
 
 def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
     file = _open_parquet(path)
-    arrow = _arrow()
+    library = arrow()
     names = [str(name) for name in file.schema_arrow.names]
     if len(set(names)) != len(names):
         raise DataError(f"Two columns of {path.name!r} have the same name.")
@@ -193,7 +150,7 @@ def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
             if batch.num_rows:
                 seen = True
                 yield Table({name: _from_arrow(name, batch.column(i)) for i, name in enumerate(names)})
-    except (OSError, ValueError, arrow.ArrowException) as error:
+    except (OSError, ValueError, library.ArrowException) as error:
         if isinstance(error, DataError):
             raise
         broken = True
@@ -210,11 +167,3 @@ def _from_arrow(name: str, column: Any) -> NDArray[Any]:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
-
-
-def _write_parquet(table: Table, path: Path) -> None:
-    arrow = _arrow()
-    columns = {name: arrow.array(values.tolist()) for name, values in table.items()}
-    buffer = io.BytesIO()
-    arrow.parquet.write_table(arrow.table(columns), buffer)
-    path.write_bytes(buffer.getvalue())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.tables import Schema, TableCodec, encode_file, propose_from_sample
+from privot.tables import Schema, TableCodec, encode_file, propose_from_sample
 
 SAMPLE = """day,code,amount,age,empty_sometimes,ill
 2020-01-05,A,10.5,20,,no

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from privot.errors import DataError, PrivotError, UsageError
-from privot.synthesis.tables import Column, Schema, propose
+from privot.tables import Column, Schema, propose
 
 COLUMNS = (
     Column("born", "date", "1900-01-01", "2024-12-31", missing=True),

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from privot.errors import DataError, UsageError, brief
-from privot.synthesis.tables.columns import Column
-from privot.synthesis.tables.files import read_table
-from privot.synthesis.tables.schema import MARKS, Schema
+from privot.tables.columns import Column
+from privot.tables.reading import read_table
+from privot.tables.schema import MARKS, Schema
 
 MOST_CATEGORIES = 200
 MARGIN = 0.1

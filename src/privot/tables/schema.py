@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.errors import DataError, UsageError, brief
-from privot.synthesis.tables.columns import Column
+from privot.tables.columns import Column
 
 SCHEMA_VERSION = 1
 MARKS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError, brief
-from privot.mechanisms.axes import Axis
-from privot.synthesis.tables.columns import Column
-from privot.synthesis.tables.parsing import parse, unparse
-from privot.synthesis.tables.schema import Schema
-from privot.synthesis.tables.table import Table
+from privot.tables.columns import Column
+from privot.tables.parsing import parse, unparse
+from privot.tables.schema import Schema
+from privot.tables.table import Table
 
 Segment = tuple[int, int, Literal["interval", "categorical"]]
+KIND = "table"
 MOST_VALUES = 128
 """A column of at most this many whole numbers gets a cell for each."""
 CELLS = 64
@@ -162,32 +162,16 @@ class TableCodec:
             return np.where(coordinates > len(column.words) - 0.5, np.nan, coordinates)
         return np.where(coordinates < 0.0, np.nan, unscaled(column, coordinates))
 
-    # --- cells
-
-    def axes(self, compact: bool = False) -> tuple[Axis, ...]:
-        """The fine cells of every column, from the schema alone."""
-        out, start = [], 0
-        for column, width in zip(self.features, self.widths, strict=True):
-            size = 1 if compact else width
-            if column.is_number:
-                edges = tuple(float(e) for e in edges_of(column))
-                out.append(Axis(start, len(edges) + 1 + column.missing, edges, size, column.missing, ordered=True))
-            else:
-                cells = len(column.words) + column.missing
-                out.append(Axis(start, cells, None, size, column.missing, ordered=column.type == "ordinal"))
-            start += size
-        return tuple(out)
-
     # --- files
 
     def to_dict(self) -> dict[str, Any]:
         """The codec as plain JSON types."""
-        return {"codec": "table", "schema": self.schema.to_dict()}
+        return {"kind": KIND, "schema": self.schema.to_dict()}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> TableCodec:
         """Read what `to_dict` wrote."""
-        if not isinstance(raw, Mapping) or raw.get("codec") != "table" or "schema" not in raw:
+        if not isinstance(raw, Mapping) or raw.get("kind") != KIND or "schema" not in raw:
             raise DataError("This is not the codec of a table.")
         return cls(Schema.from_dict(raw["schema"]))
 

@@ -1,0 +1,28 @@
+"""Tables with mixed columns: public schema, codec to rows of numbers, files. It hands out raw rows, knows no privacy.
+
+schema = Schema.load("schema.json")
+x, y = encode_file("private.csv", TableCodec(schema), compact=True)     # straight into a vault
+"""
+
+from privot.tables.codec import TableCodec
+from privot.tables.columns import Column
+from privot.tables.proposing import propose_from_sample
+from privot.tables.reading import encode_chunks, encode_file, read_chunks, read_header, read_table
+from privot.tables.schema import Schema, propose
+from privot.tables.table import Table
+from privot.tables.writing import write_table
+
+__all__ = [
+    "Column",
+    "Schema",
+    "Table",
+    "TableCodec",
+    "encode_chunks",
+    "encode_file",
+    "propose",
+    "propose_from_sample",
+    "read_chunks",
+    "read_header",
+    "read_table",
+    "write_table",
+]
