@@ -245,8 +245,8 @@ def _vault(
     known = book.budget(book.fingerprint({"x": row_digests(records.x)})) is not None
     if not known and not new_records and any(budget.label == label for budget in book.datasets()):
         raise BudgetError(
-            f"{book.path} has a budget for {label} as it was read before: read it in the same way (the same schema), or "
-            "add --new-records if its records are others now."
+            f"{book.path} has a budget for {label} as it was read before: read it in the same way (the same schema), "
+            "or add --new-records if its records are others now."
         )
     return Vault(
         records.x,
