@@ -78,7 +78,11 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
     (x, y), (x_test, y_test) = (codec.encode(t, compact=model == "boosting") for t in (train, test))
     assert y is not None
     assert y_test is not None
-    chance = _probabilities(_estimator(model, codec, seed), _for(model, x, codec), y, _for(model, x_test, codec), codec)
+    x, x_test = _for(model, x, codec), _for(model, x_test, codec)
+    # a column of which nothing is known cannot be cut into bins, and tells nothing
+    empty = np.isnan(x).all(axis=0)
+    x[:, empty] = x_test[:, empty] = 0.0
+    chance = _probabilities(_estimator(model, codec, seed), x, y, x_test, codec)
     accuracy = float(np.mean(np.argmax(chance, axis=1) == y_test))
     return Score(model, accuracy, _auc(y_test, chance))
 

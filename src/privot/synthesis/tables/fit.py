@@ -60,7 +60,11 @@ def fit_table(
     `progress` is told how many factors are fitted, and of how many.
     """
     steps = len(codec.features) + (codec.classes is not None)
-    tell = (lambda done: None) if progress is None else (lambda done: progress(done, steps))
+
+    def tell(done: int) -> None:
+        if progress is not None:
+            progress(done, steps)
+
     known = estimate(release)
     rng = np.random.default_rng(seed)
     ordered = [axis.ordered for axis in axes_of(codec)]

@@ -26,7 +26,7 @@ _ACROSS, _MOST_PICTURES, _MOST_BARS = 3, 30, 20
 
 def tensors_of(model: TableModel) -> dict[str, torch.Tensor]:
     """The model's arrays, for one safetensors file."""
-    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in model.arrays().items()}
+    return {name: torch.from_numpy(np.array(array)) for name, array in model.arrays().items()}
 
 
 def write_drawn(path: Path, table: Table, codec: TableCodec) -> None:
