@@ -84,9 +84,30 @@ def test_the_report_is_plain() -> None:
     report = evaluate_table(table(500, 0), table(500, 1), CODEC, private=table(500, 2))
     raw = json.loads(json.dumps(report.to_dict()))
     assert raw["nearest"]["marked"] == PRIVATE
-    assert [score["model"] for score in raw["scores"]] == ["boosting", "logistic"]
+    assert list(raw["scores"]) == list(raw["auc"]) == ["boosting", "logistic"]
+    assert raw["scores"]["boosting"] == report.scores[0].accuracy
     assert raw["marginal_distance"] < 0.2
-    assert evaluate_table(table(50, 0), table(50, 1), CODEC).nearest is None
+    assert list(raw["marginals"]) == [*(c.name for c in CODEC.features), CODEC.schema.label]
+
+
+def test_without_the_private_records_neighbours_are_looked_for_among_the_test_records() -> None:
+    synthetic, test = table(40, 0), table(60, 1)
+    near = evaluate_table(synthetic, test, CODEC).nearest
+    a, b = CODEC.encode(synthetic)[0], CODEC.encode(test)[0]
+    across = np.linalg.norm(a[:, None] - b[None], axis=2).min(axis=1)
+    within = np.linalg.norm(b[:, None] - b[None], axis=2) + np.where(np.eye(60) > 0, np.inf, 0.0)
+    np.testing.assert_allclose(near.synthetic, np.percentile(across, (1, 5, 50)), atol=1e-6)
+    np.testing.assert_allclose(near.held_out, np.percentile(within.min(axis=1), (1, 5, 50)), atol=1e-6)
+    assert near.marked == PRIVATE
+
+
+def test_a_column_of_which_nothing_is_known_is_no_hindrance() -> None:
+    codec = TableCodec(
+        Schema((*CODEC.schema.columns, Column("void", "continuous", 0, 1, missing=True)), label=CODEC.schema.label)
+    )
+    with_void = [Table({**t, "void": [None] * t.rows}) for t in (table(300, 0), table(300, 1))]
+    plain = [table(300, 0), table(300, 1)]
+    assert train_and_test(*with_void, codec).accuracy == train_and_test(*plain, CODEC).accuracy
 
 
 def test_what_cannot_be_judged_is_refused() -> None:

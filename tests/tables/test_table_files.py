@@ -73,8 +73,14 @@ def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
         "int64",
         "int64",
         "double",
-        "bool",
+        # words of its own, so that the file has them too
+        "string",
     ]
+    # also of a column that happens to be all missing; true and false are what they are
+    schema = Schema((Column("n", "integer", 0, 9, missing=True), Column("b", "boolean", missing=True)))
+    write_table(Table({"n": [None, None], "b": [True, None]}), tmp_path / "m.parquet", schema)
+    assert [str(t) for t in parquet.read_schema(tmp_path / "m.parquet").types] == ["int64", "bool"]
+    assert read_table(tmp_path / "m.parquet")["b"].tolist() == [True, None]
     parquet.write_table(pyarrow.table({"a": [[1], [2]]}), tmp_path / "l.parquet")
     with pytest.raises(DataError):
         read_table(tmp_path / "l.parquet")

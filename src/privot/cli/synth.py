@@ -108,7 +108,9 @@ def synth(
             held = read.pop() if read else _records(data, classes, codec)
             # the embedding bounds its own features; there this only has to be a number
             bound = float(known.get("clip", 1.0))
-            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound, new_records)
+            # a job that goes on has the schema it was started with
+            others = new_records or going_on
+            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound, others)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
