@@ -1,4 +1,4 @@
-"""Kills `privot synth` at random moments and resumes it: `python killer.py FOLDER MOMENTS SEED`.
+"""Kills `privot synth` at random moments and resumes it: `python killer.py FOLDER MOMENTS SEED arrays|table`.
 
 Every life is a fork that runs the command; the first of a job is killed (SIGKILL) after a random share of the time an
 undisturbed run takes, and so, half of the time, is the second. Prints a JSON line for each job: how often it was
@@ -23,7 +23,16 @@ from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 
 TERMS = "--epsilon 2 --delta 1e-5 --adjacency add-remove".split()
-JOB = "--classes 2 --range 0,1 --steps 40 --samples 50 --checkpoint 0.02 --seed 1 --device cpu".split()
+JOB = "--samples 50 --checkpoint 0.02 --seed 1 --device cpu".split()
+ARRAYS = "--classes 2 --range 0,1 --steps 40".split()
+SCHEMA = {
+    "label": "y",
+    "columns": [
+        {"name": "a", "type": "continuous", "low": 0, "high": 1},
+        {"name": "b", "type": "continuous", "low": 0, "high": 1},
+        {"name": "y", "type": "categorical", "categories": ["0", "1"]},
+    ],
+}
 
 
 def life(arguments: list[str], seconds: float | None) -> int | None:
@@ -46,10 +55,13 @@ def life(arguments: list[str], seconds: float | None) -> int | None:
 
 
 def job(folder: Path, data: Path, moments: list[float]) -> dict[str, object]:
-    ledger, out = folder / "ledger", folder / "out"
+    ledger, out, schema = folder / "ledger", folder / "out", data.with_name("schema.json")
     folder.mkdir()
-    assert life(["ledger", "init", str(ledger), "--data", str(data), "--epsilon", "9", *TERMS[2:]], None) == 0
-    arguments = ["synth", str(data), *TERMS, *JOB, "--out", str(out), "--ledger", str(ledger), "--resume"]
+    of_table = ["--schema", str(schema)] if schema.exists() else []
+    budget = ["--data", str(data), "--epsilon", "9", *TERMS[2:], *of_table]
+    assert life(["ledger", "init", str(ledger), *budget], None) == 0
+    public = of_table or ARRAYS
+    arguments = ["synth", str(data), *TERMS, *JOB, *public, "--out", str(out), "--ledger", str(ledger), "--resume"]
     kills = sum(life(arguments, moment) is None for moment in moments)
     code = life(arguments, None)
     lost = code == 4
@@ -68,6 +80,8 @@ def what_was_made(out: Path) -> dict[str, object]:
     if child == 0:
         made = Synthesizer.load(out)
         x, _ = made.sample(20)
+        if made.codec is not None:
+            x = made.codec.encode(x, compact=True)[0]
         found = {
             "epsilon": made.guarantee_.epsilon(),
             "usable": bool(np.isfinite(x).all() and x.shape == (20, 2)),
@@ -81,13 +95,18 @@ def what_was_made(out: Path) -> dict[str, object]:
         return dict(json.loads(pipe.read()))
 
 
-def main(folder: Path, moments: int, seed: int) -> None:
+def main(folder: Path, moments: int, seed: int, kind: str) -> None:
     torch.set_num_threads(1)
     dice = random.Random(seed)
     y = np.arange(400) % 2
     x = np.clip(0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((400, 2)), 0, 1)
-    data = folder / "data.npz"
-    np.savez(data, x=x, y=y)
+    data = folder / ("data.npz" if kind == "arrays" else "data.csv")
+    if kind == "arrays":
+        np.savez(data, x=x, y=y)
+    else:
+        lines = [f"{a},{b},{k}" for (a, b), k in zip(x, y, strict=True)]
+        data.write_text("\n".join(["a,b,y", *lines]) + "\n", encoding="utf-8")
+        (folder / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
     start = time.monotonic()
     print(json.dumps(job(folder / "undisturbed", data, [])), flush=True)
     whole = time.monotonic() - start
@@ -97,4 +116,4 @@ def main(folder: Path, moments: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

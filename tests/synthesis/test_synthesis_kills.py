@@ -16,10 +16,14 @@ MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "3"))
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-def test_killed_jobs_pay_once_and_end_as_if_undisturbed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["arrays", "table"])
+def test_killed_jobs_pay_once_and_end_as_if_undisturbed(tmp_path: Path, kind: str) -> None:
     killer = Path(__file__).with_name("killer.py")
     said = subprocess.run(
-        [sys.executable, str(killer), str(tmp_path), str(MOMENTS), "1"], capture_output=True, text=True, timeout=600
+        [sys.executable, str(killer), str(tmp_path), str(MOMENTS), "1", kind],
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert said.returncode == 0, said.stderr
     undisturbed, *jobs = (json.loads(line) for line in said.stdout.splitlines())
