@@ -33,6 +33,7 @@ def demo(
     from privot.evaluation import score
     from privot.ledger import Ledger
     from privot.synthesis import Synthesizer
+    from privot.synthesis.design import Design
     from privot.synthesis.files import write_json
     from privot.synthesis.folder import write_folder
     from privot.synthesis.report import CONFIDENTIAL, write_report
@@ -66,7 +67,9 @@ def demo(
         # a folder and a ledger of its own, so that whoever tries privot out spends nobody's budget
         tell(f"2. Lock up. {vault!r}; budget {terms}, in {ledger.path}: a ledger for this demonstration only.")
         if steps is not None:
-            synthesizer.set_params(rules=replace(synthesizer.design(vault.facts).rules, steps=steps))
+            design = synthesizer.design(vault.facts)
+            assert isinstance(design, Design)
+            synthesizer.set_params(rules=replace(design.rules, steps=steps))
         tell("3. Charge, release once, then train on the release alone.")
         with training_bar(epsilon, quiet=as_json) as bar:
             synthesizer.fit(vault, folder=made, progress=bar)

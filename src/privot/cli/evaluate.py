@@ -8,36 +8,63 @@ from typing import Annotated, Any
 import typer
 
 from privot.cli.output import print_facts, print_json, print_table
+from privot.cli.tables import SchemaFile
 
 
 def evaluate(
     synthetic: Annotated[str, typer.Argument(metavar="SYNTHETIC", help="Synthetic data, or privot synth's folder.")],
-    test: Annotated[str, typer.Option(metavar="DATA", help="Real records with labels (x_test, y_test, or x, y).")],
+    test: Annotated[
+        str,
+        typer.Option("--test", "--real", metavar="DATA", help="Real records with labels (x_test, y_test, or x, y)."),
+    ],
     shape: Annotated[
         str | None, typer.Option(help="Shape of an image: 28,28; read from the folder if given one.")
     ] = None,
     inception: Annotated[Path | None, typer.Option(help="TorchScript network for FID.")] = None,
+    schema: SchemaFile = None,
+    private: Annotated[
+        str | None,
+        typer.Option(help="Of tables: the records behind the release, for their neighbours and for real scores."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the classifiers.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Train classifiers on synthetic data and test them on real data.
+    """Train classifiers on synthetic data and test them on real data. Of tables, also compare columns and pairs.
 
-    Example: privot evaluate digits-synth --test test.npz
+    Examples: privot evaluate digits-synth --test test.npz;
+    privot evaluate census-synth --test census-test.csv --private census.csv
     """
     import numpy as np
 
     from privot.cli.synth import _shape
+    from privot.cli.tables import codec_for, evaluate_table_file
     from privot.data import load
-    from privot.errors import DataError
+    from privot.errors import DataError, UsageError
     from privot.evaluation import CLASSIFIERS, fid, score
     from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
     from privot.synthesis.folder import CONFIG, SYNTHETIC
     from privot.synthesis.report import CONFIDENTIAL, write_report
+    from privot.synthesis.tables.folder import SYNTHETIC as TABLE
+    from privot.synthesis.tables.folder import find_synthetic
 
+    answer: dict[str, Any]
     where = usable_device(device)
     folder = Path(synthetic) if Path(synthetic).is_dir() else None
+    codec = codec_for(folder, schema)
+    if codec is not None:
+        if shape is not None or inception is not None:
+            raise UsageError("A table has no shape and no FID: leave out --shape and --inception.")
+        file = synthetic if folder is None else str(find_synthetic(folder) or folder / f"{TABLE}.csv")
+        answer, show = evaluate_table_file(file, test, codec, private, seed)
+        if folder is not None:
+            write_json(folder / "evaluation.json", answer)
+            write_report(folder)
+        print_json(answer) if as_json else show()
+        return
+    if private is not None:
+        raise UsageError("--private is for tables: give a folder of one, or --schema FILE.")
     size = _shape(shape)
     if folder is not None and size is None:
         params = read_json(folder / CONFIG)["params"]
@@ -47,7 +74,7 @@ def evaluate(
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
     names = [name for name, recipe in CLASSIFIERS.items() if size or not recipe.images]
     scores = {name: score(name, made.x, made.y, real.x, real.y, shape=size, device=where, seed=seed) for name in names}
-    answer: dict[str, Any] = {
+    answer = {
         "scores": scores,
         "records": {"synthetic": len(made.x), "test": len(real.x)},
         "privacy": CONFIDENTIAL,

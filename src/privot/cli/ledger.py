@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.output import number, print_facts, print_json, print_table
+from privot.cli.tables import SchemaFile, open_codec, table_records
 
 if TYPE_CHECKING:
     from privot.ledger import Budget, Ledger
@@ -39,6 +40,7 @@ def init(
     epsilon: Annotated[float | None, typer.Option(help="ε that all releases together may cost.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of that budget.")] = None,
     adjacency: Annotated[str | None, typer.Option(help="replace-one or add-remove.")] = None,
+    schema: SchemaFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger, and set the budget of a data set in it (also in one that exists already)."""
@@ -58,7 +60,9 @@ def init(
         check_epsilon(epsilon)
         check_delta(delta)
         Adjacency.parse(adjacency)
-        records = load(data)
+        codec = open_codec(schema)
+        # as privot synth reads them: the ledger knows records by the numbers they are
+        records = load(data) if codec is None else table_records(data, codec)
         label = Path(data).name
         # a vault checks the records before a file is made, and is the one that knows how the ledger names them
         Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)

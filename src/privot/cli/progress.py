@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,12 +21,13 @@ def training_bar(epsilon: float, quiet: bool = False) -> Iterator[Callable[[int,
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}"),
+        TextColumn("{task.fields[loss]}"),
     )
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("training", total=None, loss=float("nan"))
+        task = bar.add_task("training", total=None, loss="")
 
         def tell(step: int, steps: int, loss: float) -> None:
-            bar.update(task, completed=step, total=steps, loss=loss)
+            # a table's model is fitted column by column and has none
+            bar.update(task, completed=step, total=steps, loss="" if math.isnan(loss) else f"loss {loss:.4f}")
 
         yield tell

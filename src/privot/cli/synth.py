@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.output import print_facts, print_json
+from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
     from privot.data import Dataset
     from privot.ledger import Ledger
+    from privot.tables import TableCodec
     from privot.vault import Vault
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -24,11 +26,15 @@ KNOWN: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "hig
 
 
 def synth(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz; .parquet with --schema), or digits."),
+    ],
     epsilon: Annotated[float, typer.Option(help="What this synthesis may cost: ε …")],
     delta: Annotated[float, typer.Option(help="… at this δ.")],
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
+    schema: SchemaFile = None,
     method: Annotated[str, typer.Option(help="embedding.")] = "embedding",
     device: Device = "auto",
     ledger: Annotated[
@@ -36,6 +42,9 @@ def synth(
     ] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
     pay_again: Annotated[bool, typer.Option(help="With --resume: charge again if a release was lost.")] = False,
+    new_records: Annotated[
+        bool, typer.Option(help="State that DATA holds other records than the ledger knows it by.")
+    ] = False,
     classes: Annotated[int | None, typer.Option(help="Number of classes, which is public; 0 ignores labels.")] = None,
     shape: Annotated[str | None, typer.Option(help="Shape of an image: 28,28 or 32,32,3.")] = None,
     value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
@@ -50,7 +59,8 @@ def synth(
 ) -> None:
     """Turn sensitive records into a generator and synthetic data under (ε, δ).
 
-    Example: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth
+    Examples: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth;
+    privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth
     """
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
@@ -62,7 +72,9 @@ def synth(
     check_epsilon(epsilon), check_delta(delta)
     if samples < 1:
         raise UsageError("--samples must be at least 1.")
-    known = KNOWN.get(data, {})
+    codec = open_codec(schema)
+    given = {"--classes": classes, "--shape": shape, "--range": value_range, "--records": records, "--steps": steps}
+    known = KNOWN.get(data, {}) if codec is None else table_facts(codec, given)
     low, high = (known.get("low"), known.get("high")) if value_range is None else _pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
@@ -74,6 +86,7 @@ def synth(
         low=low,
         high=high,
         records=records,
+        codec=codec,
         device=device,
         seed=seed,
     )
@@ -87,13 +100,15 @@ def synth(
     else:
         prepare(out)
     # read before a ledger is made: what cannot be used leaves none behind
-    read = [] if going_on else [_records(data, classes)]
+    read = [] if going_on else [_records(data, classes, codec)]
     with _ledger(ledger or default_ledger(data, out), going_on) as book:
 
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
-            held = read.pop() if read else _records(data, classes)
-            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta))
+            held = read.pop() if read else _records(data, classes, codec)
+            # the embedding bounds its own features; there this only has to be a number
+            bound = float(known.get("clip", 1.0))
+            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound, new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
@@ -119,7 +134,7 @@ def synth(
                     progress=tell,
                     every=checkpoint,
                 )
-            write_folder(synthesizer, out, samples, seed)
+            write_folder(synthesizer, out, samples, seed, kind_for(data, codec))
     guarantee = synthesizer.guarantee_
     if as_json:
         print_json({"out": str(out), "samples": samples, "ledger": str(book.path), "guarantee": guarantee.to_dict()})
@@ -138,22 +153,21 @@ def synth(
 
 def sample(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth made.")],
-    out: Annotated[Path, typer.Option(help="File to write: .npz, .npy or .csv.")],
-    n: Annotated[int, typer.Option("-n", help="How many records.")] = 10_000,
+    out: Annotated[Path, typer.Option(help="File to write: .npz, .npy or .csv; of a table .csv, .csv.gz or .parquet.")],
+    n: Annotated[int, typer.Option("-n", "--count", help="How many records.")] = 10_000,
     seed: Annotated[int | None, typer.Option(help="Seed, to draw the same records again.")] = None,
     device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
     """Draw synthetic records from a released generator; needs no vault and costs nothing.
 
-    Example: privot sample digits-synth -n 10000 --out more.npz
+    Examples: privot sample digits-synth -n 10000 --out more.npz; privot sample census-synth --count 500 --out more.csv
     """
     from privot.synthesis import Synthesizer
-    from privot.synthesis.folder import write_samples
+    from privot.synthesis.folder import write_drawn
 
     synthesizer = Synthesizer.load(folder, device)
-    x, y = synthesizer.sample(n, seed=seed)
-    write_samples(out, x, y, synthesizer.shape)
+    write_drawn(synthesizer, out, n, seed)
     if as_json:
         print_json({"out": str(out), "samples": n, "guarantee": synthesizer.guarantee_.to_dict()})
     else:
@@ -195,10 +209,14 @@ def _ledger(path: Path, only_open: bool) -> Ledger:
     return Ledger.create(path)
 
 
-def _records(data: str, classes: int | None) -> Dataset:
+def _records(data: str, classes: int | None, codec: TableCodec | None = None) -> Dataset:
     from privot.data import load
     from privot.errors import UsageError
 
+    if codec is not None:
+        return table_records(data, codec)
+    if data.lower().endswith(".parquet"):
+        raise UsageError("A Parquet file is a table, and its schema is public: give --schema FILE.")
     records = load(data)
     if records.y is not None and classes is None:
         raise UsageError("The data has labels: say how many classes there are (--classes N), or --classes 0.")
@@ -206,18 +224,34 @@ def _records(data: str, classes: int | None) -> Dataset:
 
 
 def _vault(
-    records: Dataset, label: str, classes: int | None, adjacency: Any, book: Ledger, terms: tuple[float, float]
+    records: Dataset,
+    label: str,
+    classes: int | None,
+    adjacency: Any,
+    book: Ledger,
+    terms: tuple[float, float],
+    bound: float,
+    new_records: bool,
 ) -> Vault:
-    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
+    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`.
+
+    A ledger knows records by the numbers they are. With another schema the same file becomes other numbers, which must
+    not buy it a second budget: a name that the ledger has for other records is refused unless that is stated.
+    """
     from privot.budget import row_digests
+    from privot.errors import BudgetError
     from privot.vault import Vault
 
     known = book.budget(book.fingerprint({"x": row_digests(records.x)})) is not None
+    if not known and not new_records and any(budget.label == label for budget in book.datasets()):
+        raise BudgetError(
+            f"{book.path} has a budget for {label} as it was read before: read it in the same way (the same schema), "
+            "or add --new-records if its records are others now."
+        )
     return Vault(
         records.x,
         records.y if classes else None,
-        # the embedding bounds its own features; this only has to be a number
-        clip=1.0,
+        clip=bound,
         classes=classes or None,
         adjacency=adjacency,
         ledger=book,

@@ -35,18 +35,23 @@ class Score:
 
 @dataclass(frozen=True)
 class TableReport:
-    """Everything `evaluate_table` measures; `nearest` is None unless asked for."""
+    """Everything `evaluate_table` measures."""
 
     scores: tuple[Score, ...]
+    marginals: dict[str, float]
     marginal_distance: float
     pair_distance: float
     label_balance: tuple[float, ...] | None
     real_label_balance: tuple[float, ...] | None
-    nearest: NearestDistances | None
+    nearest: NearestDistances
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return asdict(self)
+        """As plain JSON types: accuracy under `scores`, as for every other kind of data, and the area under `auc`."""
+        return {
+            **asdict(self),
+            "scores": {score.model: score.accuracy for score in self.scores},
+            "auc": {score.model: score.auc for score in self.scores},
+        }
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class NearestDistances:
     synthetic: tuple[float, float, float]
     """The 1st, 5th and 50th percentile of the distance to the nearest real row."""
     held_out: tuple[float, float, float]
-    """The same for real rows that had no part in the release: synthetic rows should not be closer than these."""
+    """The same for other real rows: synthetic rows should not be closer than these."""
     marked: str = PRIVATE
 
 
@@ -73,7 +78,11 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
     (x, y), (x_test, y_test) = (codec.encode(t, compact=model == "boosting") for t in (train, test))
     assert y is not None
     assert y_test is not None
-    chance = _probabilities(_estimator(model, codec, seed), _for(model, x, codec), y, _for(model, x_test, codec), codec)
+    x, x_test = _for(model, x, codec), _for(model, x_test, codec)
+    # a column of which nothing is known cannot be cut into bins, and tells nothing
+    empty = np.isnan(x).all(axis=0)
+    x[:, empty] = x_test[:, empty] = 0.0
+    chance = _probabilities(_estimator(model, codec, seed), x, y, x_test, codec)
     accuracy = float(np.mean(np.argmax(chance, axis=1) == y_test))
     return Score(model, accuracy, _auc(y_test, chance))
 
@@ -157,21 +166,31 @@ def _variation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
 
 
 def nearest_distances(
-    synthetic: Table, real: Table, held_out: Table, codec: TableCodec, most: int = 5000, seed: int = 0
+    synthetic: Table, real: Table, held_out: Table | None, codec: TableCodec, most: int = 5000, seed: int = 0
 ) -> NearestDistances:
     """Distances to the nearest of the `real` rows in the wide layout, from at most `most` rows of each kind.
 
-    `real` are the records behind the release: what comes back is private and must not be published.
+    Without `held_out` they are compared with those of real rows to the nearest *other* real row. At most ten times
+    `most` real rows are looked at. Whatever `real` is, what comes back is private and must not be published.
     """
     from sklearn.neighbors import NearestNeighbors
 
     rng = np.random.default_rng(seed)
-    wide = [codec.encode(table)[0] for table in (real, synthetic, held_out)]
-    index = NearestNeighbors(n_neighbors=1).fit(wide[0])
+
+    def some(table: Table, count: int) -> NDArray[np.float64]:
+        rows = codec.encode(table, compact=True)[0]
+        return codec.widen(rows[rng.permutation(len(rows))[:count]])
+
+    seen = some(real, 10 * most)
+    index = NearestNeighbors(n_neighbors=1).fit(seen)
+    distances = [index.kneighbors(some(synthetic, most))[0][:, 0]]
+    if held_out is None:
+        # each row is its own nearest: the next one counts
+        distances.append(index.kneighbors(seen[:most], n_neighbors=2)[0][:, 1])
+    else:
+        distances.append(index.kneighbors(some(held_out, most))[0][:, 0])
     found = []
-    for rows in wide[1:]:
-        taken = rows[rng.permutation(len(rows))[:most]]
-        far = index.kneighbors(taken)[0][:, 0]
+    for far in distances:
         low, middle, high = (float(v) for v in np.percentile(far, (1, 5, 50)))
         found.append((low, middle, high))
     return NearestDistances(found[0], found[1])
@@ -180,8 +199,10 @@ def nearest_distances(
 def evaluate_table(
     synthetic: Table, test: Table, codec: TableCodec, *, private: Table | None = None, seed: int = 0
 ) -> TableReport:
-    """Train on `synthetic`, test on `test`, and compare marginals; with `private` (the records behind the release) also
-    nearest-neighbour distances, which must not be published."""
+    """Train on `synthetic`, test on `test`, compare marginals, and look for the nearest real rows.
+
+    Those are looked for among `private` (the records behind the release) where given, else among `test`.
+    """
     if synthetic.rows < 2 or test.rows < 2:
         raise DataError("Both tables need at least two rows to be compared.")
     scores: tuple[Score, ...] = ()
@@ -189,13 +210,16 @@ def evaluate_table(
     if codec.classes is not None:
         scores = tuple(train_and_test(synthetic, test, codec, model, seed) for model in MODELS)
         balance, real_balance = (label_balance(table, codec) for table in (synthetic, test))
+    marginals = marginal_distances(synthetic, test, codec)
+    held_out = None if private is None else test
     return TableReport(
         scores,
-        float(np.mean(list(marginal_distances(synthetic, test, codec).values()))),
+        marginals,
+        float(np.mean(list(marginals.values()))),
         float(np.mean(list(pair_distances(synthetic, test, codec).values()) or [0.0])),
         balance,
         real_balance,
-        None if private is None else nearest_distances(synthetic, private, test, codec, seed=seed),
+        nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed),
     )
 
 

@@ -40,7 +40,7 @@ class Design:
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
-            "facts": _plain(self.facts),
+            "facts": plain_facts(self.facts),
         }
 
     @classmethod
@@ -58,9 +58,7 @@ class Design:
 
     def check_facts(self, facts: Facts) -> None:
         """Refuse records about which other things are public than about those that this was designed for."""
-        if self.facts != facts:
-            names = [name for name, value in vars(self.facts).items() if value != getattr(facts, name)]
-            raise DataError(f"These are not the records this synthesis was designed for: their {names[0]} differs.")
+        check_same_facts(self.facts, facts)
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
@@ -78,7 +76,14 @@ class Design:
             raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
 
 
-def _plain(facts: Facts) -> dict[str, Any]:
+def check_same_facts(wanted: Facts, found: Facts) -> None:
+    """Refuse records about which other things are public than what was designed for."""
+    if wanted != found:
+        names = [name for name, value in vars(wanted).items() if value != getattr(found, name)]
+        raise DataError(f"These are not the records this synthesis was designed for: their {names[0]} differs.")
+
+
+def plain_facts(facts: Facts) -> dict[str, Any]:
     """All but the adjacency, as plain JSON types."""
     return {name: value for name, value in vars(facts).items() if name != "adjacency"}
 

@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from privot.accounting import read_guarantee
 from privot.errors import DataError
 from privot.guarantee import Guarantee
+from privot.synthesis.design import Design, usable_device
+from privot.synthesis.features import feature_map
 from privot.synthesis.files import read_json, read_tensors, write_bytes, write_json, write_tensors
-from privot.synthesis.synthesizer import Synthesizer, restore
+from privot.synthesis.generators import build
+from privot.synthesis.synthesizer import Synthesizer
+from privot.synthesis.tables import folder as tables
+from privot.synthesis.tables.model import TableModel
 
 CONFIG = "config.json"
 GENERATOR = "generator.safetensors"
 GUARANTEE = "guarantee.json"
 SYNTHETIC = "synthetic.npz"
 SCHEMA_VERSION = 1
+_PICTURED = 10_000
+"""Synthetic rows that the picture of a table is drawn from, at least."""
 
 
 def write_generator(synthesizer: Synthesizer, folder: Path) -> None:
     """Everything `privot sample` needs; the configuration last, so that a folder with one is whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(folder / GENERATOR, synthesizer.generator_.state_dict(), {"kind": "generator"})
+    weights, learned = _learned(synthesizer)
+    write_tensors(folder / GENERATOR, weights, {"kind": "generator"})
     write_bytes(folder / GUARANTEE, (synthesizer.guarantee_.to_json() + "\n").encode())
-    learned = {
+    write_json(folder / CONFIG, {"schema": SCHEMA_VERSION, "params": synthesizer.to_params(), "learned": learned})
+
+
+def _learned(synthesizer: Synthesizer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """What the folder holds of a fitted synthesizer: arrays, and the rest as plain JSON types."""
+    if synthesizer.codec is not None:
+        return tables.tensors_of(synthesizer.model_), synthesizer.model_.config()
+    design = getattr(synthesizer, "design_", None)
+    return synthesizer.generator_.state_dict(), {
         "generator": synthesizer.generator_.config,
         "features": synthesizer.features_.to_dict(),
         "counts": synthesizer.counts_.tolist(),
         "labels": synthesizer.labels_,
         "losses": [float(f"{v:.6g}") for v in synthesizer.losses_],
-        "rules": synthesizer.design_.rules.to_dict() if hasattr(synthesizer, "design_") else None,
+        "rules": design.rules.to_dict() if isinstance(design, Design) else None,
     }
-    write_json(folder / CONFIG, {"schema": SCHEMA_VERSION, "params": synthesizer.to_params(), "learned": learned})
 
 
 def read_generator(folder: Path, device: str = "cpu") -> Synthesizer:
@@ -45,6 +62,25 @@ def read_generator(folder: Path, device: str = "cpu") -> Synthesizer:
     synthesizer = restore(fields["params"], fields["learned"], weights, device)
     synthesizer.losses_ = [float(v) for v in fields["learned"].get("losses", [])]
     synthesizer.guarantee_ = read_folder_guarantee(folder)
+    return synthesizer
+
+
+def restore(
+    params: Mapping[str, Any], learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor], device: str
+) -> Synthesizer:
+    """A fitted synthesizer from the parts of its folder."""
+    synthesizer = Synthesizer.from_params(params, device)
+    if synthesizer.codec is not None:
+        return synthesizer.use_model(TableModel.build(synthesizer.codec, learned, weights))
+    try:
+        generator = build(learned["generator"])
+        generator.load_state_dict(dict(weights))
+        counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
+        if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
+            raise DataError("The counts of this generator do not fit its classes.")
+        synthesizer.use(generator.to(usable_device(device)), feature_map(learned["features"]), counts, labels)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return synthesizer
 
 
@@ -82,13 +118,35 @@ def write_samples(path: Path, x: Any, y: Any, shape: Any) -> None:
         raise DataError(f"Samples are written to .npz, .npy or .csv, not to {path.name!r}.")
 
 
-def write_folder(synthesizer: Synthesizer, folder: Path, samples: int, seed: int | None) -> None:
-    """Everything that `privot synth` leaves behind."""
-    from privot.synthesis.pictures import draw_curve, draw_grid
+def write_drawn(synthesizer: Synthesizer, path: Path, n: int, seed: int | None) -> None:
+    """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table."""
+    x, y = synthesizer.sample(n, seed=seed)
+    if synthesizer.codec is not None:
+        tables.write_drawn(path, x, synthesizer.codec)
+    else:
+        write_samples(path, x, y, synthesizer.shape)
+
+
+def write_folder(
+    synthesizer: Synthesizer, folder: Path, samples: int, seed: int | None, kind: str | None = None
+) -> None:
+    """Everything that `privot synth` leaves behind; `kind` is the ending of a table's file, .csv unless given."""
     from privot.synthesis.report import write_report
 
-    x, y = synthesizer.sample(samples, seed=seed)
-    write_samples(folder / SYNTHETIC, x, y, synthesizer.shape)
+    if synthesizer.codec is not None:
+        write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed)
+        drawn = synthesizer.model_.sample_rows(max(samples, _PICTURED), 0 if seed is None else seed)
+        write_bytes(folder / tables.MARGINALS, tables.draw_marginals(*drawn, synthesizer.codec))
+    else:
+        write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)
+        _write_pictures(synthesizer, folder, seed)
+    write_generator(synthesizer, folder)
+    write_report(folder)
+
+
+def _write_pictures(synthesizer: Synthesizer, folder: Path, seed: int | None) -> None:
+    from privot.synthesis.pictures import draw_curve, draw_grid
+
     if synthesizer.shape is not None:
         classes = synthesizer.generator_.classes
         wanted = np.repeat(np.arange(classes), 10) if classes > 1 else np.zeros(100, dtype=np.int64)
@@ -96,5 +154,3 @@ def write_folder(synthesizer: Synthesizer, folder: Path, samples: int, seed: int
         unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
         write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
     write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_))
-    write_generator(synthesizer, folder)
-    write_report(folder)

@@ -41,6 +41,7 @@ MADE = (
     "synthetic.*",
     "grid.png",
     "curves.png",
+    "marginals.png",
     "report.html",
     "*.part",
 )

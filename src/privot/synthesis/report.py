@@ -36,7 +36,7 @@ img { max-width: 100%; image-rendering: pixelated; } code { font-size: .9em; }
 <img alt="{{ title }}" src="data:image/png;base64,{{ picture }}">
 {% endfor %}
 {% if evaluated %}<p>The guarantee above covers what follows from one paid release: the generator and the synthetic
-data. It does not cover the table “{{ evaluated }}”, for which real records were looked at: remove evaluation.json and
+data. It does not cover “{{ evaluated }}”, for which real records were looked at: remove evaluation.json and
 write this page again (<code>privot report</code>) before handing it to anybody who may not see those records.</p>
 {% else %}<p>Everything on this page follows from one paid release; nothing else of the records was looked at.</p>
 {% endif %}
@@ -54,14 +54,17 @@ def write_report(folder: Path) -> Path:
     fields = read_json(folder / CONFIG)
     pictures = [
         (title, base64.b64encode((folder / name).read_bytes()).decode())
-        for title, name in (("Samples", "grid.png"), ("Training", "curves.png"))
+        for title, name in (("Samples", "grid.png"), ("Synthetic columns", "marginals.png"), ("Training", "curves.png"))
         if (folder / name).exists()
     ]
     tables = [("How it was made", _facts(fields), "")]
-    evaluated = (folder / "evaluation.json").exists()
-    if evaluated:
+    evaluated: list[str] = []
+    if (folder / "evaluation.json").exists():
         evaluation = read_json(folder / "evaluation.json")
-        tables.insert(0, (_EVALUATED, _scores(evaluation), str(evaluation.get("privacy") or CONFIDENTIAL)))
+        said = [(_EVALUATED, _scores(evaluation), str(evaluation.get("privacy") or CONFIDENTIAL))]
+        said += _comparisons(evaluation)
+        evaluated = [title for title, _, _ in said]
+        tables = said + tables
     page = Environment(autoescape=True).from_string(_PAGE)
     text = page.render(
         epsilon=f"{guarantee.epsilon():.6g}",
@@ -70,7 +73,7 @@ def write_report(folder: Path) -> Path:
         standing=str(guarantee.standing),
         explanation=guarantee.explain(),
         tables=tables,
-        evaluated=_EVALUATED if evaluated else "",
+        evaluated="”, “".join(evaluated),
         pictures=pictures,
     )
     write_bytes(folder / REPORT, text.encode())
@@ -79,6 +82,10 @@ def write_report(folder: Path) -> Path:
 
 def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     params, learned = fields["params"], fields["learned"]
+    if params.get("codec") is not None:
+        from privot.synthesis.tables.folder import facts_of
+
+        return facts_of(params, learned)
     generator, features = learned["generator"], learned["features"]
     rows = [
         ["method", str(params["method"])],
@@ -91,8 +98,32 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _scores(fields: Mapping[str, Any]) -> list[list[str]]:
+    """Accuracy, and ROC-AUC where it was measured, of what was trained on synthetic and on real records."""
     rows = [["classifier", "on synthetic", "on real"]]
-    for name, score in fields.get("scores", {}).items():
-        real = fields.get("real", {}).get(name)
-        rows.append([name, f"{100 * score:.1f} %", "–" if real is None else f"{100 * real:.1f} %"])
+    for measure, real, form in (("scores", "real", "{:.1%}"), ("auc", "real_auc", "{:.4f}")):
+        for name, score in (fields.get(measure) or {}).items():
+            other = (fields.get(real) or {}).get(name)
+            shown = ["–" if v is None else form.format(v).replace("%", " %") for v in (score, other)]
+            rows.append([name if measure == "scores" else f"{name}, ROC-AUC", *shown])
     return rows
+
+
+def _comparisons(fields: Mapping[str, Any]) -> list[tuple[str, list[list[str]], str]]:
+    """Of tables: how columns and pairs differ, and how near real records are."""
+    out = []
+    privacy = str(fields.get("privacy") or CONFIDENTIAL)
+    if "marginals" in fields:
+        worst = sorted(fields["marginals"].items(), key=lambda item: -item[1])[:10]
+        rows = [
+            ["columns, mean", f"{fields['marginal_distance']:.4f}"],
+            ["pairs, mean", f"{fields['pair_distance']:.4f}"],
+        ]
+        rows += [[f"column {name}", f"{distance:.4f}"] for name, distance in worst]
+        out.append(("Total-variation distance to the real records", rows, privacy))
+    if "nearest" in fields:
+        near = fields["nearest"]
+        rows = [["distance to the nearest real record", "1 %", "5 %", "50 %"]]
+        for name, key in (("synthetic records", "synthetic"), ("other real records", "held_out")):
+            rows.append([name, *[f"{v:.4f}" for v in near[key]]])
+        out.append(("Nearest real neighbours", rows, str(near["marked"])))
+    return out

@@ -23,14 +23,15 @@ from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
-from privot.synthesis.codecs import Codec
-from privot.synthesis.codecs import codec as read_codec
 from privot.synthesis.design import Design, shares, usable_device
 from privot.synthesis.embedding import Progress, Scale, Target, Training, rehearse, train
-from privot.synthesis.features import feature_map, public_range
-from privot.synthesis.generators import Generator, build, image_axes
+from privot.synthesis.features import public_range
+from privot.synthesis.generators import Generator, image_axes
 from privot.synthesis.job import Job
 from privot.synthesis.rules import Problem, Rules, choose_features, choose_rules
+from privot.synthesis.tables.design import TableDesign
+from privot.synthesis.tables.model import TableModel
+from privot.tables.codec import TableCodec
 from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
 
@@ -45,6 +46,9 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     never read off the records. `records` may say about how many there are where that is public although the
     adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
     makes everything but the privacy noise repeatable.
+
+    With a `TableCodec` the records are rows of a table: what is embedded are the indicators of its cells (marginals),
+    and `model_` takes the place of `generator_`.
 
     After `fit`: `release_`, `guarantee_`, `generator_`, `losses_`, `design_`. The release is kept even where training
     fails: `train(release_, rules)` costs nothing more.
@@ -62,7 +66,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         records: int | None = None,
         features: FeatureMap | None = None,
         rules: Rules | None = None,
-        codec: Codec | None = None,
+        codec: TableCodec | None = None,
         device: str = "auto",
         seed: int | None = None,
     ) -> None:
@@ -79,10 +83,12 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.seed = seed
 
-    def design(self, facts: Facts) -> Design:
+    def design(self, facts: Facts) -> Design | TableDesign:
         """What would be released and trained, from public facts alone; costs nothing."""
         if self.method not in METHODS:
             raise UsageError(f"Unknown method {self.method!r}: say {' or '.join(METHODS)}.")
+        if self.codec is not None:
+            return self._table_design(self.codec, facts)
         device = usable_device(self.device)
         public_range(self.low, self.high, facts.dim)
         shape = None if self.shape is None else tuple(int(s) for s in self.shape)
@@ -94,13 +100,22 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         records = facts.records
         if self.records is not None:
             records = arguments.whole("The stated number of records", self.records, 1)
-        segments = None if self.codec is None else tuple(self.codec.segments)
-        problem = Problem(facts.dim, facts.classes or 1, plan.sigma, records, shape, device, segments)
+        problem = Problem(facts.dim, facts.classes or 1, plan.sigma, records, shape, device)
         seed = fresh_seed() if self.seed is None else check_seed(self.seed)
         features = self.features or choose_features(problem, seed, self.low, self.high)
         mechanism = MeanEmbedding(features, plan.sigma, facts.classes is not None, device=device)
         rules = self.rules or choose_rules(problem)
         return Design(mechanism, rules, seed, float(self.delta), facts.adjacency, facts)
+
+    def _table_design(self, codec: TableCodec, facts: Facts) -> TableDesign:
+        if self.method != "embedding":
+            raise UsageError(f"Tables are synthesised by embedding, not by {self.method}.")
+        if self.shape is not None or self.features is not None or self.rules is not None:
+            raise UsageError(
+                "What is released of a table follows from its schema: leave out shape, features and rules."
+            )
+        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
+        return TableDesign.choose(codec, facts, self.epsilon, self.delta, seed)
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
         """Pay for one release and train on it. With `folder`, a killed job goes on there (`resume`)."""
@@ -109,6 +124,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             self._check(design, vault.facts)
             release = vault.release(design.mechanism, purpose=f"synthesis by {self.method}", delta=design.delta)
             self._paid(design, release)
+            if isinstance(design, TableDesign):
+                return self.use_model(design.fit(release, progress))
             return self._trained(
                 train(release, design.rules, device=design.mechanism.device, seed=design.seed, progress=progress)
             )
@@ -133,7 +150,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         the job was started with if it says one. No other process can work on the job meanwhile.
         """
         device = usable_device(self.device)
-        design = Design.from_dict(job.settings.get("design", {}), device)
+        design = self._read_design(job.settings.get("design", {}), device)
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
         opened: list[Vault] = []
@@ -150,6 +167,9 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         with job.alone():
             release = job.release(pay, spent, pay_again, design.check_release, ready)
             self._paid(design, release)
+            if isinstance(design, TableDesign):
+                # the release is all the checkpoint there is: the fit takes seconds, and gives the same again
+                return self.use_model(design.fit(release, progress))
             path, digest = job.folder / checkpoint.NAME, release.digest()
             training = checkpoint.load(path, design.rules, device, digest) if path.exists() else None
             training = train(
@@ -163,15 +183,23 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             )
             return self._trained(training)
 
-    def _check(self, design: Design, facts: Facts) -> None:
+    def _read_design(self, fields: Mapping[str, Any], device: str) -> Design | TableDesign:
+        if self.codec is not None:
+            return TableDesign.from_dict(fields, self.codec)
+        return Design.from_dict(fields, device)
+
+    def _check(self, design: Design | TableDesign, facts: Facts) -> None:
         """Refuse, before anything is paid, what would be lost or cost too much afterwards.
 
         The accountant remembers: what the release will say of its cost is worked out here, so that hardly a moment
         passes between the charge and the release on disk.
         """
         design.check_facts(facts)
-        classes = (facts.classes or 1) if design.mechanism.labels else 1
-        rehearse(design.mechanism.features, design.rules, classes, device=design.mechanism.device, seed=design.seed)
+        if isinstance(design, TableDesign):
+            design.rehearse()
+        else:
+            classes = (facts.classes or 1) if design.mechanism.labels else 1
+            rehearse(design.mechanism.features, design.rules, classes, device=design.mechanism.device, seed=design.seed)
         cost = account(design.mechanism.event(facts), design.delta)
         cost.to_dict()
         # written so that a NaN is refused; the slack is that of the search for σ
@@ -181,30 +209,43 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
                 f"ε = {self.epsilon:g} at δ = {self.delta:g} that is asked for: nothing was paid."
             )
 
-    def _paid(self, design: Design, release: Release) -> None:
+    def _paid(self, design: Design | TableDesign, release: Release) -> None:
         """Keep what was paid for, whatever becomes of the training."""
-        if hasattr(self, "generator_"):
-            # of an earlier release: it may not be drawn from under this one's guarantee
-            del self.generator_
+        for name in ("generator_", "model_"):
+            if hasattr(self, name):
+                # of an earlier release: it may not be drawn from under this one's guarantee
+                delattr(self, name)
         self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
 
     def _trained(self, training: Training) -> Synthesizer:
-        mechanism = self.design_.mechanism
+        mechanism: Any = self.design_.mechanism
         self.losses_ = training.losses
-        self._use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
+        self.use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
         return self
 
-    def _use(self, generator: Generator, features: FeatureMap, counts: NDArray[Any], labels: bool) -> None:
+    def use(self, generator: Generator, features: FeatureMap, counts: NDArray[Any], labels: bool) -> None:
+        """Sample from `generator` from now on."""
         self.generator_ = generator.eval()
         self.features_ = features
         self.counts_ = np.asarray(counts, dtype=np.float64)
         self.labels_ = labels
 
+    def use_model(self, model: TableModel) -> Synthesizer:
+        """Sample from `model` from now on."""
+        self.model_ = model
+        return self
+
     def sample(self, n: int, labels: Any = None, seed: int | None = None) -> tuple[Any, NDArray[np.int64] | None]:
         """`n` synthetic records and their labels (None where there are none).
 
-        Labels are the given ones, or follow the released counts. Needs no vault and costs nothing.
+        Labels are the given ones, or follow the released counts. Of a table the records are a `Table` with all columns,
+        the label's among them. Needs no vault and costs nothing.
         """
+        if hasattr(self, "model_"):
+            if labels is not None:
+                raise UsageError("The label of a table is drawn with its row: leave out labels.")
+            rows, y = self.model_.sample_rows(n, fresh_seed() if seed is None else check_seed(seed))
+            return self.model_.codec.decode(rows, y, compact=True), y
         if not hasattr(self, "generator_"):
             raise UsageError("Nothing was learned yet: call fit or load first.")
         n = arguments.whole("The number of samples", n, 1)
@@ -225,8 +266,6 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
                 unit = self.generator_(torch.from_numpy(z).to(device), part)
                 parts.append(scale.to_records(unit).cpu().numpy())
         x: Any = np.concatenate(parts)
-        if self.codec is not None:
-            x = self.codec.decode(x)
         return x, y if self.labels_ else None
 
     def to_params(self) -> dict[str, Any]:
@@ -248,7 +287,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         try:
             fields = dict(params)
             codec = fields.pop("codec")
-            return cls(**fields, codec=None if codec is None else read_codec(codec), device=device)
+            return cls(**fields, codec=None if codec is None else TableCodec.from_dict(codec), device=device)
         except (KeyError, TypeError) as error:
             raise DataError(f"These are not the settings of a synthesis ({type(error).__name__}).") from None
 
@@ -268,25 +307,9 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     guarantee_: Guarantee
     release_: Release
     generator_: Generator
+    model_: TableModel
     losses_: list[float]
     counts_: NDArray[np.float64]
     features_: FeatureMap
     labels_: bool
-    design_: Design
-
-
-def restore(
-    params: Mapping[str, Any], learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor], device: str
-) -> Synthesizer:
-    """A fitted synthesizer from the parts of its folder."""
-    synthesizer = Synthesizer.from_params(params, device)
-    try:
-        generator = build(learned["generator"])
-        generator.load_state_dict(dict(weights))
-        counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
-        if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
-            raise DataError("The counts of this generator do not fit its classes.")
-        synthesizer._use(generator.to(usable_device(device)), feature_map(learned["features"]), counts, labels)
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
-    return synthesizer
+    design_: Design | TableDesign

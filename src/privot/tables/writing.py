@@ -99,7 +99,7 @@ def _arrow_type(library: Any, column: Column) -> Any:
     if column.type == "integer":
         return library.int64()
     if column.type == "date":
-        return library.date32() if column.daily else library.timestamp("s")
+        return library.date32() if column.daily else library.timestamp("us")
     if column.type == "boolean" and column.categories == ("false", "true"):
         return library.bool_()
     return library.int64() if all(isinstance(word, int) for word in column.words) else library.string()

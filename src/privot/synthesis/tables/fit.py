@@ -12,7 +12,7 @@ and its coefficients are moved accordingly (`_corrected`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,13 +47,29 @@ LEAST_PRIOR, MOST_PRIOR = 0.2, 3.0
 """Bounds on τ for what two columns say together beyond each alone, which is estimated."""
 
 
-def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population: int = POPULATION) -> TableModel:
-    """Fit the model to a release made by `releasing.table_mechanism`; minutes at most, with no private data."""
+def fit_table(
+    release: Release,
+    codec: TableCodec,
+    *,
+    seed: int = 0,
+    population: int = POPULATION,
+    progress: Callable[[int, int], None] | None = None,
+) -> TableModel:
+    """Fit the model to a release made by `releasing.table_mechanism`; minutes at most, with no private data.
+
+    `progress` is told how many factors are fitted, and of how many.
+    """
+    steps = len(codec.features) + (codec.classes is not None)
+
+    def tell(done: int) -> None:
+        if progress is not None:
+            progress(done, steps)
+
     known = estimate(release)
     rng = np.random.default_rng(seed)
     ordered = [axis.ordered for axis in axes_of(codec)]
     levels = _levels(known, ordered)
-    factors = _feature_factors(known, levels, population, rng)
+    factors = _feature_factors(known, levels, population, rng, tell)
     if codec.classes is not None:
         fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
         if isinstance(release.value, Mapping) and "scores" in release.value:
@@ -62,7 +78,8 @@ def fit_table(release: Release, codec: TableCodec, *, seed: int = 0, population:
             factors.append(_corrected(known, law, release, fresh))
         else:
             factors.append(_label_factor(known, fresh, levels))
-    return TableModel(codec, tuple(factors), levels, known.fine, dict(release.guarantee.to_dict()))
+        tell(steps)
+    return TableModel(codec, tuple(factors), levels, known.fine)
 
 
 @dataclass(frozen=True)
@@ -126,7 +143,13 @@ def _levels(known: Estimates, ordered: Sequence[bool]) -> Levels:
     return Levels(known.groups, [blocks_of(known, i, ordered[i]) for i in range(known.columns)])
 
 
-def _feature_factors(known: Estimates, levels: Levels, population: int, rng: np.random.Generator) -> list[Factor]:
+def _feature_factors(
+    known: Estimates,
+    levels: Levels,
+    population: int,
+    rng: np.random.Generator,
+    tell: Callable[[int], None] = lambda done: None,
+) -> list[Factor]:
     """p(x₁), p(x₂|x₁), …, each fitted over rows drawn from those before it."""
     rows = np.zeros((population, known.columns), dtype=np.int64)
     factors: list[Factor] = []
@@ -137,6 +160,7 @@ def _feature_factors(known: Estimates, levels: Levels, population: int, rng: np.
         factors.append(_feature_factor(known, column, sorted(parents), rows, levels))
         z = levels.one_hot(rows, factors[-1].features)
         rows[:, column] = draw(z, factors[-1].theta, factors[-1].bias, rng)
+        tell(step + 1)
     return factors
 
 

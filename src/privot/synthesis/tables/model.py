@@ -1,14 +1,12 @@
-"""A fitted model of a table: draws any number of rows from a seed; plain arrays, saved without pickling.
+"""A fitted model of a table: draws any number of rows from a seed; plain arrays and plain JSON types.
 
 It was made from a release, so drawing from it and handing it out is post-processing.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,7 +90,6 @@ class TableModel:
     factors: tuple[Factor, ...]
     levels: Levels
     fine: list[Floats]
-    guarantee: dict[str, Any]
 
     def sample(self, rows: int, seed: int = 0) -> Table:
         """A synthetic table of `rows` rows; the same seed gives the same rows."""
@@ -132,17 +129,15 @@ class TableModel:
     # --- files
 
     def config(self) -> dict[str, Any]:
-        """What is not an array, as plain JSON types."""
+        """What is neither an array nor said by the codec, as plain JSON types."""
         return {
             "model": "table",
             "version": MODEL_VERSION,
-            "codec": self.codec.to_dict(),
             "factors": [{"column": f.column, "features": [list(c) for c in f.features]} for f in self.factors],
-            "guarantee": self.guarantee,
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All arrays by name, for safetensors or npz."""
+        """All arrays by name."""
         out: dict[str, NDArray[Any]] = {}
         for place, factor in enumerate(self.factors):
             out[f"theta.{place}"], out[f"bias.{place}"] = factor.theta, factor.bias
@@ -152,12 +147,11 @@ class TableModel:
         return out
 
     @classmethod
-    def build(cls, config: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TableModel:
+    def build(cls, codec: TableCodec, config: Mapping[str, Any], arrays: Mapping[str, Any]) -> TableModel:
         """The model that `config` and `arrays` describe; refuses what does not fit together."""
         try:
             if config["model"] != "table" or config["version"] != MODEL_VERSION:
                 raise ValueError
-            codec = TableCodec.from_dict(config["codec"])
             columns = range(len(codec.features))
             groups, blocks = (
                 [np.asarray(arrays[f"{name}.{i}"], dtype=np.int64) for i in columns] for name in ("groups", "blocks")
@@ -172,7 +166,7 @@ class TableModel:
                 )
                 for i, raw in enumerate(config["factors"])
             )
-            model = cls(codec, factors, Levels(groups, blocks), fine, dict(config["guarantee"]))
+            model = cls(codec, factors, Levels(groups, blocks), fine)
             model._check()
         except DataError:
             raise
@@ -204,25 +198,6 @@ class TableModel:
         expected: list[int | None] = [*range(len(levels.blocks)), *([] if self.codec.classes is None else [None])]
         if len(drawn) != len(expected) or set(drawn) != set(expected):
             raise ValueError
-
-    def save(self, path: str | Path) -> None:
-        """Write one `.npz` file of arrays and a JSON text."""
-        text = np.frombuffer(json.dumps(self.config(), allow_nan=False).encode(), dtype=np.uint8)
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, config=text, **self.arrays())
-
-    @classmethod
-    def load(cls, path: str | Path) -> TableModel:
-        """Read what `save` wrote."""
-        try:
-            with np.load(Path(path), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            config = json.loads(arrays.pop("config").tobytes())
-        except Exception:  # a damaged file can raise nearly anything
-            arrays, config = {}, None
-        if not isinstance(config, dict):
-            raise DataError(f"{Path(path).name!r} is not a table model privot wrote, or it is damaged.")
-        return cls.build(config, arrays)
 
 
 def _place(axis: Axis, cells: NDArray[np.int64], rng: np.random.Generator) -> Floats:
