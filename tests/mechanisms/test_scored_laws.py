@@ -141,3 +141,17 @@ def test_the_bound_is_met_for_all_records_of_a_small_domain() -> None:
     apart = np.sqrt(np.maximum(square[:, None] + square[None] - 2.0 * moves @ moves.T, 0.0))
     assert apart.max() <= made.sensitivity(Adjacency.REPLACE_ONE)
     assert np.linalg.norm(moves, axis=1).max() <= made.sensitivity(A)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, -1e300, 2.5])
+def test_every_row_has_a_cell_whatever_it_holds(value: float) -> None:
+    for axis in (
+        Axis(0, 4),
+        Axis(0, 4, width=4),
+        Axis(0, 3, (0.3, 0.6)),
+        Axis(0, 4, (0.3, 0.6), missing=True),
+        Axis(0, 4, (0.3, 0.6), width=3, missing=True),
+    ):
+        cells = axis.index(np.full((2, 4), value), None)
+        assert ((cells >= 0) & (cells < axis.size)).all()

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privot.errors import DataError
-from privot.tables import Column, Schema, Table, TableCodec, encode_file
+from privot.errors import DataError, UsageError
+from privot.tables import Column, Schema, Table, TableCodec, encode_file, propose, read_header
 
 MARKED = "31415926"
 
@@ -77,3 +77,19 @@ def test_moments_that_no_calendar_has_are_refused_in_a_typed_error(tmp_path: Pat
     with pytest.raises(DataError) as caught:
         encode_file(tmp_path / "t.parquet", codec())
     assert caught.value.__context__ is None
+
+
+def test_a_file_without_a_line_of_names_is_not_quoted(tmp_path: Path) -> None:
+    # its first line is a record
+    (tmp_path / "t.csv").write_text(f"{MARKED},0.5\n2,0.7\n")
+    names = read_header(tmp_path / "t.csv")
+    hints = {"grade": {"categories": [1, 2]}, "size": {"low": 0.0, "high": 1.0}}
+    with pytest.raises(UsageError, match="line of names") as caught:
+        propose(names, hints)
+    assert MARKED not in str(caught.value)
+    with pytest.raises(DataError) as refused:
+        encode_file(tmp_path / "t.csv", codec())
+    assert MARKED not in str(refused.value)
+    # a name beside known ones is a name
+    with pytest.raises(UsageError, match="height"):
+        propose(["grade", "height"], hints)
