@@ -85,7 +85,7 @@ def test_a_law_that_looks_at_other_rows_is_refused_before_it_sees_a_record() -> 
 
     def among(groups: np.ndarray) -> np.ndarray:
         seen.append(len(groups))
-        return np.exp(np.outer(groups[:, 0] - groups[:, 0].mean(), np.arange(CLASSES)))
+        return even(groups) / len(groups)
 
     with pytest.raises(PrivotError):
         vault(rows=977).release(mechanism(Made(among)), purpose="test")
