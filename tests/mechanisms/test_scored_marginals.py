@@ -102,19 +102,19 @@ def test_no_record_moves_the_scores_by_more_than_stated(classes: int, seed: int,
     rng = np.random.default_rng(seed)
     chances = rng.dirichlet(np.full(classes, 0.05 if sure else 1.0), 2)
     labels = rng.integers(0, classes, 2)
-    one, other = residuals(chances, labels) / PARTS
+    one, other = residuals(chances, labels, classes) / PARTS
     bound = 1.0 if classes == 2 else math.sqrt(2.0)
     assert max(np.linalg.norm(one), np.linalg.norm(other)) <= bound
     assert np.linalg.norm(one - other) <= 2 * bound
 
 
 def test_the_bound_is_reached_and_no_nonsense_of_a_law_exceeds_it() -> None:
-    sure = residuals(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, 0])) / PARTS
+    sure = residuals(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, 0]), 2) / PARTS
     assert sure.ravel().tolist() == [1.0, -1.0]
-    worst = residuals(np.array([[0.0, 1.0, 0.0]]), np.array([2])) / PARTS
+    worst = residuals(np.array([[0.0, 1.0, 0.0]]), np.array([2]), 3) / PARTS
     assert np.linalg.norm(worst) == pytest.approx(math.sqrt(2.0))
     nonsense = np.array([[np.nan, 5.0, 9.0], [-3.0, np.inf, -np.inf], [2.0, 2.0, 2.0]])
-    assert (np.linalg.norm(residuals(nonsense, np.array([2, 2, 0])) / PARTS, axis=1) <= math.sqrt(2.0)).all()
+    assert (np.linalg.norm(residuals(nonsense, np.array([2, 2, 0]), 3) / PARTS, axis=1) <= math.sqrt(2.0)).all()
 
 
 def test_a_record_moves_one_group_a_column() -> None:

@@ -81,6 +81,6 @@ class Axis:
         elif self.width > 1:
             cell = np.argmax(rows[:, self.start : self.start + self.width], axis=1)
         else:
-            cell = np.rint(np.clip(rows[:, self.start], 0.0, self.cells - 1.0))
+            cell = np.rint(np.clip(np.nan_to_num(rows[:, self.start]), 0.0, self.cells - 1.0))
         out = np.clip(cell, 0, self.cells - 1).astype(np.int64)
         return out if self.groups is None else np.asarray(self.groups, dtype=np.int64)[out]

@@ -31,18 +31,23 @@ Floats = NDArray[np.float64]
 PARTS = 1 << 12
 """A residual is cut, towards 0, to a whole number of such parts: scores are sums of whole numbers, as counts are."""
 _CHUNK = 1 << 15
+_TRIED = 37
 _UP = 1.0 + 1e-12
 
 
 class Law(Protocol):
-    """p(y | x), a function of public numbers."""
+    """p(y | x), a function of public numbers and of one row: what it says of a row is the same in any company.
+
+    To the last bit: residuals are cut to whole parts, so if a record that comes or goes could move the last bit of what
+    a law says of *other* records, all those that share a group could be cut differently at once.
+    """
 
     def probabilities(self, groups: NDArray[np.int64]) -> Floats:
         """(rows, classes), from the group of every row in every column, (rows, columns)."""
         ...
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """What is needed to know the law again, by name: it is released with the scores."""
+        """What is needed to know the law again, by name: asked before the law sees a record, released with scores."""
         ...
 
 
@@ -65,7 +70,8 @@ class ScoredMarginals:
     record adds r to one group of each of d columns, so adding or removing it moves the scores by at most
     Δ = √(d·(1 or 2)), and replacing it by 2Δ (two records can share a group and have opposite residuals). Cutting r to
     whole parts, towards 0, makes none larger. The law is a function of released numbers and the same for neighbours,
-    so Δ holds whatever the planner does.
+    so Δ holds whatever law the planner makes, if it is one: shares of the stated classes (`residuals` sees to that), of
+    one row alone (`_try_law` tests it on public rows; no test finds every law that looks at its neighbours).
     """
 
     marginals: GroupedMarginals
@@ -112,13 +118,30 @@ class ScoredMarginals:
         first = self.marginals.event(records.facts)
         value, public = self.marginals.run(records, noise, first, step)
         # the law is made from what was released: records come in again only below, inside the sums
-        law = self.planner.law(value, public)
+        law = self.planner.law(dict(value), public)
+        # copied now: a law that kept what it is shown below could not let it out
+        shown = {name: np.array(array) for name, array in law.arrays().items()}
+        if not shown.keys().isdisjoint({*value, "scores"}):
+            raise UsageError("A law may not name its arrays like those of the marginals and scores.")
+        self._try_law(law, value["groups"])
         sums = self._sums(records, law, value["groups"])
         noisy = add_noise_to_counts(sums, noise, self.sigma * PARTS) / PARTS
         return (
-            {**value, "scores": noisy, **law.arrays()},
+            {**value, "scores": noisy, **shown},
             {**public, "mechanism": "scored marginals", "scores": {"sigma": self.sigma}},
         )
+
+    def _try_law(self, law: Law, groups: NDArray[np.int64]) -> None:
+        """Refuse a law for which fixed public rows come out differently alone, in other company or another order."""
+        dice = np.random.default_rng(0)
+        sizes = [axis.size for axis in self.marginals.grouped_axes(groups)]
+        rows = dice.integers(0, sizes, (_TRIED, len(sizes)))
+        together = np.asarray(law.probabilities(rows))
+        alone = np.concatenate([law.probabilities(row[None]) for row in rows])
+        backwards = np.asarray(law.probabilities(rows[::-1].copy()))[::-1]
+        among = np.asarray(law.probabilities(np.concatenate([np.zeros_like(rows[:5]), rows])))[5:]
+        if not all(np.array_equal(together, other, equal_nan=True) for other in (alone, backwards, among)):
+            raise UsageError("The law says something else of a row when other rows stand beside it.")
 
     def _sums(self, records: Records, law: Law, groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """Σ of residuals in whole parts, over chunks of rows."""
@@ -129,19 +152,22 @@ class ScoredMarginals:
             taken = np.arange(start, min(start + _CHUNK, records.count))
             rows, labels = records.rows(taken), records.labels(taken)
             cells = np.stack([axis.index(rows, None) for axis in axes], axis=1)
-            parts = residuals(law.probabilities(cells), labels)
+            parts = residuals(law.probabilities(cells), labels, classes)
             for place, total in enumerate(totals):
                 np.add.at(total, cells[:, place], parts)
         return np.concatenate([total.ravel() for total in totals])
 
 
-def residuals(chances: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def residuals(chances: Floats, labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
     """1[y = k] − p(k | x) for k ≥ 1, in whole parts, cut towards 0; (rows, classes − 1).
 
-    Whatever `chances` holds, what counts is a law: numbers from 0 to 1 that add up to at most 1.
+    Whatever `chances` holds, what counts is a law: numbers from 0 to 1 that add up to at most 1. Another shape is
+    refused: a single share for several classes would be counted for each of them.
     """
-    law = np.clip(np.nan_to_num(chances, nan=0.0), 0.0, 1.0)
+    if np.shape(chances) != (len(labels), classes):
+        raise UsageError(f"A law says one share for each of {classes} classes and each row.")
+    law = np.clip(np.nan_to_num(np.asarray(chances, dtype=np.float64), nan=0.0), 0.0, 1.0)
     law /= np.maximum(law.sum(axis=1, keepdims=True), 1.0)
-    happened = labels[:, None] == np.arange(1, law.shape[1])[None, :]
+    happened = labels[:, None] == np.arange(1, classes)[None, :]
     out: NDArray[np.int64] = np.trunc((happened - law[:, 1:]) * PARTS).astype(np.int64)
     return out

@@ -55,7 +55,7 @@ def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDA
     try:
         for place, value in enumerate(values):
             out[place] = math.nan if is_missing(value, marks) else read(column, value)
-    except (ValueError, TypeError, OverflowError):
+    except Exception:  # an object may throw anything, and quote itself
         failed = True
     # raised out here, so that the message that quotes the value is gone
     if failed:
@@ -65,6 +65,8 @@ def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDA
 
 
 def _number(column: Column, value: Any) -> float:
+    if isinstance(value, np.complexfloating):
+        raise TypeError  # float() would only warn, and quietly drop a part
     return float(value)
 
 
@@ -95,7 +97,7 @@ def _places(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDAr
         at = known.get(value) if isinstance(value, str) else None
         if at is None:
             text = _word(value, column)
-            at = place_of.get(text)
+            at = None if text is None else place_of.get(text)
             if at is None and is_missing(value, marks):
                 at = math.nan
             if at is None:
@@ -113,13 +115,16 @@ def _places(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDAr
     return out
 
 
-def _word(value: Any, column: Column) -> str:
-    """The text by which a category is known: 3.0 and 3 are one, and so are True and the boolean's yes."""
+def _word(value: Any, column: Column) -> str | None:
+    """The text by which a category is known: 3.0 and 3 are one, and so are True and the boolean's yes; None: none."""
     if isinstance(value, bool | np.bool_) and column.type == "boolean":
         return str(column.categories[int(value)])
-    if isinstance(value, float | np.floating) and value == math.floor(value):
+    if isinstance(value, float | np.floating) and math.isfinite(value) and value == math.floor(value):
         return str(int(value))
-    text = str(value).strip()
+    try:
+        text = str(value).strip()
+    except Exception:  # an object may throw anything, and quote itself
+        return None
     return text.lower() if column.type == "boolean" and text not in map(str, column.categories) else text
 
 

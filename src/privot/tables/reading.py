@@ -140,7 +140,6 @@ def _open_parquet(path: Path) -> Any:
 
 def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
     file = _open_parquet(path)
-    library = arrow()
     names = [str(name) for name in file.schema_arrow.names]
     if len(set(names)) != len(names):
         raise DataError(f"Two columns of {path.name!r} have the same name.")
@@ -150,12 +149,12 @@ def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
             if batch.num_rows:
                 seen = True
                 yield Table({name: _from_arrow(name, batch.column(i)) for i, name in enumerate(names)})
-    except (OSError, ValueError, library.ArrowException) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except Exception:  # also a moment that Python's calendar lacks; the message would quote it
         broken = True
     if broken:
-        raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged or of another kind.")
+        raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged, or holds what no table can.")
     if not seen:
         raise DataError(f"{path.name!r} holds no records.")
 

@@ -123,6 +123,11 @@ def propose(
     integer, any other range continuous, ISO dates date, nothing at all is refused: it would have to be read off the
     data. Entries for columns that the table does not have are ignored.
     """
+    # such a first line may be a record, so nothing of it is quoted
+    if not any(name in dictionary for name in names):
+        raise UsageError(
+            "The data dictionary has none of the table's columns: is the first line of the table a line of names?"
+        )
     columns = []
     for name in names:
         if name not in dictionary:

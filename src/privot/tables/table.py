@@ -39,6 +39,8 @@ class Table(Mapping[str, NDArray[Any]]):
 
 
 def _one_axis(name: object, values: Any) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        raise DataError(f"Column {brief(name)} is a masked array: put None for what is masked.")
     if isinstance(values, np.ndarray):
         array = values
     else:
