@@ -18,7 +18,8 @@ from privot.evaluation.tables import train_and_test
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, ScoredMarginals
 from privot.synthesis.tables import TableModel, fit_table, table_mechanism
-from privot.synthesis.tables.fit import LabelLaw, order_of
+from privot.synthesis.tables.fit import order_of
+from privot.synthesis.tables.label import LabelLaw
 from privot.synthesis.tables.model import Factor, Levels
 from privot.tables import Column, Schema, Table, TableCodec, encode_file, read_table, write_table
 
