@@ -18,7 +18,7 @@ import numpy as np
 
 from privot import Vault
 from privot.evaluation.tables import MODELS, evaluate_table, label_balance, train_and_test
-from privot.synthesis.tables import fit_table, table_mechanism
+from privot.synthesis import Synthesizer
 from privot.tables import Schema, TableCodec, encode_file, read_table
 
 LONGER = 4
@@ -57,13 +57,12 @@ def main() -> None:
             budget=(chosen.epsilon, chosen.delta),
             label="adult",
         )
-        mechanism = table_mechanism(codec, epsilon=chosen.epsilon, delta=chosen.delta, adjacency=chosen.adjacency)
         start = time.perf_counter()
-        release = vault.release(mechanism, purpose="synthetic Adult")
-        model = fit_table(release, codec, seed=draw)
+        synthesizer = Synthesizer(chosen.epsilon, chosen.delta, codec=codec, seed=draw, device="cpu").fit(vault)
         seconds = time.perf_counter() - start
-        report = evaluate_table(model.sample(chosen.rows or len(x), seed=draw), test, codec)
-        longer = train_and_test(model.sample(LONGER * (chosen.rows or len(x)), seed=draw), test, codec)
+        rows = chosen.rows or len(x)
+        report = evaluate_table(synthesizer.sample(rows, seed=draw)[0], test, codec)
+        longer = train_and_test(synthesizer.sample(LONGER * rows, seed=draw)[0], test, codec)
         found = {f"{s.model} {name}": getattr(s, name) for s in report.scores for name in ("accuracy", "auc")}
         found |= {
             f"boosting accuracy, {LONGER} times the rows": longer.accuracy,
@@ -71,7 +70,7 @@ def main() -> None:
             "positive share": report.label_balance[1] if report.label_balance else None,
             "marginal distance": report.marginal_distance,
             "pair distance": report.pair_distance,
-            "epsilon": release.guarantee.epsilon(),
+            "epsilon": synthesizer.guarantee_.epsilon(),
             "seconds": seconds,
         }
         draws.append(found)

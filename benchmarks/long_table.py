@@ -1,4 +1,4 @@
-"""A long table, end to end: writes a CSV of N rows, encodes it in chunks, releases, fits and samples; time and memory.
+"""A long table through the command line: writes a CSV of N rows and runs `privot synth` on it; time and memory.
 
 python benchmarks/long_table.py [ROWS]
 """
@@ -6,6 +6,7 @@ python benchmarks/long_table.py [ROWS]
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from privot import Vault
-from privot.synthesis.tables import fit_table, table_mechanism
 from privot.tables import Column, Schema, TableCodec, encode_file, write_table
 
 SCHEMA = Schema(
@@ -28,58 +27,56 @@ SCHEMA = Schema(
     ),
     label="outcome",
 )
+TERMS = ["--epsilon", "1", "--delta", "1e-6", "--adjacency", "add-remove", "--device", "cpu", "--seed", "1"]
 
 
-def peak() -> float:
-    """The most memory this process has held, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def write_rows(path: Path, rows: int) -> float:
+    """A made-up table in `path`; the share of its label."""
+    codec, rng, yes = TableCodec(SCHEMA), np.random.default_rng(0), 0
+    part = path.with_name("part.csv")
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, rows, 50_000):
+            count = min(50_000, rows - start)
+            age = rng.random(count)
+            compact = np.column_stack(
+                [
+                    np.where(rng.random(count) < 0.1, -1.0, rng.random(count)),
+                    np.minimum(rng.geometric(0.1, count) - 1, 50),
+                    np.clip(0.5 * age + 0.3 * rng.random(count), 0, 1),
+                    age,
+                    rng.integers(0, 2, count),
+                ]
+            )
+            labels = (age + 0.3 * rng.normal(size=count) > 0.7).astype(np.int64)
+            yes += int(labels.sum())
+            write_table(codec.decode(compact, labels, compact=True), part, SCHEMA)
+            names, lines = part.read_text(encoding="utf-8").split("\n", 1)
+            file.write((names + "\n" if start == 0 else "") + lines)
+    return yes / rows
+
+
+def timed(*arguments: str) -> str:
+    """Run one command; its seconds, and the most memory any command so far has held."""
+    clock = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "privot", *arguments], check=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return f"{time.perf_counter() - clock:.0f} s, peak memory {peak:.0f} MB"
 
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    codec = TableCodec(SCHEMA)
-    rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "long.csv"
-        header = None
-        with path.open("w", encoding="utf-8") as file:
-            for start in range(0, rows, 50_000):
-                count = min(50_000, rows - start)
-                age = rng.random(count)
-                compact = np.column_stack(
-                    [
-                        np.where(rng.random(count) < 0.1, -1.0, rng.random(count)),
-                        np.minimum(rng.geometric(0.1, count) - 1, 50),
-                        np.clip(0.5 * age + 0.3 * rng.random(count), 0, 1),
-                        age,
-                        rng.integers(0, 2, count),
-                    ]
-                )
-                labels = (age + 0.3 * rng.normal(size=count) > 0.7).astype(np.int64)
-                part = Path(folder) / "part.csv"
-                write_table(codec.decode(compact, labels, compact=True), part, SCHEMA)
-                lines = part.read_text(encoding="utf-8").split("\n", 1)
-                file.write(("" if header else lines[0] + "\n") + lines[1])
-                header = lines[0]
-        print(f"wrote {rows} rows, {path.stat().st_size / 1e6:.0f} MB; peak memory {peak():.0f} MB", flush=True)
-        clock = time.perf_counter()
-        x, y = encode_file(path, codec, compact=True)
-        print(f"encoded in {time.perf_counter() - clock:.0f} s; peak memory {peak():.0f} MB", flush=True)
-        clock = time.perf_counter()
-        vault = Vault(x, y, clip=codec.bound(True), classes=2, adjacency="add-remove", budget=(1.0, 1e-6))
-        share = y.mean() if y is not None else 0.0
-        del x, y
-        mechanism = table_mechanism(codec, epsilon=1.0, delta=1e-6, adjacency="add-remove")
-        release = vault.release(mechanism, purpose="a long table")
-        print(f"released in {time.perf_counter() - clock:.0f} s; peak memory {peak():.0f} MB", flush=True)
-        clock = time.perf_counter()
-        model = fit_table(release, codec)
-        print(f"fitted in {time.perf_counter() - clock:.0f} s; peak memory {peak():.0f} MB", flush=True)
-        clock = time.perf_counter()
-        _, labels = model.sample_rows(rows)
+        data, schema, out = Path(folder) / "long.csv", Path(folder) / "schema.json", Path(folder) / "out"
+        real = write_rows(data, rows)
+        SCHEMA.save(schema)
+        print(f"{rows} rows, {data.stat().st_size / 1e6:.0f} MB", flush=True)
+        public = ["--schema", str(schema), *TERMS, "--out", str(out)]
+        print("synth: ", timed("synth", str(data), *public), flush=True)
+        more = Path(folder) / "more.csv"
+        print("sample:", timed("sample", str(out), "--count", str(rows), "--out", str(more), "--seed", "1"), flush=True)
+        _, labels = encode_file(more, TableCodec(SCHEMA))
         assert labels is not None
-        print(f"sampled {rows} rows in {time.perf_counter() - clock:.0f} s; peak memory {peak():.0f} MB", flush=True)
-        print(f"share of yes: {share:.4f} real, {labels.mean():.4f} synthetic")
+        print(f"share of yes: {real:.4f} real, {labels.mean():.4f} synthetic")
 
 
 if __name__ == "__main__":
