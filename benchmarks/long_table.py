@@ -58,7 +58,7 @@ def write_rows(path: Path, rows: int) -> float:
 def timed(*arguments: str) -> str:
     """Run one command; its seconds, and the most memory any command so far has held."""
     clock = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "privot", *arguments], check=True)
+    subprocess.run([sys.executable, "-m", "privot", *arguments], check=True)  # noqa: S603
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     return f"{time.perf_counter() - clock:.0f} s, peak memory {peak:.0f} MB"
 

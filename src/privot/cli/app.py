@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, bench, compare, demo, evaluate, ledger, study, synth, tables
+from privot.cli import account, bench, compare, demo, evaluate, ledger, report, study, synth, tables
 
 app = typer.Typer(
     name="privot",
@@ -28,7 +28,7 @@ app.command("compare")(compare.compare)
 app.command("synth")(synth.synth)
 app.command("sample")(synth.sample)
 app.command("evaluate")(evaluate.evaluate)
-app.command("report")(synth.report)
+app.command("report")(report.report)
 
 
 def _version(asked: bool) -> None:

@@ -1,4 +1,4 @@
-"""`privot synth`, `privot sample`, `privot report`: it reads a file straight into a vault and sees no record after."""
+"""`privot synth`, `privot sample`: it reads a file straight into a vault and sees no record after."""
 
 from __future__ import annotations
 
@@ -174,20 +174,6 @@ def sample(
         print_json({"out": str(out), "samples": n, "guarantee": synthesizer.guarantee_.to_dict()})
     else:
         typer.echo(f"{out}: {n} synthetic records.")
-
-
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth made.")],
-    as_json: AsJson = False,
-) -> None:
-    """Write one self-contained HTML page about a folder."""
-    from privot.synthesis.report import write_report
-
-    page = write_report(folder)
-    if as_json:
-        print_json({"report": str(page)})
-    else:
-        typer.echo(str(page))
 
 
 def default_ledger(data: str, out: Path) -> Path:

@@ -88,7 +88,9 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         if self.method not in METHODS:
             raise UsageError(f"Unknown method {self.method!r}: say {' or '.join(METHODS)}.")
         if self.codec is not None:
-            return self._table_design(self.codec, facts)
+            if self.shape is not None or self.features is not None or self.rules is not None:
+                raise UsageError("What is released of a table follows from its schema: leave out the rest.")
+            return TableDesign.choose(self.codec, facts, self.method, self.epsilon, self.delta, self.seed)
         device = usable_device(self.device)
         public_range(self.low, self.high, facts.dim)
         shape = None if self.shape is None else tuple(int(s) for s in self.shape)
@@ -106,16 +108,6 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         mechanism = MeanEmbedding(features, plan.sigma, facts.classes is not None, device=device)
         rules = self.rules or choose_rules(problem)
         return Design(mechanism, rules, seed, float(self.delta), facts.adjacency, facts)
-
-    def _table_design(self, codec: TableCodec, facts: Facts) -> TableDesign:
-        if self.method != "embedding":
-            raise UsageError(f"Tables are synthesised by embedding, not by {self.method}.")
-        if self.shape is not None or self.features is not None or self.rules is not None:
-            raise UsageError(
-                "What is released of a table follows from its schema: leave out shape, features and rules."
-            )
-        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
-        return TableDesign.choose(codec, facts, self.epsilon, self.delta, seed)
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
         """Pay for one release and train on it. With `folder`, a killed job goes on there (`resume`)."""
@@ -150,7 +142,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         the job was started with if it says one. No other process can work on the job meanwhile.
         """
         device = usable_device(self.device)
-        design = self._read_design(job.settings.get("design", {}), device)
+        fields, codec = job.settings.get("design", {}), self.codec
+        design = Design.from_dict(fields, device) if codec is None else TableDesign.from_dict(fields, codec)
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
         opened: list[Vault] = []
@@ -182,11 +175,6 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
                 keep=checkpoint.Keeper(path, digest, every),
             )
             return self._trained(training)
-
-    def _read_design(self, fields: Mapping[str, Any], device: str) -> Design | TableDesign:
-        if self.codec is not None:
-            return TableDesign.from_dict(fields, self.codec)
-        return Design.from_dict(fields, device)
 
     def _check(self, design: Design | TableDesign, facts: Facts) -> None:
         """Refuse, before anything is paid, what would be lost or cost too much afterwards.

@@ -19,6 +19,7 @@ from privot.synthesis.tables.fit import TablePlanner, fit_table
 from privot.synthesis.tables.model import TableModel
 from privot.synthesis.tables.releasing import table_mechanism
 from privot.tables.codec import TableCodec
+from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
 
 _REHEARSED = 200
@@ -37,8 +38,12 @@ class TableDesign:
     facts: Facts
 
     @classmethod
-    def choose(cls, codec: TableCodec, facts: Facts, epsilon: float, delta: float, seed: int) -> TableDesign:
-        """What (ε, δ) buys for this schema, where the vault holds compact rows."""
+    def choose(
+        cls, codec: TableCodec, facts: Facts, method: str, epsilon: float, delta: float, seed: int | None
+    ) -> TableDesign:
+        """What (ε, δ) buys for this schema, where the vault holds compact rows; without a seed, one is drawn."""
+        if method != "embedding":
+            raise UsageError(f"Tables are synthesised by embedding, not by {method}.")
         wanted = (len(codec.features), codec.bound(compact=True), codec.classes)
         if (facts.dim, facts.clip, facts.classes) != wanted:
             raise UsageError(
@@ -46,7 +51,8 @@ class TableDesign:
                 "classes=codec.classes."
             )
         mechanism = table_mechanism(codec, epsilon=epsilon, delta=delta, adjacency=facts.adjacency)
-        return cls(codec, mechanism, seed, float(delta), facts.adjacency, facts)
+        drawn = fresh_seed() if seed is None else check_seed(seed)
+        return cls(codec, mechanism, drawn, float(delta), facts.adjacency, facts)
 
     @property
     def _counts(self) -> GroupedMarginals:

@@ -74,8 +74,9 @@ def _draw(axes: Any, column: Column, share: NDArray[np.float64]) -> None:
         axes.bar(np.arange(len(known)), known, width=1.0)
         ends = [_end(column, value) for value in column.range]
         axes.set_xticks([-0.5, len(known) - 0.5], ends if len(known) > 1 else ["", ends[0]])
-        if column.missing:
-            axes.set_xlabel(f"missing {100 * share[-1]:.1f} %", fontsize=7)
+        notes = ["log scale"] if column.scale == "log" else []
+        notes += [f"missing {100 * share[-1]:.1f} %"] if column.missing else []
+        axes.set_xlabel(", ".join(notes), fontsize=7)
         return
     words = [str(word) for word in column.words] + (["missing"] if column.missing else [])
     order = np.arange(len(words)) if column.type == "ordinal" else np.argsort(-share, kind="stable")
