@@ -175,3 +175,18 @@ def test_progress_counts_the_columns_and_the_label() -> None:
     told: list[tuple[int, int]] = []
     Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu").fit(vault(), progress=lambda a, b, _: told.append((a, b)))
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_schema_that_cannot_be_fitted_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = vault()
+    synthesizer = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu")
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise DataError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.synthesis.tables.design.fit_table", fails)
+        with pytest.raises(DataError):
+            synthesizer.fit(held)
+    # the whole budget is still there
+    assert synthesizer.fit(held).guarantee_.epsilon() > 1.98
