@@ -433,7 +433,7 @@ def test_a_schema_is_proposed_from_public_hints_only(capsys: Any, place: Place) 
     ):
         assert run([*base, *wrong]) == 2
         sentence(capsys)
-    dictionary.write_text("{}")
+    dictionary.write_text(json.dumps({"age": hints["age"]}))
     assert run([*base, "--header", str(place.data), "--dictionary", str(dictionary)]) == 2
     assert "Nothing public" in sentence(capsys)
 
