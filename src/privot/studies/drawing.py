@@ -31,7 +31,8 @@ def draw_panels(
                 axis.plot(*zip(*points, strict=True), style, label=label)
         axis.set(title=title, xlabel=x, ylabel=y, **(scales or {}))
         axis.grid(True, which="both", alpha=0.25)
-        axis.legend(fontsize=7)
+        # below, where it covers no line
+        axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     try:
         figure.savefig(out, dpi=130)
     except OSError as error:
