@@ -1,4 +1,4 @@
-"""Kills `privot synth` at random moments and resumes it: `python killer.py FOLDER MOMENTS SEED`.
+"""Kills `privot synth` at random moments and resumes it: `python killer.py FOLDER MOMENTS SEED [METHOD]`.
 
 Every life is a fork that runs the command; the first of a job is killed (SIGKILL) after a random share of the time an
 undisturbed run takes, and so, half of the time, is the second. Prints a JSON line for each job: how often it was
@@ -23,7 +23,7 @@ from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 
 TERMS = "--epsilon 2 --delta 1e-5 --adjacency add-remove".split()
-JOB = "--classes 2 --range 0,1 --steps 40 --samples 50 --checkpoint 0.02 --seed 1 --device cpu".split()
+JOB = "--device cpu --classes 2 --range 0,1 --steps 40 --samples 50 --checkpoint 0.02 --seed 1".split()
 
 
 def life(arguments: list[str], seconds: float | None) -> int | None:
@@ -58,21 +58,34 @@ def job(folder: Path, data: Path, moments: list[float]) -> dict[str, object]:
     with Ledger.open(ledger) as book:
         book.verify()
         charges = len(book.entries())
-    made = Synthesizer.load(out)
-    x, _ = made.sample(20)
-    return {
-        "code": code,
-        "kills": kills,
-        "charges": charges,
-        "lost": lost,
-        "epsilon": made.guarantee_.epsilon(),
-        "usable": bool(np.isfinite(x).all() and x.shape == (20, 2)),
-        "steps": len(made.losses_),
-    }
+    return {"code": code, "kills": kills, "charges": charges, "lost": lost, **what_was_made(out)}
 
 
-def main(folder: Path, moments: int, seed: int) -> None:
+def what_was_made(out: Path) -> dict[str, object]:
+    """Read in a fork: a process whose tensors have started threads cannot be forked safely afterwards."""
+    end, start = os.pipe()
+    child = os.fork()
+    if child == 0:
+        made = Synthesizer.load(out)
+        x, _ = made.sample(20)
+        found = {
+            "epsilon": made.guarantee_.epsilon(),
+            "usable": bool(np.isfinite(x).all() and x.shape == (20, 2)),
+            "steps": len(made.losses_),
+        }
+        os.write(start, json.dumps(found).encode())
+        os._exit(0)
+    os.close(start)
+    os.waitpid(child, 0)
+    with os.fdopen(end) as pipe:
+        return dict(json.loads(pipe.read()))
+
+
+def main(folder: Path, moments: int, seed: int, method: str = "embedding") -> None:
     torch.set_num_threads(1)
+    JOB.extend(["--method", method])
+    if method != "embedding":
+        JOB.extend("--set blocks=8 --set batch=20 --records 400".split())
     dice = random.Random(seed)
     y = np.arange(400) % 2
     x = np.clip(0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((400, 2)), 0, 1)
@@ -87,4 +100,4 @@ def main(folder: Path, moments: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

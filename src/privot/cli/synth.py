@@ -27,7 +27,7 @@ def synth(
     delta: Annotated[float, typer.Option(help="… at this δ.")],
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
-    method: Annotated[str, typer.Option(help="embedding.")] = "embedding",
+    method: Annotated[str, typer.Option(help="embedding, sinkhorn or sliced.")] = "embedding",
     device: Device = "auto",
     ledger: Annotated[Path | None, typer.Option(help="The ledger; OUT.ledger beside the folder unless given.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
@@ -40,6 +40,10 @@ def synth(
     ] = None,
     samples: Annotated[int, typer.Option(help="Synthetic records to draw.")] = 10_000,
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE, an option of sinkhorn or sliced; may be repeated.")
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="Bound on a record's norm (sliced); 0.35·√columns·range.")] = None,
     checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
     as_json: AsJson = False,
@@ -59,6 +63,9 @@ def synth(
     if samples < 1:
         raise UsageError("--samples must be at least 1.")
     known = KNOWN.get(data, {})
+    options = _options(set_)
+    if method != "embedding" and steps is not None:
+        options["steps"] = _positive(steps)
     low, high = (known.get("low"), known.get("high")) if value_range is None else _pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
@@ -70,6 +77,7 @@ def synth(
         low=low,
         high=high,
         records=records,
+        options=options or None,
         device=device,
         seed=seed,
     )
@@ -77,7 +85,9 @@ def synth(
     with _ledger(ledger or out.with_name(out.name + ".ledger")) as book:
 
         def open_vault() -> Vault:
-            return _vault(data, known.get("classes") if classes is None else classes, stated, book, (epsilon, delta))
+            named = known.get("classes") if classes is None else classes
+            bound = clip if clip is not None or method != "sliced" else (low, high)
+            return _vault(data, named, stated, book, (epsilon, delta), bound)
 
         if resume and (out / NAME).exists():
             job = Job.open(out)
@@ -88,13 +98,13 @@ def synth(
             vault = open_vault()
             design = synthesizer.design(vault.facts)
             settings = {"params": synthesizer.to_params(), "design": design.to_dict()}
-            if steps is not None:
+            if steps is not None and method == "embedding":
                 settings["design"]["rules"]["steps"] = _positive(steps)
             job = Job.start(out, settings)
             opened = lambda: vault  # noqa: E731
 
-        def spent(mark: str) -> bool:
-            return any(mark in entry.purpose for entry in book.entries())
+        def spent(mark: str) -> int:
+            return sum(mark in entry.purpose for entry in book.entries())
 
         with training_bar(epsilon, quiet=as_json) as tell:
             synthesizer.run(job, opened, spent, pay_again=pay_again, progress=tell, every=checkpoint)
@@ -161,8 +171,18 @@ def _ledger(path: Path) -> Ledger:
     return Ledger.create(path)
 
 
-def _vault(data: str, classes: int | None, adjacency: Any, book: Ledger, terms: tuple[float, float]) -> Vault:
-    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
+def _vault(
+    data: str,
+    classes: int | None,
+    adjacency: Any,
+    book: Ledger,
+    terms: tuple[float, float],
+    bound: float | tuple[float, float] | None = None,
+) -> Vault:
+    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`.
+
+    `bound` is the clip, or the public range from which a rule takes it: 0.35·√columns times its larger end.
+    """
     from privot.budget import row_digests
     from privot.data import load
     from privot.errors import UsageError
@@ -175,8 +195,8 @@ def _vault(data: str, classes: int | None, adjacency: Any, book: Ledger, terms: 
     return Vault(
         records.x,
         records.y if classes else None,
-        # the embedding bounds its own features; this only has to be a number
-        clip=1.0,
+        # embeddings and gradients bound what they release themselves: for them this only has to be a number
+        clip=_clip(bound, records.x.shape[1]),
         classes=classes or None,
         adjacency=adjacency,
         ledger=book,
@@ -213,6 +233,30 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
         return None if text is None else tuple(int(part) for part in text.split(","))
     except ValueError:
         raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
+
+
+def _clip(bound: float | tuple[float, float] | None, columns: int) -> float:
+    if isinstance(bound, tuple):
+        return float(0.35 * columns**0.5 * max(abs(end) for end in bound))
+    return 1.0 if bound is None else bound
+
+
+def _options(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, the value a number where it reads as one."""
+    from privot.errors import UsageError
+
+    options: dict[str, Any] = {}
+    for text in given or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"An option is written NAME=VALUE, got {text!r}.")
+        for kind in (int, float, str):
+            try:
+                options[name] = kind(value)
+                break
+            except ValueError:
+                continue
+    return options
 
 
 def _positive(steps: int) -> int:

@@ -7,27 +7,37 @@ release lies beside it in a file of its own (`privot.synthesis.job`).
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from privot.errors import DataError
-from privot.synthesis.embedding import Training
 from privot.synthesis.files import read_tensors, write_tensors
 from privot.synthesis.rules import Rules
+from privot.synthesis.training import Training
 
 NAME = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0
 
 
-def save(training: Training, path: Path) -> None:
-    """Write everything, whole or not at all."""
+def save(training: Training, path: Path, **facts: Any) -> None:
+    """Write everything, and JSON `facts` beside it, whole or not at all."""
     tensors = {f"generator.{name}": t for name, t in training.generator.state_dict().items()}
+    if training.average is not None:
+        tensors.update({f"average.{name}": t for name, t in training.average.state_dict().items()})
     for number, state in training.optimizer.state_dict()["state"].items():
-        tensors.update({f"optimizer.{number}.{name}": torch.as_tensor(t) for name, t in state.items()})
+        held = {name: torch.as_tensor(t) for name, t in state.items() if t is not None}
+        tensors.update({f"optimizer.{number}.{name}": t for name, t in held.items()})
     tensors["random"] = training.random.get_state()
     tensors["losses"] = torch.tensor(training.losses, dtype=torch.float64)
-    write_tensors(path, tensors, {"step": training.step, "rules": training.rules.to_dict()})
+    write_tensors(path, tensors, {"step": training.step, "rules": training.rules.to_dict(), **facts})
+
+
+def load_facts(path: Path) -> dict[str, Any]:
+    """The facts beside a checkpoint."""
+    return read_tensors(path)[1]
 
 
 def load(path: Path, rules: Rules, device: str) -> Training:
@@ -37,8 +47,9 @@ def load(path: Path, rules: Rules, device: str) -> Training:
     try:
         if facts["rules"] != rules.to_dict():
             raise DataError(f"{path} belongs to another training: its rules differ.")
-        weights = {n.removeprefix("generator."): t for n, t in tensors.items() if n.startswith("generator.")}
-        training.generator.load_state_dict(weights)
+        training.generator.load_state_dict(_part(tensors, "generator."))
+        if training.average is not None:
+            training.average.load_state_dict(_part(tensors, "average."))
         state: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in tensors.items():
             if name.startswith("optimizer."):
@@ -54,6 +65,10 @@ def load(path: Path, rules: Rules, device: str) -> Training:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} does not hold this training ({type(error).__name__}).") from None
+
+
+def _part(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
 class Keeper:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,42 +16,64 @@ from privot.mechanisms import MeanEmbedding
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Rules
 
+if TYPE_CHECKING:
+    from privot.synthesis.streams import Strategy
+
 
 @dataclass(frozen=True)
 class Design:
     """Everything decided from public facts, before anything is paid."""
 
-    mechanism: MeanEmbedding
+    mechanism: Any
+    """What is released: a `MeanEmbedding` once, or the mechanism of one block of a stream."""
     rules: Rules
     seed: int
     delta: float
     adjacency: Adjacency
+    method: str = "embedding"
+    labels: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return {
-            "sigma": self.mechanism.sigma,
-            "features": self.mechanism.features.to_dict(),
-            "labels": self.mechanism.labels,
+        common = {
+            "method": self.method,
             "rules": self.rules.to_dict(),
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
+            "labels": self.labels,
         }
+        if self.method != "embedding":
+            return {**common, "mechanism": strategy_of(self.method).write(self.mechanism)}
+        return {**common, "sigma": self.mechanism.sigma, "features": self.mechanism.features.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], device: str) -> Design:
         """Read what `to_dict` wrote, for another device if need be."""
         try:
-            mechanism = MeanEmbedding(
-                feature_map(fields["features"]), fields["sigma"], bool(fields["labels"]), device=device
-            )
-            adjacency = Adjacency.parse(fields["adjacency"])
-            return cls(
-                mechanism, Rules.from_dict(fields["rules"]), int(fields["seed"]), float(fields["delta"]), adjacency
-            )
+            method, labels = str(fields["method"]), bool(fields["labels"])
+            mechanism: Any
+            if method == "embedding":
+                mechanism = MeanEmbedding(feature_map(fields["features"]), fields["sigma"], labels, device=device)
+            else:
+                mechanism = strategy_of(method).read(fields["mechanism"], device)
+            rules, adjacency = Rules.from_dict(fields["rules"]), Adjacency.parse(fields["adjacency"])
+            return cls(mechanism, rules, int(fields["seed"]), float(fields["delta"]), adjacency, method, labels)
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
+
+
+def strategy_of(method: str) -> Strategy:
+    """How a method that pays as it goes does it."""
+    if method == "sinkhorn":
+        from privot.synthesis.sinkhorn import SinkhornStrategy
+
+        return SinkhornStrategy()
+    if method == "sliced":
+        from privot.synthesis.sliced import SlicedStrategy
+
+        return SlicedStrategy()
+    raise DataError(f"There is no method {method!r} that pays as it goes.")
 
 
 def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,8 @@ from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.features import feature_map
-from privot.synthesis.generators import Generator, build
 from privot.synthesis.rules import Rules
-
-Progress = Callable[[int, int, float], None]
-"""Step, steps in all, loss."""
+from privot.synthesis.training import Progress, Training
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,35 +58,6 @@ def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Counts, with those that cannot be told from zero (below 3σ) set to zero; all ones if none is left."""
     told = np.where(counts >= 3.0 * sigma, np.maximum(counts, 0.0), 0.0)
     return told if told.sum() > 0.0 else np.ones_like(counts)
-
-
-@dataclass
-class Training:
-    """A training under way: everything that `checkpoint` keeps, so that it goes on as if never interrupted."""
-
-    generator: Generator
-    optimizer: torch.optim.Adam
-    random: torch.Generator
-    rules: Rules
-    step: int = 0
-    losses: list[float] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, rules: Rules, seed: int, device: str) -> Training:
-        """Fresh weights from `seed`, which is public."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed % 2**63)
-            generator = build(rules.generator)
-        generator.to(device)
-        random = torch.Generator(device=device)
-        random.manual_seed((seed + 1) % 2**63)
-        optimizer = torch.optim.Adam(generator.parameters(), lr=rules.learning_rate, betas=(0.5, 0.99))
-        return cls(generator, optimizer, random, rules)
-
-    @property
-    def device(self) -> torch.device:
-        """Where it runs."""
-        return self.random.device
 
 
 def train(

@@ -18,6 +18,12 @@ GENERATOR = "generator.safetensors"
 GUARANTEE = "guarantee.json"
 SYNTHETIC = "synthetic.npz"
 SCHEMA_VERSION = 1
+CURVES = {
+    "embedding": "squared MMD to the noisy means",
+    "sinkhorn": "released gradient / noise alone",
+    "sliced": "squared sliced distance, both sides noisy",
+}
+"""What is watched during training: public, since it follows from releases."""
 
 
 def write_generator(synthesizer: Synthesizer, folder: Path) -> None:
@@ -27,7 +33,7 @@ def write_generator(synthesizer: Synthesizer, folder: Path) -> None:
     write_bytes(folder / GUARANTEE, (synthesizer.guarantee_.to_json() + "\n").encode())
     learned = {
         "generator": synthesizer.generator_.config,
-        "features": synthesizer.features_.to_dict(),
+        "features": None if synthesizer.features_ is None else synthesizer.features_.to_dict(),
         "counts": synthesizer.counts_.tolist(),
         "labels": synthesizer.labels_,
         "losses": [float(f"{v:.6g}") for v in synthesizer.losses_],
@@ -95,6 +101,6 @@ def write_folder(synthesizer: Synthesizer, folder: Path, samples: int, seed: int
         images, _ = synthesizer.sample(len(wanted), labels=wanted, seed=seed)
         unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
         write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
-    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_))
+    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_, CURVES[synthesizer.method]))
     write_generator(synthesizer, folder)
     write_report(folder)

@@ -57,10 +57,10 @@ class Job:
         """What a charge of this job carries in its purpose."""
         return f"(job {self.name})"
 
-    def release(self, pay: Callable[[str], Release], spent: Callable[[str], bool], again: bool = False) -> Release:
+    def release(self, pay: Callable[[str], Release], spent: Callable[[str], int], again: bool = False) -> Release:
         """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
 
-        `spent`(mark) says whether a charge with that mark stands. `again` allows a second charge where the first
+        `spent`(mark) says how many charges with that mark stand. `again` allows a second charge where the first
         one's release was lost.
         """
         path = self.folder / RELEASE

@@ -29,7 +29,7 @@ img { max-width: 100%; image-rendering: pixelated; } code { font-size: .9em; }
 {% for title, picture in pictures %}<h2>{{ title }}</h2>
 <img alt="{{ title }}" src="data:image/png;base64,{{ picture }}">
 {% endfor %}
-<p>Everything on this page follows from one paid release; nothing else of the records was looked at.</p>
+<p>Everything on this page follows from what was paid for; nothing else of the records was looked at.</p>
 </body></html>
 """
 
@@ -71,10 +71,16 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     rows = [
         ["method", str(params["method"])],
         ["generator", f"{generator['kind']}, latent {generator['latent']}, {generator['classes']} classes"],
-        ["features", ", ".join(f"{k} {v}" for k, v in features.items() if isinstance(v, int | float | str))[:300]],
         ["steps", str(len(learned["losses"]))],
-        ["noisy class counts", ", ".join(f"{c:.0f}" for c in learned["counts"])],
     ]
+    if features is None:
+        options = (learned.get("rules") or {}).get("options", {})
+        rows.append(["options", ", ".join(f"{k} {v}" for k, v in options.items())[:600]])
+        return rows
+    rows.append(
+        ["features", ", ".join(f"{k} {v}" for k, v in features.items() if isinstance(v, int | float | str))[:300]]
+    )
+    rows.append(["noisy class counts", ", ".join(f"{c:.0f}" for c in learned["counts"])])
     return rows
 
 

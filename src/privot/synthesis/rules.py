@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from privot.errors import DataError
@@ -52,6 +52,8 @@ class Rules:
     batch: int
     """Samples a class a step."""
     learning_rate: float
+    options: dict[str, Any] = field(default_factory=dict)
+    """What only one strategy asks for."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -62,7 +64,11 @@ class Rules:
         """Read what `to_dict` wrote."""
         try:
             return cls(
-                dict(fields["generator"]), int(fields["steps"]), int(fields["batch"]), float(fields["learning_rate"])
+                dict(fields["generator"]),
+                int(fields["steps"]),
+                int(fields["batch"]),
+                float(fields["learning_rate"]),
+                dict(fields.get("options", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"These are not the rules of a training ({type(error).__name__}).") from None

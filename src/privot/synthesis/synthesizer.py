@@ -1,11 +1,12 @@
 """One interface to private synthesis: a vault goes in, a generator with a guarantee comes out; it sees no record.
 
-All it does with the vault is to ask for its public facts and for one release. Everything after that is
-post-processing.
+All it does with the vault is to ask for its public facts and for releases: one (`embedding`), or a stream of them that
+training answers with its next query or its next batch (`sinkhorn`, `sliced`). Everything after that is post-processing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,16 +26,18 @@ from privot.release import Release
 from privot.synthesis import checkpoint
 from privot.synthesis.codecs import Codec
 from privot.synthesis.codecs import codec as read_codec
-from privot.synthesis.design import Design, shares, usable_device
-from privot.synthesis.embedding import Progress, Scale, Target, Training, train
+from privot.synthesis.design import Design, shares, strategy_of, usable_device
+from privot.synthesis.embedding import Scale, Target, train
 from privot.synthesis.features import feature_map, public_range
 from privot.synthesis.generators import Generator, build, image_axes
 from privot.synthesis.job import Job
 from privot.synthesis.rules import Problem, Rules, choose_features, choose_rules
+from privot.synthesis.streams import reread_guarantee, train_blocks
+from privot.synthesis.training import Progress, Training
 from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
 
-METHODS = ("embedding",)
+METHODS = ("embedding", "sinkhorn", "sliced")
 _SAMPLE_ROWS = 4096
 
 
@@ -42,11 +45,13 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     """Synthetic records under (ε, δ): `fit(vault)`, then `sample(n)` as often as wanted.
 
     `low` and `high` are the public range of values and `shape` the public shape of an image; both are stated,
-    never read off the records. `records` may say about how many there are where that is public although the
-    adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
+    never read off the records. `method` says where the noise enters: "embedding" (class means of random features,
+    released once), "sinkhorn" (gradients at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD);
+    `options` are the knobs of the last two. `records` may say about how many there are where that is public although
+    the adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
     makes everything but the privacy noise repeatable.
 
-    After `fit`: `release_`, `guarantee_`, `generator_`, `losses_`, `design_`.
+    After `fit`: `guarantee_`, `generator_`, `losses_`, `design_`, and `release_` where there is just one.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         records: int | None = None,
         features: FeatureMap | None = None,
         rules: Rules | None = None,
+        options: Mapping[str, Any] | None = None,
         codec: Codec | None = None,
         device: str = "auto",
         seed: int | None = None,
@@ -74,6 +80,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         self.records = records
         self.features = features
         self.rules = rules
+        self.options = options
         self.codec = codec
         self.device = device
         self.seed = seed
@@ -89,21 +96,48 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             image_axes(shape)
             if int(np.prod(shape)) != facts.dim:
                 raise UsageError(f"An image of shape {shape} has {np.prod(shape)} values, a record has {facts.dim}.")
-        plan = embedding(adjacency=facts.adjacency, delta=self.delta, epsilon=self.epsilon)
         records = facts.records
         if self.records is not None:
             records = arguments.whole("The stated number of records", self.records, 1)
         segments = None if self.codec is None else tuple(self.codec.segments)
-        problem = Problem(facts.dim, facts.classes or 1, plan.sigma, records, shape, device, segments)
+        labels, classes = facts.classes is not None, facts.classes or 1
         seed = fresh_seed() if self.seed is None else check_seed(self.seed)
+        if self.method != "embedding":
+            if self.features is not None or self.rules is not None:
+                raise UsageError(f"The method {self.method} takes options, not features or rules.")
+            problem = Problem(facts.dim, classes, math.nan, records, shape, device, segments)
+            mechanism, rules = strategy_of(self.method).design(
+                problem, facts, (self.epsilon, self.delta), (self.low, self.high), self.options or {}
+            )
+            return Design(mechanism, rules, seed, float(self.delta), facts.adjacency, self.method, labels)
+        if self.options:
+            raise UsageError("The method embedding takes features and rules, no options.")
+        plan = embedding(adjacency=facts.adjacency, delta=self.delta, epsilon=self.epsilon)
+        problem = Problem(facts.dim, classes, plan.sigma, records, shape, device, segments)
         features = self.features or choose_features(problem, seed, self.low, self.high)
-        mechanism = MeanEmbedding(features, plan.sigma, facts.classes is not None, device=device)
-        rules = self.rules or choose_rules(problem)
-        return Design(mechanism, rules, seed, float(self.delta), facts.adjacency)
+        return Design(
+            MeanEmbedding(features, plan.sigma, labels, device=device),
+            self.rules or choose_rules(problem),
+            seed,
+            float(self.delta),
+            facts.adjacency,
+            labels=labels,
+        )
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
-        """Pay for one release and train on it. With `folder`, a killed job goes on there (`resume`)."""
+        """Pay for releases and train on them. With `folder`, a killed job goes on there (`resume`)."""
         design = self.design(vault.facts)
+        if folder is None and design.method != "embedding":
+            start = Training.start(design.rules, design.seed, usable_device(self.device))
+            done, guarantee = train_blocks(
+                lambda: vault,
+                design,
+                strategy_of(design.method),
+                purpose=f"synthesis by {design.method}",
+                training=start,
+                progress=progress,
+            )
+            return self._streamed(design, done, guarantee)
         if folder is None:
             release = vault.release(design.mechanism, purpose=f"synthesis by {self.method}", delta=design.delta)
             return self._trained(
@@ -119,15 +153,20 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         self,
         job: Job,
         open_vault: Callable[[], Vault],
-        spent: Callable[[str], bool],
+        spent: Callable[[str], int],
         *,
         pay_again: bool = False,
         progress: Progress | None = None,
         every: float = checkpoint.EVERY_SECONDS,
     ) -> Synthesizer:
-        """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay."""
+        """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
+
+        `spent`(mark) is the number of charges that carry a mark.
+        """
         device = usable_device(self.device)
         design = Design.from_dict(job.settings.get("design", {}), device)
+        if design.method != "embedding":
+            return self._run_stream(job, design, open_vault, spent, progress)
 
         def pay(mark: str) -> Release:
             vault = open_vault()
@@ -150,13 +189,54 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         )
         return self._trained(design, release, training)
 
+    def _run_stream(
+        self,
+        job: Job,
+        design: Design,
+        open_vault: Callable[[], Vault],
+        spent: Callable[[str], int],
+        progress: Progress | None,
+    ) -> Synthesizer:
+        """The blocks of `job` that nobody has paid for yet, from the last checkpoint."""
+        device, path = usable_device(self.device), job.folder / checkpoint.NAME
+        charged, block, kept = int(spent(job.mark)), None, 0
+        if path.exists():
+            training = checkpoint.load(path, design.rules, device)
+            facts = checkpoint.load_facts(path)
+            kept, block = int(facts["blocks"]), reread_guarantee(facts["guarantee"])
+        else:
+            training = Training.start(design.rules, design.seed, device)
+        if charged < kept:
+            raise DataError(
+                f"The ledger knows {charged} charges of the job in {job.folder} and its checkpoint {kept}: "
+                "resume it with the ledger it was started with."
+            )
+        training, guarantee = train_blocks(
+            open_vault,
+            design,
+            strategy_of(design.method),
+            purpose=f"synthesis by {design.method} {job.mark}",
+            training=training,
+            charged=charged,
+            block=block,
+            progress=progress,
+            keep=lambda t, blocks, g: checkpoint.save(t, path, blocks=blocks, guarantee=g.to_dict()),
+        )
+        return self._streamed(design, training, guarantee)
+
+    def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
+        self.design_, self.guarantee_, self.losses_ = design, guarantee, training.losses
+        # how many records a class has was not paid for: samples go round all classes
+        self._use(training.best, None, np.ones(training.generator.classes), design.labels)
+        return self
+
     def _trained(self, design: Design, release: Release, training: Training) -> Synthesizer:
         self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
         self.losses_ = training.losses
         self._use(training.generator, design.mechanism.features, Target.of(release).counts, design.mechanism.labels)
         return self
 
-    def _use(self, generator: Generator, features: FeatureMap, counts: NDArray[Any], labels: bool) -> None:
+    def _use(self, generator: Generator, features: FeatureMap | None, counts: NDArray[Any], labels: bool) -> None:
         self.generator_ = generator.eval()
         self.features_ = features
         self.counts_ = np.asarray(counts, dtype=np.float64)
@@ -178,7 +258,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             if y.shape != (n,) or y.min() < 0 or y.max() >= self.generator_.classes:
                 raise UsageError(f"Give {n} labels from 0 to {self.generator_.classes - 1}.")
         device = next(self.generator_.parameters()).device
-        scale = Scale.of(self.features_, device)
+        scale = Scale.of(self.features_ or self, device)
         parts = []
         with torch.no_grad():
             for start in range(0, n, _SAMPLE_ROWS):
@@ -201,6 +281,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             "low": np.asarray(self.low, dtype=np.float64).tolist(),
             "high": np.asarray(self.high, dtype=np.float64).tolist(),
             "records": self.records,
+            "options": None if self.options is None else dict(self.options),
             "codec": None if self.codec is None else self.codec.to_dict(),
         }
 
@@ -232,7 +313,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     generator_: Generator
     losses_: list[float]
     counts_: NDArray[np.float64]
-    features_: FeatureMap
+    features_: FeatureMap | None
     labels_: bool
     design_: Design
 
@@ -248,7 +329,8 @@ def restore(
         counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
         if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
             raise DataError("The counts of this generator do not fit its classes.")
-        synthesizer._use(generator.to(usable_device(device)), feature_map(learned["features"]), counts, labels)
+        features = None if learned["features"] is None else feature_map(learned["features"])
+        synthesizer._use(generator.to(usable_device(device)), features, counts, labels)
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return synthesizer
