@@ -97,7 +97,7 @@ class SlicedStrategy:
         def step(stream: Stream) -> torch.Tensor:
             release = next(stream)
             directions = torch.as_tensor(directions_of(release.public), dtype=torch.float32, device=where)
-            target = torch.as_tensor(release.value, device=where).to(torch.float32).sort(0).values
+            target = torch.tensor(release.value, dtype=torch.float32, device=where).sort(0).values
             loss = torch.zeros((), device=where)
             for _ in range(int(options["repeats"])):
                 z, labels = training.draw(len(target))

@@ -1,0 +1,292 @@
+"""Strategies that pay as they go: what runs is what was planned, a kill pays nothing twice, and both learn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from synthesis_samples import toy
+
+from privot.accounting import FixedSize, Poisson, Repeated, gradient, projection
+from privot.errors import BudgetError, DataError, NoTheoremError, UsageError
+from privot.ledger import Ledger
+from privot.mechanisms import SanitizedGradient
+from privot.noise import SeededNoise
+from privot.synthesis import Synthesizer, build, checkpoint
+from privot.synthesis.design import Design
+from privot.synthesis.job import Job
+from privot.synthesis.sinkhorn import _public_terms
+from privot.transport import sinkhorn, with_labels
+from privot.vault import Vault
+
+SMALL: dict[str, Any] = {"steps": 12, "blocks": 4, "batch": 20}
+SINKHORN = {**SMALL, "points": 10, "sweeps": 14}
+SLICED = {**SMALL, "slices": 4, "repeats": 2}
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing after it runs."""
+
+
+def asked(method: str, **changes: Any) -> Synthesizer:
+    options = SINKHORN if method == "sinkhorn" else SLICED
+    given = {"epsilon": 5.0, "delta": 1e-5, "seed": 1, "device": "cpu", "records": 400, **changes}
+    return Synthesizer(**{"options": options, **given}, method=method)
+
+
+def locked(tmp_path: Path, adjacency: str = "replace-one") -> tuple[Ledger, Vault]:
+    x, y = toy()
+    path = tmp_path / "ledger"
+    ledger = Ledger.open(path) if path.exists() else Ledger.create(path)
+    return ledger, Vault(x, y, classes=2, clip=1.0, adjacency=adjacency, ledger=ledger, budget=(5.0, 1e-5))
+
+
+def counted(ledger: Ledger) -> Any:
+    return lambda mark: sum(mark in entry.purpose for entry in ledger.entries())
+
+
+def open_vault(adjacency: str, epsilon: float = 50.0) -> Vault:
+    x, y = toy()
+    return Vault(x, y, classes=2, clip=1.0, adjacency=adjacency, budget=(epsilon, 1e-5))
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_sinkhorn_charges_what_its_plan_said(adjacency: str) -> None:
+    vault = open_vault(adjacency)
+    design = asked("sinkhorn").design(vault.facts)
+    plan = gradient(adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=0.5)
+    assert plan.event == Repeated(design.mechanism.event(vault.facts), 12)
+    assert isinstance(design.mechanism.sampling, Poisson if adjacency == "add-remove" else FixedSize)
+    assert design.mechanism.steps * design.rules.options["blocks"] == design.rules.steps == 12
+    done = asked("sinkhorn").fit(vault)
+    assert 4.9 < done.guarantee_.epsilon() <= 5.0
+    assert str(done.guarantee_.adjacency) == adjacency
+
+
+@pytest.mark.parametrize("bound", ["exact", "bernstein", "clt"])
+def test_sliced_charges_what_its_plan_said_with_labels_counted(bound: str) -> None:
+    vault = open_vault("replace-one")
+    options = {**SLICED, "bound": bound, "frame": "independent"}
+    design = asked("sliced", options=options).design(vault.facts)
+    # two columns and two classes: what is projected has four
+    plan = projection(
+        4, 4, adjacency="replace-one", delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=1.0,
+        frame="independent", bound=bound,
+    )  # fmt: skip
+    assert plan.event == Repeated(design.mechanism.event(vault.facts), 12)
+    done = asked("sliced", options=options).fit(vault)
+    assert 4.5 < done.guarantee_.epsilon() <= 5.0
+    assert str(done.guarantee_.standing) == ("asymptotic" if bound == "clt" else "proven")
+
+
+def test_sliced_has_no_theorem_under_add_remove() -> None:
+    with pytest.raises(NoTheoremError, match="replace-one"):
+        asked("sliced").fit(open_vault("add-remove"))
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+def test_a_design_survives_json(method: str) -> None:
+    facts = open_vault("replace-one").facts
+    design = asked(method).design(facts)
+    again = Design.from_dict(json.loads(json.dumps(design.to_dict())), "cpu")
+    assert again == design
+    params = asked(method).to_params()
+    assert Synthesizer.from_params(json.loads(json.dumps(params)), "cpu").to_params() == params
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+def test_what_is_written_samples_again_without_a_vault(method: str, tmp_path: Path) -> None:
+    done = asked(method).fit(open_vault("replace-one"))
+    done.save(tmp_path)
+    again = Synthesizer.load(tmp_path)
+    assert np.array_equal(done.sample(30, seed=4)[0], again.sample(30, seed=4)[0])
+    assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+    x, y = again.sample(30)
+    assert x.min() >= 0.0
+    assert x.max() <= 1.0
+    assert sorted(np.bincount(y)) == [15, 15]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("sinkhorn", {"steps": 150, "blocks": 2, "points": 20, "batch": 50, "sweeps": 14, "learning_rate": 5e-3}),
+        ("sliced", {"steps": 20, "blocks": 2, "slices": 4, "batch": 200, "repeats": 20}),
+    ],
+)
+def test_classes_are_learned_where_they_are(method: str, options: dict[str, Any]) -> None:
+    x, y = toy()
+    vault = Vault(x, y, classes=2, clip=1.5, adjacency="replace-one", budget=(2000.0, 1e-5))
+    done = asked(method, epsilon=1000.0, options=options).fit(vault)
+    sampled, labels = done.sample(400, seed=0)
+    for c in (0, 1):
+        assert np.abs(sampled[labels == c].mean(0) - (0.25 + 0.5 * c)).max() < 0.12, c
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designed_for(
+    method: str, tmp_path: Path
+) -> None:
+    ledger, vault = locked(tmp_path)
+    folder = tmp_path / "out"
+
+    def kill(step: int, steps: int, loss: float) -> None:
+        if step == 6:
+            raise Killed
+
+    with pytest.raises(Killed):
+        asked(method).fit(vault, folder=folder, progress=kill)
+    # the second block was charged and run, and its training lost
+    assert len(ledger.entries()) == 2
+    assert checkpoint.load_facts(folder / checkpoint.NAME)["blocks"] == 1
+    seen: list[int] = []
+    job = Job.open(folder)
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        job, lambda: locked(tmp_path)[1], counted(ledger), progress=lambda step, steps, loss: seen.append(step)
+    )
+    assert len(ledger.entries()) == 4
+    assert seen == [9, 12]
+    # three blocks were trained on, four were paid for, and the guarantee is of four
+    assert len(done.losses_) == 9
+    whole = Repeated(Design.from_dict(job.settings["design"], "cpu").mechanism.event(vault.facts), 12)
+    assert done.guarantee_.epsilon() == pytest.approx(asked(method).fit(locked_memory()).guarantee_.epsilon())
+    assert sum(leaf["times"] * 1 for leaf in _repeats(done.guarantee_.events)) == whole.times
+
+
+def locked_memory() -> Vault:
+    x, y = toy()
+    return Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+
+
+def _repeats(events: Any) -> list[dict[str, Any]]:
+    """The repeated steps inside written events."""
+    found: list[dict[str, Any]] = []
+    for event in events:
+        if event["kind"] == "repeated" and event["event"]["kind"] == "sampled":
+            found.append(event)
+        elif event["kind"] == "composed":
+            found += _repeats(event["events"])
+        elif event["kind"] == "repeated":
+            found += [{**f, "times": f["times"] * event["times"]} for f in _repeats([event["event"]])]
+    return found
+
+
+def test_a_job_all_paid_for_ends_without_the_vault(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    done = asked("sinkhorn").fit(vault, folder=tmp_path / "out")
+
+    def no_vault() -> Vault:
+        raise AssertionError("the vault was opened again")
+
+    job = Job.open(tmp_path / "out")
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(job, no_vault, counted(ledger))
+    assert len(ledger.entries()) == 4
+    assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+    assert set(again.guarantee_.assumptions) == set(done.guarantee_.assumptions)
+    assert np.array_equal(done.sample(20, seed=1)[0], again.sample(20, seed=1)[0])
+
+
+def test_a_job_all_paid_for_with_nothing_kept_says_so(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    design = asked("sinkhorn").design(vault.facts)
+    job = Job.start(tmp_path / "out", {"params": asked("sinkhorn").to_params(), "design": design.to_dict()})
+    with pytest.raises(BudgetError, match="new job"):
+        asked("sinkhorn").run(job, lambda: vault, lambda mark: 4)
+    assert ledger.entries() == []
+
+
+def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(tmp_path: Path) -> None:
+    _, vault = locked(tmp_path)
+    asked("sinkhorn").fit(vault, folder=tmp_path / "out")
+    with pytest.raises(DataError, match="ledger it was started with"):
+        asked("sinkhorn").run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 3)
+
+
+def test_a_budget_too_small_for_all_blocks_stops_at_the_one_it_does_not_cover(tmp_path: Path) -> None:
+    x, y = toy()
+    vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(4.0, 1e-5))
+    with pytest.raises(BudgetError):
+        asked("sinkhorn").fit(vault)
+
+
+def test_seeded_noise_is_refused() -> None:
+    x, y = toy()
+    noise = SeededNoise(1)
+    vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(9.0, 1e-5), noise=noise)
+    with pytest.raises(Exception, match="allow_unproven"):
+        asked("sinkhorn").fit(vault)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_debiasing_term_is_the_gradient_of_the_loss_s_second_term(labels: bool) -> None:
+    """In both of its arguments, which share points: against autograd through the converging solver."""
+    n, fresh = 10, 4
+    mechanism = SanitizedGradient(n, 1.0, 0.5, FixedSize(5, 9), reg=1.0, mixture=0.5, sweeps=3000, labels=labels)
+    x = torch.rand(n + fresh, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * 2 - 1
+    marks = torch.arange(n + fresh) % 2
+    (found,) = _public_terms(mechanism, n, fresh, False)(x, marks)
+    x.requires_grad_()
+    points = with_labels(x, marks, 2, 15.0) if labels else x
+    sinkhorn(points[:n], points[fresh:], 1.0, ("mixture", 0.5), 1e-9).value.backward()
+    torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_the_matched_term_is_no_longer_than_half_the_clip_and_the_plain_one_is() -> None:
+    mechanism = SanitizedGradient(10, 1.0, 0.05, FixedSize(5, 9), reg=1.0, sweeps=50)
+    x = torch.rand(30, 3, generator=torch.Generator().manual_seed(3)) * 2 - 1
+    marks = torch.zeros(30, dtype=torch.int64)
+    (matched,) = _public_terms(mechanism, 10, 10, True)(x, marks)
+    (plain,) = _public_terms(mechanism, 10, 10, False)(x[:20], marks[:20])
+    ratio = matched[:20] / plain
+    assert float(ratio.std()) < 1e-4
+    assert 0.0 < float(ratio.mean()) < 0.5
+    assert not bool(matched[20:].any())
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("sinkhorn", {"speed": 1}),
+        ("sinkhorn", {"steps": 0}),
+        ("sinkhorn", {"steps": 2.5}),
+        ("sinkhorn", {"p": 1.5}),
+        ("sinkhorn", {"debias": "fully"}),
+        ("sinkhorn", {"optimizer": "lion"}),
+        ("sinkhorn", {"average": 1.0}),
+        ("sinkhorn", {"generator": "dcgan"}),
+        ("sliced", {"points": 3}),
+        ("sliced", {"bound": "guess"}),
+        ("sliced", {"learning_rate": float("nan")}),
+        ("embedding", {"steps": 3}),
+    ],
+)
+def test_impossible_options_are_refused_before_paying(method: str, options: dict[str, Any]) -> None:
+    vault = open_vault("replace-one")
+    with pytest.raises(UsageError):
+        Synthesizer(5.0, 1e-5, method=method, options=options, device="cpu").design(vault.facts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "latent", "weights"),
+    [
+        # FC 20–200, FC 200–784, two normalisations, 16→8 and 8→1 of 5×5: what Table 3 adds up to
+        ("upsampling", [28, 28], 10, 20 * 200 + 200 + 400 + 200 * 784 + 784 + 2 * 784 + 16 * 8 * 25 + 8 + 8 * 25 + 1),
+        ("dcgan", [28, 28], 12, None),
+        ("dcgan", [1, 30, 27], 12, None),
+        ("residual", [32, 32, 3], 32, None),
+        ("residual", [3, 20, 24], 32, None),
+    ],
+)
+def test_published_generators_make_pictures(kind: str, shape: list[int], latent: int, weights: int | None) -> None:
+    dim = int(np.prod(shape))
+    config = {"kind": kind, "shape": shape, "latent": latent, "classes": 10, "dim": dim, "channels": 16}
+    made = build({**config, "segments": [[0, dim, "interval"]]})
+    out = made(torch.randn(3, latent), torch.tensor([0, 4, 9]))
+    assert out.shape == (3, dim)
+    assert float(out.detach().min()) > 0.0
+    assert weights is None or sum(p.numel() for p in made.parameters()) == weights
