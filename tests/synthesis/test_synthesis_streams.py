@@ -68,11 +68,12 @@ def test_sinkhorn_charges_what_its_plan_said(adjacency: str) -> None:
 
 
 @pytest.mark.parametrize("bound", ["exact", "bernstein", "clt"])
-def test_sliced_charges_what_its_plan_said_with_labels_counted(bound: str) -> None:
+@pytest.mark.parametrize("labels", ["outer", "append"])
+def test_sliced_charges_what_its_plan_said_with_labels_counted(bound: str, labels: str) -> None:
     vault = open_vault("replace-one")
-    options = {**SLICED, "bound": bound, "frame": "independent"}
+    options = {**SLICED, "bound": bound, "frame": "independent", "labels": labels}
     design = asked("sliced", options=options).design(vault.facts)
-    # two columns and two classes: what is projected has four
+    # two columns and two classes: what is projected has four, appended or multiplied
     plan = projection(
         4, 4, adjacency="replace-one", delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=1.0,
         frame="independent", bound=bound,
@@ -261,6 +262,7 @@ def test_the_matched_term_is_no_longer_than_half_the_clip_and_the_plain_one_is()
         ("sinkhorn", {"generator": "dcgan"}),
         ("sliced", {"points": 3}),
         ("sliced", {"bound": "guess"}),
+        ("sliced", {"labels": "none"}),
         ("sliced", {"learning_rate": float("nan")}),
         ("embedding", {"steps": 3}),
     ],

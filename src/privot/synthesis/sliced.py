@@ -1,7 +1,9 @@
 """Trains a generator on noisy projections (DP-SWD); it sees releases, never a record.
 
-A release is (U, XU + V) of a batch X of records with their labels beside them, rows clipped to C. The loss is the
-Gaussian-smoothed sliced distance: generated rows are clipped, projected on the same U and noised by the same law, and
+A release is (U, XU + V) of a batch X of records with their labels, rows clipped to C: one-hot ⊗ x ("outer"), so that
+the means of classes are means of columns, which is what is left under much noise; or [x; w·one-hot] ("append"). The
+loss is the Gaussian-smoothed sliced distance: generated rows are clipped, projected on the same U, noised by the same
+law, and
 
     mean over slices j of  1/B·Σ_i (sort(XU_j + V_j)_i − sort(GU_j + V′_j)_i)²           (W₂² of sorted columns)
 
@@ -17,7 +19,7 @@ from typing import Any
 import torch
 
 from privot.accounting import projection
-from privot.errors import DataError, NoTheoremError
+from privot.errors import DataError, NoTheoremError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
@@ -45,8 +47,10 @@ class SlicedStrategy:
             raise NoTheoremError("The method sliced shows how many records took part: use --adjacency replace-one.")
         options = sliced_options(problem, given)
         batch = options["batch"] = min(options["batch"], facts.records)
-        labelled = facts.classes is not None
-        dim = facts.dim + (facts.classes or 0)
+        labelled, outer = facts.classes is not None, options["labels"] == "outer"
+        if options["labels"] not in ("outer", "append"):
+            raise UsageError(f"Unknown labels {options['labels']!r}: say outer or append.")
+        dim = facts.dim * (facts.classes or 1) if outer else facts.dim + (facts.classes or 0)
         plan = projection(
             dim,
             options["slices"],
@@ -66,7 +70,8 @@ class SlicedStrategy:
             frame=options["frame"],
             batch=batch,
             steps=options["steps"] // options["blocks"],
-            label_weight=options["label_share"] * facts.clip if labelled else None,
+            label_weight=options["label_share"] * facts.clip if labelled and not outer else None,
+            outer=labelled and outer,
             bound=options["bound"],
             failure=None if options["bound"] == "exact" else terms[1] / (2.0 * options["steps"]),
         )
@@ -106,6 +111,9 @@ class SlicedStrategy:
                     rows = torch.cat([rows, mechanism.label_weight * one_hot(labels, generator.classes, rows)], dim=1)
                 norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
                 rows = rows * (options["clip"] / norms.clamp(min=options["clip"]))
+                if mechanism.outer:
+                    hot = one_hot(labels, generator.classes, rows)
+                    rows = (hot[:, :, None] * rows[:, None, :]).flatten(1)
                 noise = torch.randn(target.shape, generator=training.random, device=where)
                 ours = (rows @ directions + mechanism.sigma * noise).sort(0).values
                 loss = (ours - target).square().mean()
