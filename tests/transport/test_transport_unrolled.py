@@ -21,7 +21,8 @@ def clouds(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tens
 def test_enough_sweeps_agree_with_the_solver(m: float, reg: float) -> None:
     x, y = (t.requires_grad_() for t in clouds())
     sinkhorn(x, y, reg, ("mixture", m), 1e-10).value.backward()
-    for found, exact in zip(unrolled_gradients(x, y, torch.ones(7, dtype=x.dtype), reg, m, 3000), (x.grad, y.grad)):
+    both = unrolled_gradients(x, y, torch.ones(7, dtype=x.dtype), reg, m, 3000)
+    for found, exact in zip(both, (x.grad, y.grad), strict=True):
         torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-7)
 
 

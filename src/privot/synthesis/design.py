@@ -51,7 +51,7 @@ class Design:
     def from_dict(cls, fields: Mapping[str, Any], device: str) -> Design:
         """Read what `to_dict` wrote, for another device if need be."""
         try:
-            method, labels = str(fields["method"]), bool(fields["labels"])
+            method, labels = str(fields.get("method", "embedding")), bool(fields["labels"])
             mechanism: Any
             if method == "embedding":
                 mechanism = MeanEmbedding(feature_map(fields["features"]), fields["sigma"], labels, device=device)

@@ -125,8 +125,17 @@ def _set_rate(training: Training) -> None:
         group["lr"] = training.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * share))
 
 
-def reread_guarantee(fields: Mapping[str, Any]) -> Guarantee:
-    """The guarantee of a block from a checkpoint, counted anew from its events, with what it assumed about noise."""
-    stated = Guarantee.from_dict(fields)
-    counted = read_guarantee(json.dumps(fields))
-    return replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))
+def read_blocks(facts: Mapping[str, Any]) -> tuple[int, Guarantee]:
+    """From the facts of a checkpoint: the blocks it knows, and the guarantee of one.
+
+    The guarantee is counted anew from its events, and keeps what was assumed about the noise.
+    """
+    try:
+        fields = facts["guarantee"]
+        kept = int(facts["blocks"])
+        stated, counted = Guarantee.from_dict(fields), read_guarantee(json.dumps(fields))
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"This checkpoint is not of a job that pays as it goes ({type(error).__name__}).") from None
+    return kept, replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))

@@ -32,7 +32,7 @@ from privot.synthesis.features import feature_map, public_range
 from privot.synthesis.generators import Generator, build, image_axes
 from privot.synthesis.job import Job
 from privot.synthesis.rules import Problem, Rules, choose_features, choose_rules
-from privot.synthesis.streams import reread_guarantee, train_blocks
+from privot.synthesis.streams import read_blocks, train_blocks
 from privot.synthesis.training import Progress, Training
 from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
@@ -202,8 +202,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         charged, block, kept = int(spent(job.mark)), None, 0
         if path.exists():
             training = checkpoint.load(path, design.rules, device)
-            facts = checkpoint.load_facts(path)
-            kept, block = int(facts["blocks"]), reread_guarantee(facts["guarantee"])
+            kept, block = read_blocks(checkpoint.load_facts(path))
         else:
             training = Training.start(design.rules, design.seed, device)
         if charged < kept:
