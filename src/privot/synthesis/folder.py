@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from privot.accounting import read_guarantee
 from privot.errors import DataError
 from privot.guarantee import Guarantee
+from privot.synthesis.design import usable_device
+from privot.synthesis.features import feature_map
 from privot.synthesis.files import read_json, read_tensors, write_bytes, write_json, write_tensors
-from privot.synthesis.synthesizer import Synthesizer, restore
+from privot.synthesis.generators import build
+from privot.synthesis.synthesizer import Synthesizer
 
 CONFIG = "config.json"
 GENERATOR = "generator.safetensors"
@@ -51,6 +56,24 @@ def read_generator(folder: Path, device: str = "cpu") -> Synthesizer:
     synthesizer = restore(fields["params"], fields["learned"], weights, device)
     synthesizer.losses_ = [float(v) for v in fields["learned"].get("losses", [])]
     synthesizer.guarantee_ = read_folder_guarantee(folder)
+    return synthesizer
+
+
+def restore(
+    params: Mapping[str, Any], learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor], device: str
+) -> Synthesizer:
+    """A fitted synthesizer from the parts of its folder."""
+    synthesizer = Synthesizer.from_params(params, device)
+    try:
+        generator = build(learned["generator"])
+        generator.load_state_dict(dict(weights))
+        counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
+        if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
+            raise DataError("The counts of this generator do not fit its classes.")
+        features = None if learned["features"] is None else feature_map(learned["features"])
+        synthesizer.use(generator.to(usable_device(device)), features, counts, labels)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return synthesizer
 
 

@@ -24,6 +24,8 @@ from privot.accounting import read_guarantee
 from privot.errors import BudgetError, ConvergenceError, DataError
 from privot.guarantee import Guarantee
 from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.synthesis import checkpoint
+from privot.synthesis.job import Job
 from privot.synthesis.rules import Problem, Rules
 from privot.synthesis.training import Progress, Training
 from privot.vault import Stream, Vault
@@ -123,6 +125,41 @@ def _set_rate(training: Training) -> None:
     share = training.step / training.rules.steps
     for group in training.optimizer.param_groups:
         group["lr"] = training.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * share))
+
+
+def run_job(
+    job: Job,
+    design: Design,
+    strategy: Strategy,
+    vault: Callable[[], Vault],
+    spent: Callable[[str], int],
+    device: str,
+    progress: Progress | None,
+) -> tuple[Training, Guarantee]:
+    """The blocks of `job` that nobody has paid for yet, from the last checkpoint; `spent`(mark) counts its charges."""
+    path, charged = job.folder / checkpoint.NAME, int(spent(job.mark))
+    block, kept = None, 0
+    if path.exists():
+        training = checkpoint.load(path, design.rules, device)
+        kept, block = read_blocks(checkpoint.load_facts(path))
+    else:
+        training = Training.start(design.rules, design.seed, device)
+    if charged < kept:
+        raise DataError(
+            f"The ledger knows {charged} charges of the job in {job.folder} and its checkpoint {kept}: "
+            "resume it with the ledger it was started with."
+        )
+    return train_blocks(
+        vault,
+        design,
+        strategy,
+        purpose=f"synthesis by {design.method} {job.mark}",
+        training=training,
+        charged=charged,
+        block=block,
+        progress=progress,
+        keep=lambda t, blocks, g: checkpoint.save(t, path, blocks=blocks, guarantee=g.to_dict()),
+    )
 
 
 def read_blocks(facts: Mapping[str, Any]) -> tuple[int, Guarantee]:

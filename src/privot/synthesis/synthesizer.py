@@ -28,11 +28,11 @@ from privot.synthesis.codecs import Codec
 from privot.synthesis.codecs import codec as read_codec
 from privot.synthesis.design import Design, shares, strategy_of, usable_device
 from privot.synthesis.embedding import Scale, Target, train
-from privot.synthesis.features import feature_map, public_range
-from privot.synthesis.generators import Generator, build, image_axes
+from privot.synthesis.features import public_range
+from privot.synthesis.generators import Generator, image_axes
 from privot.synthesis.job import Job
 from privot.synthesis.rules import Problem, Rules, choose_features, choose_rules
-from privot.synthesis.streams import read_blocks, train_blocks
+from privot.synthesis.streams import run_job, train_blocks
 from privot.synthesis.training import Progress, Training
 from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
@@ -166,7 +166,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         device = usable_device(self.device)
         design = Design.from_dict(job.settings.get("design", {}), device)
         if design.method != "embedding":
-            return self._run_stream(job, design, open_vault, spent, progress)
+            done, guarantee = run_job(job, design, strategy_of(design.method), open_vault, spent, device, progress)
+            return self._streamed(design, done, guarantee)
 
         def pay(mark: str) -> Release:
             vault = open_vault()
@@ -189,53 +190,20 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         )
         return self._trained(design, release, training)
 
-    def _run_stream(
-        self,
-        job: Job,
-        design: Design,
-        open_vault: Callable[[], Vault],
-        spent: Callable[[str], int],
-        progress: Progress | None,
-    ) -> Synthesizer:
-        """The blocks of `job` that nobody has paid for yet, from the last checkpoint."""
-        device, path = usable_device(self.device), job.folder / checkpoint.NAME
-        charged, block, kept = int(spent(job.mark)), None, 0
-        if path.exists():
-            training = checkpoint.load(path, design.rules, device)
-            kept, block = read_blocks(checkpoint.load_facts(path))
-        else:
-            training = Training.start(design.rules, design.seed, device)
-        if charged < kept:
-            raise DataError(
-                f"The ledger knows {charged} charges of the job in {job.folder} and its checkpoint {kept}: "
-                "resume it with the ledger it was started with."
-            )
-        training, guarantee = train_blocks(
-            open_vault,
-            design,
-            strategy_of(design.method),
-            purpose=f"synthesis by {design.method} {job.mark}",
-            training=training,
-            charged=charged,
-            block=block,
-            progress=progress,
-            keep=lambda t, blocks, g: checkpoint.save(t, path, blocks=blocks, guarantee=g.to_dict()),
-        )
-        return self._streamed(design, training, guarantee)
-
     def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
         self.design_, self.guarantee_, self.losses_ = design, guarantee, training.losses
         # how many records a class has was not paid for: samples go round all classes
-        self._use(training.best, None, np.ones(training.generator.classes), design.labels)
+        self.use(training.best, None, np.ones(training.generator.classes), design.labels)
         return self
 
     def _trained(self, design: Design, release: Release, training: Training) -> Synthesizer:
         self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
         self.losses_ = training.losses
-        self._use(training.generator, design.mechanism.features, Target.of(release).counts, design.mechanism.labels)
+        self.use(training.generator, design.mechanism.features, Target.of(release).counts, design.mechanism.labels)
         return self
 
-    def _use(self, generator: Generator, features: FeatureMap | None, counts: NDArray[Any], labels: bool) -> None:
+    def use(self, generator: Generator, features: FeatureMap | None, counts: NDArray[Any], labels: bool) -> None:
+        """Sample from `generator` from now on."""
         self.generator_ = generator.eval()
         self.features_ = features
         self.counts_ = np.asarray(counts, dtype=np.float64)
@@ -315,21 +283,3 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     features_: FeatureMap | None
     labels_: bool
     design_: Design
-
-
-def restore(
-    params: Mapping[str, Any], learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor], device: str
-) -> Synthesizer:
-    """A fitted synthesizer from the parts of its folder."""
-    synthesizer = Synthesizer.from_params(params, device)
-    try:
-        generator = build(learned["generator"])
-        generator.load_state_dict(dict(weights))
-        counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
-        if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
-            raise DataError("The counts of this generator do not fit its classes.")
-        features = None if learned["features"] is None else feature_map(learned["features"])
-        synthesizer._use(generator.to(usable_device(device)), features, counts, labels)
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
-    return synthesizer
