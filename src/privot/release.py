@@ -7,6 +7,7 @@ that the events are the ones that happened is what the ledger, not the file, sta
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -86,25 +87,45 @@ class Release:
         return f"Release({shape}, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
 
     def save(self, path: str | Path) -> None:
-        """Write everything to `path` (`.npz`), whole or not at all."""
+        """Write everything to `path` (`.npz`), whole or not at all, and on disk before it has its name."""
         path = Path(path)
-        if isinstance(self.value, Mapping):
-            arrays = {_MANY + name: array for name, array in self.value.items()}
-        else:
-            arrays = {_ONE: self.value}
-        arrays = {name: a.cpu().numpy() if _is_tensor(a) else a for name, a in arrays.items()}  # type: ignore[attr-defined]
+        arrays = self._arrays()
         facts = {"schema": SCHEMA_VERSION, "guarantee": self.guarantee.to_dict(), "public": dict(self.public)}
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
         try:
-            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-                archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
-                for member, array in arrays.items():
-                    with archive.open(member + ".npy", "w", force_zip64=True) as out:
-                        np.lib.format.write_array(out, array, allow_pickle=False)
+            with os.fdopen(handle, "wb") as file:
+                with zipfile.ZipFile(file, "w") as archive:
+                    archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
+                    for member, array in arrays.items():
+                        with archive.open(member + ".npy", "w", force_zip64=True) as out:
+                            np.lib.format.write_array(out, array, allow_pickle=False)
+                # a name that reaches the disk before its content would be an empty file after a power cut
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array by its name in a file."""
+        held = self.value if isinstance(self.value, Mapping) else {"": self.value}
+        prefix = _MANY if isinstance(self.value, Mapping) else _ONE
+        return {prefix + n: a.cpu().numpy() if _is_tensor(a) else a for n, a in held.items()}  # type: ignore[attr-defined]
+
+    def digest(self) -> str:
+        """SHA-256 of what was released and under which events: the same for a release and for its file read back.
+
+        ε itself is left out: it follows from the events, and another version of the accountant may count it closer.
+        """
+        g = self.guarantee
+        facts = [str(g.adjacency), g.at_delta, str(g.standing), [dict(e) for e in g.events], dict(self.public)]
+        seal = hashlib.sha256(json.dumps(facts, sort_keys=True, allow_nan=False).encode())
+        for name, array in sorted(self._arrays().items()):
+            plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+            seal.update(json.dumps([name, plain.dtype.str, plain.shape]).encode())
+            seal.update(plain.tobytes())
+        return seal.hexdigest()
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

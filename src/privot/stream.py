@@ -44,7 +44,7 @@ class Stream(Sealed):
         run: Callable[[int, Any], Release],
         guarantee: Guarantee,
         steps: int,
-        check: Callable[[Any], None] | None = None,
+        check: Callable[[Any], Any] | None = None,
     ) -> None:
         self.__guarantee, self.__steps = guarantee, steps
         self.__run, self.__next, self.__check = run, 0, check
@@ -75,7 +75,8 @@ class Stream(Sealed):
         """The answer to a public query, which uses up one step; a query that cannot be answered uses up none."""
         if self.__check is None:
             raise UsageError("This mechanism takes no queries: read the stream like an iterator.")
-        self.__check(query)
+        # what is answered is the checked copy, which nothing outside can change or look through
+        query = self.__check(query)
         step = self.__take()
         if step is None:
             raise BudgetError(f"All {self.__steps} steps that were paid for are used up: charge a new stream.")

@@ -106,6 +106,10 @@ def test_demo_ends_in_a_guarantee_and_refuses_a_second_helping(capsys, tmp_path)
     assert 0.7 < told["scores"]["logreg"] < told["real"]["logreg"] + 0.05
     page = (out / "synthetic" / "report.html").read_text()
     assert "Trained on synthetic, tested on real" in page
+    # figures that real records went into are said to be no part of what the guarantee covers
+    assert "not private" in json.loads((out / "synthetic" / "evaluation.json").read_text())["privacy"]
+    assert told["privacy"] in page
+    assert "nothing else of the records was looked at" not in page
     # the ledger it left tells what was spent, in words too
     assert run(["ledger", "show", str(out / "digits.ledger")]) == 0
     shown = capsys.readouterr().out
@@ -115,7 +119,10 @@ def test_demo_ends_in_a_guarantee_and_refuses_a_second_helping(capsys, tmp_path)
     assert run(["demo", "--out", str(out)]) == 2
     assert "exists" in capsys.readouterr().err
     assert run(["demo", "--out", str(tmp_path / "again"), "--steps", "20"]) == 0
-    assert "replace-one, proven" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "replace-one, proven" in said
+    assert "for this demonstration only" in said
+    assert "not private" in said
 
 
 def test_help_loads_no_numbers(tmp_path):

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from privot.accounting import Gaussian, account
 from privot.cli import run
+from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
@@ -26,7 +31,13 @@ def data(tmp_path: Path) -> str:
 
 
 def synth(data: str, out: Path, *more: str, public: tuple[str, ...] = ("--classes", "2", "--range", "0,1")) -> int:
-    return run(["synth", data, *TERMS, *QUICK, *public, "--out", str(out), *more])
+    return run(command(data, out, *more, public=public))
+
+
+def command(
+    data: str, out: Path, *more: str, public: tuple[str, ...] = ("--classes", "2", "--range", "0,1")
+) -> list[str]:
+    return ["synth", data, *TERMS, *QUICK, *public, "--out", str(out), *more]
 
 
 def sentence(capsys: Any) -> str:
@@ -51,8 +62,9 @@ def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data:
     page = (out / "report.html").read_text()
     assert "data:image/png;base64," in page
     assert "http" not in page.replace("http-equiv", "")
-    # the ledger beside the folder holds the one charge, and nothing secret lies in the folder
-    assert run(["ledger", "show", str(tmp_path / "out.ledger"), "--json"]) == 0
+    # the ledger beside the data holds the one charge, and nothing secret lies in the folder
+    assert answer["ledger"] == str(tmp_path / "data.npz.ledger")
+    assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)["datasets"]
     assert len(shown["entries"]) == 1
     assert not any("key" in name for name in left)
@@ -65,7 +77,7 @@ def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data:
     assert run(["report", str(out)]) == 0
     # resuming what is finished pays nothing and reads no data
     assert synth(data, out, "--resume") == 0
-    assert run(["ledger", "show", str(tmp_path / "out.ledger"), "--json"]) == 0
+    assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
     text = capsys.readouterr().out
     assert text.count("synthesis by embedding") == 1
 
@@ -88,7 +100,19 @@ def test_images_get_a_grid_and_evaluation_a_table(capsys: Any, tmp_path: Path) -
     assert set(answer["scores"]) == {"logreg", "mlp", "cnn"}
     assert all(0.0 <= s <= 1.0 for s in answer["scores"].values())
     assert "not private" in answer["privacy"]
-    assert "logreg" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "logreg" in page
+    # the page says of itself that real records were looked at
+    assert answer["privacy"] in page
+    assert "nothing else of the records was looked at" not in page
+    (out / "evaluation.json").write_text(json.dumps({"scores": answer["scores"]}))
+    assert run(["report", str(out)]) == 0
+    assert "not private" in (out / "report.html").read_text()
+    (out / "evaluation.json").unlink()
+    assert run(["report", str(out)]) == 0
+    page = (out / "report.html").read_text()
+    assert "nothing else of the records was looked at" in page
+    assert "not private" not in page
 
 
 @pytest.mark.parametrize(
@@ -112,8 +136,8 @@ def test_refusals_are_one_sentence_and_pay_nothing(
 ) -> None:
     assert synth(data, tmp_path / "out", public=public) == code
     assert word in sentence(capsys)
-    if (tmp_path / "out.ledger").exists():
-        assert run(["ledger", "show", str(tmp_path / "out.ledger"), "--json"]) == 0
+    if (tmp_path / "data.npz.ledger").exists():
+        assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
         assert not any(d["entries"] for d in json.loads(capsys.readouterr().out)["datasets"])
 
 
@@ -174,6 +198,149 @@ def test_resuming_with_other_terms_is_refused(capsys: Any, data: str, tmp_path: 
     assert "epsilon" in sentence(capsys)
     assert synth(data, tmp_path / "out", "--resume", "--adjacency", "replace-one") == 2
     assert "adjacency" in sentence(capsys)
+    assert synth(data, tmp_path / "out", "--resume", "--steps", "21") == 2
+    assert "steps" in sentence(capsys)
+    assert synth(data, tmp_path / "out", "--resume", "--classes", "3") == 2
+    assert "classes" in sentence(capsys)
+    # before paying, the records must be those that were looked at when it started
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.synthesis.synthesizer.Job.release", _stopped)
+        assert synth(data, tmp_path / "other", "--ledger", str(tmp_path / "ledger")) == 130
+    with np.load(data) as held:
+        np.savez(data, x=np.repeat(held["x"], 2, axis=1), y=held["y"])
+    capsys.readouterr()
+    assert synth(data, tmp_path / "other", "--ledger", str(tmp_path / "ledger"), "--resume") == 3
+    assert "dim" in sentence(capsys)
+    assert entries(tmp_path / "ledger", capsys) == []
+
+
+def entries(ledger: Path, capsys: Any) -> list[Any]:
+    capsys.readouterr()
+    assert run(["ledger", "show", str(ledger), "--json"]) == 0
+    return [e for d in json.loads(capsys.readouterr().out)["datasets"] for e in d["entries"]]
+
+
+def test_one_data_set_has_one_budget_whatever_the_folder(capsys: Any, data: str, tmp_path: Path) -> None:
+    assert synth(data, tmp_path / "one") == 0
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 'data.npz.ledger'}" in said
+    # the budget that the first run set holds: neither another folder nor a link nor other terms buy a second one
+    assert synth(data, tmp_path / "two") == 4
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link.npz").symlink_to(data)
+    assert synth(str(tmp_path / "elsewhere" / "link.npz"), tmp_path / "three") == 4
+    assert synth(data, tmp_path / "four", "--epsilon", "9") == 4
+    assert len(entries(tmp_path / "data.npz.ledger", capsys)) == 1
+    assert sorted(p.name for p in tmp_path.rglob("*.ledger")) == ["data.npz.ledger"]
+
+
+def test_built_in_data_has_its_ledger_beside_the_folders(capsys: Any, tmp_path: Path) -> None:
+    for out, code in (("one", 0), ("two", 4)):
+        assert run(["synth", "digits", *TERMS, *QUICK, "--out", str(tmp_path / out)]) == code
+    assert len(entries(tmp_path / "digits.ledger", capsys)) == 1
+
+
+def test_what_cannot_be_read_leaves_no_ledger(tmp_path: Path) -> None:
+    assert synth(str(tmp_path / "none.npz"), tmp_path / "out") == 3
+    assert not list(tmp_path.rglob("*.ledger*"))
+
+
+def test_a_job_goes_on_with_its_own_ledger_only(capsys: Any, data: str, tmp_path: Path) -> None:
+    out, own, other = tmp_path / "out", tmp_path / "own", tmp_path / "other"
+    assert synth(data, out, "--ledger", str(own)) == 0
+    (out / "release.npz").unlink()
+    capsys.readouterr()
+    # no ledger is made for a job that has one, and a ledger that never saw its charge cannot pay a second time
+    assert synth(data, out, "--ledger", str(other), "--resume") == 3
+    sentence(capsys)
+    assert not other.exists()
+    assert synth(data, out, "--resume") == 3
+    assert "no ledger" in sentence(capsys)
+    assert run(["ledger", "init", str(other), "--data", data, *TERMS]) == 0
+    capsys.readouterr()
+    for again in ((), ("--pay-again",)):
+        assert synth(data, out, "--ledger", str(other), "--resume", *again) == 3
+        assert "another ledger" in sentence(capsys)
+    assert entries(other, capsys) == []
+    assert len(entries(own, capsys)) == 1
+
+
+def changed(path: Path, change: Any) -> None:
+    """Write other facts into a release."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    facts = json.loads(members["release.json"])
+    change(facts)
+    members["release.json"] = json.dumps(facts).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_a_release_that_the_job_did_not_pay_for_is_refused(capsys: Any, data: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert synth(data, out) == 0
+    path = out / "release.npz"
+    held = path.read_bytes()
+    quiet = account(Gaussian(200.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).to_dict()
+    for change in (
+        lambda f: f.update(guarantee=quiet),
+        lambda f: f["public"].update(sigma=200.0),
+        lambda f: f["public"]["features"].update(seed=2),
+        lambda f: f.update(guarantee=quiet, public={**f["public"], "sigma": 200.0}),
+    ):
+        changed(path, change)
+        capsys.readouterr()
+        assert synth(data, out, "--resume") == 3
+        assert "not the one" in sentence(capsys)
+        path.write_bytes(held)
+    assert synth(data, out, "--resume") == 0
+    # another job's release, and a folder whose job was never charged
+    assert synth(data, tmp_path / "poor") == 4
+    (tmp_path / "poor" / "release.npz").write_bytes(held)
+    capsys.readouterr()
+    assert synth(data, tmp_path / "poor", "--resume") == 3
+    assert "never paid" in sentence(capsys)
+
+
+def test_noise_written_down_too_small_is_refused_before_paying(capsys: Any, data: str, tmp_path: Path) -> None:
+    for name, value in (("sigma", 0.2), ("delta", 1e-2), ("facts", {"classes": 3})):
+        out, ledger = tmp_path / name, tmp_path / f"{name}.ledger"
+        assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("privot.synthesis.synthesizer.Job.release", _stopped)
+            assert synth(data, out, "--ledger", str(ledger)) == 130
+        job = json.loads((out / "job.json").read_text())
+        design = job["settings"]["design"]
+        design[name] = {**design[name], **value} if isinstance(value, dict) else value
+        (out / "job.json").write_text(json.dumps(job))
+        capsys.readouterr()
+        assert synth(data, out, "--ledger", str(ledger), "--resume") == 3, name
+        sentence(capsys)
+        assert entries(ledger, capsys) == []
+
+
+def _stopped(*arguments: Any, **named: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_two_processes_on_one_folder_pay_once(capsys: Any, data: str, tmp_path: Path) -> None:
+    ledger, out = tmp_path / "ledger", tmp_path / "out"
+    assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.synthesis.synthesizer.Job.release", _stopped)
+        assert synth(data, out, "--ledger", str(ledger)) == 130
+    # fresh processes: one that has used tensors cannot be forked safely
+    program = "import sys; from privot.cli import run; sys.exit(run(sys.argv[1:]))"
+    words = command(data, out, "--ledger", str(ledger), "--resume")
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+    codes = [child.wait(timeout=300) for child in children]
+    assert 0 in codes
+    assert set(codes) <= {0, 2}
+    assert len(entries(ledger, capsys)) == 1
 
 
 def test_labels_can_be_left_out(data: str, tmp_path: Path) -> None:
@@ -198,5 +365,5 @@ def test_methods_that_pay_as_they_go_leave_the_same_folder(method: str, tmp_path
     assert run([*arguments, "--resume"]) == 0
     assert run([*arguments, "--set", "batch=11", "--resume"]) == 2
     assert run([*arguments[:-1], "--set", "batch"]) == 2
-    with Ledger.open(tmp_path / "out.ledger") as book:
+    with Ledger.open(tmp_path / "data.npz.ledger") as book:
         assert len(book.entries()) == 2

@@ -18,6 +18,7 @@ from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.mechanisms.embedding import MARGIN, clip_features, count_share
+from privot.mechanisms.rowwise import Sums, _norms
 from privot.noise import SystemNoise
 from privot.synthesis.features import Fourier, Stack
 from privot.vault import Vault
@@ -222,12 +223,14 @@ def test_noise_has_the_variance_that_is_counted() -> None:
 
 
 def test_refuses_before_anything_is_touched() -> None:
-    class Untouchable(Raw):
-        def features(self, x: torch.Tensor) -> torch.Tensor:
-            assert (x == 0.0).all(), "records were touched"
-            return x
-
     x, y = np.random.default_rng(12).uniform(size=(10, 3)), np.arange(10) % 2
+    touched: list[bool] = []
+
+    class Untouchable(Raw):
+        def features(self, rows: torch.Tensor) -> torch.Tensor:
+            touched.append(rows.shape[1] == 3 and bool((rows[:, None] == torch.from_numpy(x)[None]).any()))
+            return rows
+
     vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
     with pytest.raises(UsageError, match="columns"):
         vault.release(MeanEmbedding(Untouchable(4), 10.0, labels=True), purpose="wrong columns")
@@ -244,6 +247,8 @@ def test_refuses_before_anything_is_touched() -> None:
 
     with pytest.raises(UsageError, match="shape"):
         vault.release(MeanEmbedding(Broken(3), 10.0, labels=True), purpose="a map that lies")
+    assert touched
+    assert not any(touched), "records were touched"
     # nothing was charged by the refusals
     assert vault.release(MeanEmbedding(Raw(3), 10.0, labels=True), purpose="fits").guarantee.epsilon() <= 1.0
 
@@ -260,6 +265,125 @@ def test_rounding_beyond_the_margin_is_refused() -> None:
         MeanEmbedding(Fourier(3, 10, [1.0], 1), 1e8).event(Facts(3, 10, 1.0, REPLACE))
     # a million records and 40,000 numbers are no reason to refuse
     MeanEmbedding(Fourier(2, 20_000, [1.0], 1), 5.0, labels=True).event(Facts(2, 10**6, 1.0, REPLACE, classes=10))
+
+
+def test_what_rounding_refuses_for_any_number_of_records_is_refused_before_paying() -> None:
+    x = np.random.default_rng(0).uniform(size=(50, 3))
+    vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5))
+    with pytest.raises(UsageError, match="Rounding could"):
+        vault.release(MeanEmbedding(Fourier(3, 10, [1.0], 1), 1e8), purpose="a grid too coarse")
+    # the whole budget is still there
+    assert vault.release(MeanEmbedding(Fourier(3, 10, [1.0], 1), 4.0), purpose="fits").guarantee.epsilon() > 0.9
+
+
+def test_the_rounding_of_norms_is_counted() -> None:
+    """√size units a record: with 10¹⁶ numbers a thousand records are too many, at a σ whose grid costs nothing."""
+
+    class Wide(Raw):
+        size = 10**16
+
+        def __init__(self) -> None:
+            self.dim = 3
+
+    mechanism = MeanEmbedding(Wide(), 1e-100)
+    mechanism._check_rounding(100, 1)
+    with pytest.raises(UsageError, match="Rounding could"):
+        mechanism._check_rounding(1000, 1)
+
+
+def test_hundreds_of_millions_of_records_are_no_reason_to_refuse() -> None:
+    for frequencies, records in ((2_000, 3 * 10**8), (20_000, 10**8)):
+        MeanEmbedding(Fourier(2, frequencies, [1.0], 1), 5.0, labels=True)._check_rounding(records, 10)
+    # whole numbers of 64 bits end at 2³¹ records, whatever the map promises
+    with pytest.raises(UsageError, match="Rounding could"):
+        MeanEmbedding(Raw(1), 1e-100)._check_rounding(2**31, 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000, 40_001])
+def test_norms_are_off_by_no_more_than_is_counted(size: int) -> None:
+    phi = np.random.default_rng(size).normal(size=(20, size))
+    found = _norms(torch.from_numpy(phi)).numpy()
+    for row, norm in zip(phi, found, strict=True):
+        exact = math.sqrt(math.fsum(Fraction(v) ** 2 for v in row) if size < 10 else math.fsum((row * row).tolist()))
+        assert abs(norm / exact - 1.0) <= (math.sqrt(size) + 4.0) * 2.0**-53
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1000, 100_000])
+def test_sums_are_exact_in_any_order_and_blocks(rows: int) -> None:
+    """Against Python's whole numbers: values that a plain sum of doubles gets wrong in its last bits."""
+    generator = np.random.default_rng(14)
+    phi = generator.uniform(-1, 1, size=(100_000, 2))
+    phi[::3] *= 1e-9
+    order = generator.permutation(len(phi))
+    sums = Sums(1, 2, torch.device("cpu"))
+    for start in range(0, len(phi), rows) if rows > 3 else range(0, 3000, rows):
+        part = torch.from_numpy(phi[order[start : start + rows]])
+        sums.add(part, torch.ones(len(part), dtype=torch.float64), torch.zeros(len(part), dtype=torch.int64))
+    taken = phi[order] if rows > 3 else phi[order[:3000]]
+    for found, column in zip(sums.total()[0], taken.T, strict=True):
+        # fsum rounds once; two roundings of the total are all there is here
+        assert abs(found - math.fsum(column)) <= 2.0 * np.spacing(abs(found))
+
+
+def test_one_record_more_moves_a_long_sum_by_its_own_row() -> None:
+    """A million equal records, of which one is taken away from the front, so that every block changes."""
+    features = Fourier(1, 4, [0.05], 1)
+    mechanism = MeanEmbedding(features, 1.0)
+    row = features.features(torch.full((1, 1), 0.123, dtype=torch.float64)).numpy()[0] * (1.0 - MARGIN)
+    sums = [mechanism._sums(Plain(np.full((n, 1), 0.123), adjacency=ADD), 1)[0][0] for n in (300_001, 300_000)]
+    # what is seen is the last bit of sums of 300,000, not an error that grew with them
+    assert np.abs(sums[0] - sums[1] - row).max() <= 4.0 * 300_001 * 2.0**-53
+
+
+class Network(torch.nn.Module):
+    """A map that somebody left in training mode: every row is scaled by what stands beside it."""
+
+    rounding = 2.0**-40
+    dim = size = 2
+
+    def __init__(self, layer: torch.nn.Module, doubled: bool = False) -> None:
+        super().__init__()
+        self.layer, self.doubled = layer.double(), doubled
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        out = self.layer(torch.cat([x, x]))[: len(x)] if self.doubled else self.layer(x)
+        return 0.3 * torch.tanh(out)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "network"}
+
+
+@pytest.mark.parametrize("doubled", [False, True])
+def test_a_map_whose_rows_influence_each_other_is_refused_before_paying(doubled: bool) -> None:
+    x = np.random.default_rng(0).uniform(size=(50, 2))
+    vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5))
+    network = Network(torch.nn.BatchNorm1d(2, affine=False), doubled)
+    with pytest.raises(UsageError, match="feature map"):
+        vault.release(MeanEmbedding(network, 4.0), purpose="training mode")
+    with pytest.raises(UsageError, match="beside"):
+        vault.release(MeanEmbedding(Network(torch.nn.Dropout(0.5)), 4.0), purpose="training mode")
+    assert vault.release(MeanEmbedding(network.eval(), 4.0), purpose="evaluation mode").guarantee.epsilon() > 0.9
+
+
+def test_a_rounding_stated_too_small_is_refused() -> None:
+    class Boastful(Raw):
+        def features(self, x: torch.Tensor) -> torch.Tensor:
+            return 0.1 * torch.tanh(x) * (1.0 + 1e-9 * len(x))
+
+    with pytest.raises(UsageError, match="beside"):
+        MeanEmbedding(Boastful(3), 1.0).event(Facts(3, 10, 1.0, REPLACE))
+    honest = Boastful(3)
+    honest.rounding = 1e-8
+    MeanEmbedding(honest, 1.0).event(Facts(3, 10, 1.0, REPLACE))
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 1e-2])
+def test_no_sum_of_records_can_raise(sigma: float) -> None:
+    """Sums beyond 2²¹·σ are clamped: whether they are that large is private."""
+    for records in (1000, 30_000):
+        x = np.zeros((records, 1))
+        x[:, 0] = 5.0
+        joint(MeanEmbedding(Raw(1), sigma), Plain(x), SystemNoise())
 
 
 @pytest.mark.parametrize(

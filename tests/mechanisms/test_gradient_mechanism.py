@@ -316,3 +316,38 @@ def test_impossible_mechanisms_are_refused(changes: dict[str, Any]) -> None:
 def test_system_noise_is_what_a_vault_uses() -> None:
     value = answer(make(), Plain(*data(), A, 3), SystemNoise(), query())
     assert float(value.abs().max()) > 0.1
+
+
+def test_one_step_cannot_answer_many_queries_at_once() -> None:
+    """Inside vmap a tensor stands for many, and one sample and one noise would serve them all."""
+    x, _ = data()
+    vault = Vault(x, clip=10.0, adjacency="add-remove", budget=(1e9, 1e-5))
+    mechanism = SanitizedGradient(points=6, sigma=1.0, clip=1.0, sampling=Poisson(0.5), steps=3, capacity=12, sweeps=5)
+    stream = vault.stream(mechanism, purpose="test")
+    many = torch.rand(3, 6, 5, dtype=torch.float64)
+    with pytest.raises(UsageError, match="vmap"):
+        torch.func.vmap(lambda each: stream.ask(GradientQuery(each)).value)(many)
+    for _ in range(3):
+        stream.ask(GradientQuery(many[0]))
+
+
+def test_code_of_a_query_never_runs_beside_the_records() -> None:
+    class Watching(torch.Tensor):
+        pass
+
+    class Asking(GradientQuery):
+        pass
+
+    mechanism = make()
+    asked = query()
+    with pytest.raises(UsageError, match="plain"):
+        mechanism.check(GradientQuery(asked.x.as_subclass(Watching), asked.labels))
+    with pytest.raises(UsageError, match="GradientQuery"):
+        mechanism.check(Asking(asked.x, asked.labels))
+    assert mechanism.check(asked).x.data_ptr() != asked.x.data_ptr()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1e-309), (-1.2e308, 1.2e308)])
+def test_ranges_that_cannot_be_divided_by_are_refused(low: float, high: float) -> None:
+    with pytest.raises(UsageError, match="range"):
+        make(low=low, high=high)

@@ -88,3 +88,11 @@ def test_noise_drawn_beforehand_is_the_noise_that_is_added():
 def test_a_bound_too_large_for_the_noise_is_refused_whatever_the_value():
     with pytest.raises(UsageError, match="too small"):
         add_noise_tensor(torch.zeros(3), SystemNoise(), 1.0, LARGEST_RATIO * 1.1)
+
+
+def test_noise_serves_one_value_once():
+    value = torch.zeros(3, 4, dtype=torch.float64)
+    with pytest.raises(UsageError, match="shape"):
+        add_noise_tensor(value, SystemNoise(), 1.0, 1.0, torch.zeros(4, dtype=torch.float64))
+    with pytest.raises(UsageError, match="vmap"):
+        torch.func.vmap(lambda v: add_noise_tensor(v, SystemNoise(), 1.0, 1.0))(value)

@@ -11,9 +11,9 @@ import pytest
 from sklearn.base import clone
 from synthesis_samples import rules, toy
 
-from privot.errors import BudgetError, DataError, UsageError
+from privot.errors import BudgetError, ConvergenceError, DataError, UsageError
 from privot.release import Release
-from privot.synthesis import Rules, Synthesizer, Target
+from privot.synthesis import Rules, Synthesizer, Target, train
 from privot.synthesis.design import shares
 from privot.synthesis.embedding import present
 from privot.synthesis.rules import Problem, choose_features, choose_rules, frequencies
@@ -154,6 +154,53 @@ def test_impossible_settings_cost_nothing(vault: Vault, small: Any, changes: dic
     with pytest.raises(UsageError):
         small(**changes).fit(vault)
     small(epsilon=9.9).fit(vault)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "nothing"},
+        {"classes": 3},
+        {"dim": 4, "segments": [[0, 4, "interval"]]},
+        {"segments": [[0, 1, "interval"]]},
+        {"hidden": [0]},
+        {"latent": -3},
+    ],
+)
+@pytest.mark.parametrize("folder", [None, "out"])
+def test_a_generator_that_cannot_be_trained_costs_nothing(
+    vault: Vault, small: Any, tmp_path: Path, change: dict[str, Any], folder: str | None
+) -> None:
+    good = rules()
+    bad = Rules({**good.generator, **change}, good.steps, good.batch, good.learning_rate)
+    with pytest.raises((UsageError, DataError)):
+        small(rules=bad).fit(vault, folder=folder and tmp_path / folder)
+    small(epsilon=9.9).fit(vault)
+
+
+@pytest.mark.parametrize(("steps", "batch", "rate"), [(0, 16, 1e-2), (60, 0, 1e-2), (60, 16, 0.0), (60, 16, np.nan)])
+def test_a_training_that_cannot_be_costs_nothing(vault: Vault, small: Any, steps: int, batch: int, rate: float) -> None:
+    with pytest.raises(UsageError, match="training needs"):
+        small(rules=Rules(rules().generator, steps, batch, rate)).fit(vault)
+    small(epsilon=9.9).fit(vault)
+
+
+def test_the_release_is_kept_where_training_fails(vault: Vault, small: Any, monkeypatch: Any) -> None:
+    synthesizer = small(epsilon=4.0).fit(vault)
+    first = synthesizer.release_
+
+    def lost(*arguments: Any, **named: Any) -> Any:
+        raise ConvergenceError("Training left the numbers.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.synthesis.synthesizer.train", lost)
+        with pytest.raises(ConvergenceError):
+            synthesizer.fit(vault)
+    assert synthesizer.release_ is not first
+    assert train(synthesizer.release_, rules()).step == 60
+    # the generator of the first release may not pass for one of the second
+    with pytest.raises(UsageError, match="fit"):
+        synthesizer.sample(3)
 
 
 def test_a_release_of_another_kind_is_refused(vault: Vault, small: Any) -> None:

@@ -81,8 +81,14 @@ def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[
 
 def _quietly(name: str) -> Any:
     """Import a peer without what it prints."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with _silence():
         return __import__(name)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
 def _labelled(n: int, shift: float, generator: torch.Generator) -> Tensor:
@@ -182,9 +188,11 @@ def _geomloss(x: Tensor, y: Tensor, reg: float, backend: str) -> _Way:
     geomloss = _quietly("geomloss")
     asking = x.clone().requires_grad_(True)
     terms: dict[str, Any] = {"loss": "sinkhorn", "p": 2, "blur": math.sqrt(reg / 2.0), "debias": False}
-    f, g = geomloss.SamplesLoss(**terms, backend=backend, potentials=True)(x, y)
-    error = _marginal_error(2.0 * f.flatten(), 2.0 * g.flatten(), x, y, reg)
     loss = geomloss.SamplesLoss(**terms, backend=backend)
+    with _silence():  # KeOps tells what it compiles
+        f, g = geomloss.SamplesLoss(**terms, backend=backend, potentials=True)(x, y)
+        torch.autograd.grad(loss(asking, y), asking)
+    error = _marginal_error(2.0 * f.flatten(), 2.0 * g.flatten(), x, y, reg)
     who = "GeomLoss" if backend == "tensorized" else "GeomLoss KeOps"
     return _Way(who, lambda: torch.autograd.grad(loss(asking, y), asking), error, f"{backend}, scaling 0.5")
 

@@ -35,7 +35,7 @@ def demo(
     from privot.synthesis import Synthesizer
     from privot.synthesis.files import write_json
     from privot.synthesis.folder import write_folder
-    from privot.synthesis.report import write_report
+    from privot.synthesis.report import CONFIDENTIAL, write_report
     from privot.vault import Vault
 
     began = time.monotonic()
@@ -63,7 +63,8 @@ def demo(
         vault = Vault(
             x, y, classes=10, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(epsilon, delta), label="digits"
         )
-        tell(f"2. Lock up. {vault!r}; budget {terms}, in {ledger.path}.")
+        # a folder and a ledger of its own, so that whoever tries privot out spends nobody's budget
+        tell(f"2. Lock up. {vault!r}; budget {terms}, in {ledger.path}: a ledger for this demonstration only.")
         if steps is not None:
             synthesizer.set_params(rules=replace(synthesizer.design(vault.facts).rules, steps=steps))
         tell("3. Charge, release once, then train on the release alone.")
@@ -83,7 +84,8 @@ def demo(
     names = ("logreg", "mlp")
     scores = {name: score(name, sx, sy, x_test, y_test) for name in names}
     real = {name: score(name, x, y, x_test, y_test) for name in names}
-    write_json(made / "evaluation.json", {"scores": scores, "real": real})
+    privacy = f"{CONFIDENTIAL}; the figures on real were even trained on the records of the vault, without any privacy"
+    write_json(made / "evaluation.json", {"scores": scores, "real": real, "privacy": privacy})
     page = write_report(made)
     guarantee, seconds = synthesizer.guarantee_, time.monotonic() - began
     if as_json:
@@ -94,6 +96,8 @@ def demo(
                 "guarantee": guarantee.to_dict(),
                 "scores": scores,
                 "real": real,
+                "privacy": privacy,
+                "ledger": str(ledger.path),
                 "refused": refused,
                 "rows": rows,
                 "report": str(page),
@@ -106,6 +110,7 @@ def demo(
         ["accuracy", "trained on synthetic", "trained on real (not private)"],
         [[name, f"{100 * scores[name]:.1f} %", f"{100 * real[name]:.1f} %"] for name in names],
     )
+    typer.echo(f"\nThe scores are {privacy}.")
     typer.echo("\nGuarantee")
     typer.echo(f"  ε = {guarantee.epsilon():.6g} at δ = {delta:g}, {guarantee.adjacency}, {guarantee.standing}")
     typer.echo(f"  {guarantee.explain()}")

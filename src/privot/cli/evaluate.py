@@ -9,8 +9,6 @@ import typer
 
 from privot.cli.output import print_facts, print_json, print_table
 
-CONFIDENTIAL = "not private: these figures say something about the test records, so they are as confidential as those"
-
 
 def evaluate(
     synthetic: Annotated[str, typer.Argument(metavar="SYNTHETIC", help="Synthetic data, or privot synth's folder.")],
@@ -29,18 +27,18 @@ def evaluate(
     """
     import numpy as np
 
-    from privot.cli.synth import _shape
+    from privot.cli.parsing import read_shape
     from privot.data import load
     from privot.errors import DataError
     from privot.evaluation import CLASSIFIERS, fid, score
     from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
     from privot.synthesis.folder import CONFIG, SYNTHETIC
-    from privot.synthesis.report import write_report
+    from privot.synthesis.report import CONFIDENTIAL, write_report
 
     where = usable_device(device)
     folder = Path(synthetic) if Path(synthetic).is_dir() else None
-    size = _shape(shape)
+    size = read_shape(shape)
     if folder is not None and size is None:
         params = read_json(folder / CONFIG)["params"]
         size = tuple(params["shape"]) if params["shape"] else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.output import print_facts, print_json
+from privot.cli.parsing import positive, read_options, read_pair, read_shape
 
 if TYPE_CHECKING:
+    from privot.data import Dataset
     from privot.ledger import Ledger
     from privot.vault import Vault
 
@@ -29,7 +32,9 @@ def synth(
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
     method: Annotated[str, typer.Option(help="embedding, sinkhorn or sliced.")] = "embedding",
     device: Device = "auto",
-    ledger: Annotated[Path | None, typer.Option(help="The ledger; OUT.ledger beside the folder unless given.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger; DATA.ledger beside the data unless given, the same for every OUT.")
+    ] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
     pay_again: Annotated[bool, typer.Option(help="With --resume: charge again if a release was lost.")] = False,
     classes: Annotated[int | None, typer.Option(help="Number of classes, which is public; 0 ignores labels.")] = None,
@@ -44,6 +49,7 @@ def synth(
         list[str] | None, typer.Option("--set", help="NAME=VALUE, an option of sinkhorn or sliced; may be repeated.")
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Bound on a record's norm (sliced); 0.35·√columns·range.")] = None,
+    allow_unproven: Annotated[bool, typer.Option(help="Let releases through that no theorem covers.")] = False,
     checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
     as_json: AsJson = False,
@@ -63,55 +69,72 @@ def synth(
     if samples < 1:
         raise UsageError("--samples must be at least 1.")
     known = KNOWN.get(data, {})
-    options = _options(set_)
+    options = read_options(set_)
     if method != "embedding" and steps is not None:
-        options["steps"] = _positive(steps)
-    low, high = (known.get("low"), known.get("high")) if value_range is None else _pair(value_range)
+        options["steps"] = positive(steps)
+    low, high = (known.get("low"), known.get("high")) if value_range is None else read_pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
     synthesizer = Synthesizer(
         epsilon,
         delta,
         method=method,
-        shape=_shape(shape) or known.get("shape"),
+        shape=read_shape(shape) or known.get("shape"),
         low=low,
         high=high,
         records=records,
         options=options or None,
         device=device,
         seed=seed,
+        allow_unproven=allow_unproven,
     )
     stated = Adjacency.parse(adjacency)
-    with _ledger(ledger or out.with_name(out.name + ".ledger")) as book:
+    classes = known.get("classes") if classes is None else classes
+    asked = {"classes": classes or None, "steps": None if steps is None else positive(steps)}
+    going_on = resume and (out / NAME).exists()
+    if going_on:
+        job = Job.open(out)
+        _check_same(job, synthesizer, stated, asked)
+    else:
+        prepare(out)
+    # read before a ledger is made: what cannot be used leaves none behind
+    read = [] if going_on else [_records(data, classes)]
+    with _ledger(ledger or default_ledger(data, out), going_on) as book:
 
         def open_vault() -> Vault:
-            named = known.get("classes") if classes is None else classes
+            # handed on, not kept: from here on only the vault has them
+            held = read.pop() if read else _records(data, classes)
             bound = clip if clip is not None or method != "sliced" else (low, high)
-            return _vault(data, named, stated, book, (epsilon, delta), bound)
+            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound)
 
-        if resume and (out / NAME).exists():
-            job = Job.open(out)
-            _check_same(job, synthesizer, stated)
-            opened: Callable[[], Vault] = open_vault
-        else:
-            prepare(out)
+        opened: Callable[[], Vault] = open_vault
+        if not going_on:
             vault = open_vault()
-            design = synthesizer.design(vault.facts)
-            settings = {"params": synthesizer.to_params(), "design": design.to_dict()}
-            if steps is not None and method == "embedding":
-                settings["design"]["rules"]["steps"] = _positive(steps)
-            job = Job.start(out, settings)
+            design = synthesizer.design(vault.facts).to_dict()
+            if asked["steps"] is not None and method == "embedding":
+                design["rules"]["steps"] = asked["steps"]
+            params = synthesizer.to_params()
+            job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
 
         def spent(mark: str) -> int:
             return sum(mark in entry.purpose for entry in book.entries())
 
-        with training_bar(epsilon, quiet=as_json) as tell:
-            synthesizer.run(job, opened, spent, pay_again=pay_again, progress=tell, every=checkpoint)
-    write_folder(synthesizer, out, samples, seed)
+        with job.alone():
+            with training_bar(epsilon, quiet=as_json) as tell:
+                synthesizer.run(
+                    job,
+                    opened,
+                    spent,
+                    ledger=book.identity,
+                    pay_again=pay_again,
+                    progress=tell,
+                    every=checkpoint,
+                )
+            write_folder(synthesizer, out, samples, seed)
     guarantee = synthesizer.guarantee_
     if as_json:
-        print_json({"out": str(out), "samples": samples, "guarantee": guarantee.to_dict()})
+        print_json({"out": str(out), "samples": samples, "ledger": str(book.path), "guarantee": guarantee.to_dict()})
         return
     print_facts(
         [
@@ -119,6 +142,7 @@ def synth(
                 "guarantee",
                 f"ε = {guarantee.epsilon():.6g} at δ = {delta:g}, {guarantee.adjacency}, {guarantee.standing}",
             ),
+            ("charged to", f"{book.path}, the ledger of {Path(data).name}"),
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]
     )
@@ -162,17 +186,40 @@ def report(
         typer.echo(str(page))
 
 
-def _ledger(path: Path) -> Ledger:
+def default_ledger(data: str, out: Path) -> Path:
+    """One ledger a data set: beside its file, whatever link led there; beside `out` for built-in data."""
+    if data in KNOWN:
+        return out.parent / f"{data}.ledger"
+    file = Path(data).resolve()
+    return file.with_name(file.name + ".ledger")
+
+
+def _ledger(path: Path, only_open: bool) -> Ledger:
+    """The ledger at `path`. A job that goes on has one already: a new one would know nothing of its charge."""
+    from privot.errors import UsageError
     from privot.ledger import Ledger
 
-    if path.exists():
+    if only_open or path.exists():
         return Ledger.open(path)
+    if path.parent.exists() and not os.access(path.parent, os.W_OK):
+        raise UsageError(f"No ledger can be made in {path.parent}: say where it shall be with --ledger FILE.")
     path.parent.mkdir(parents=True, exist_ok=True)
     return Ledger.create(path)
 
 
+def _records(data: str, classes: int | None) -> Dataset:
+    from privot.data import load
+    from privot.errors import UsageError
+
+    records = load(data)
+    if records.y is not None and classes is None:
+        raise UsageError("The data has labels: say how many classes there are (--classes N), or --classes 0.")
+    return records
+
+
 def _vault(
-    data: str,
+    records: Dataset,
+    label: str,
     classes: int | None,
     adjacency: Any,
     book: Ledger,
@@ -184,13 +231,8 @@ def _vault(
     `bound` is the clip, or the public range from which a rule takes it: 0.35·√columns times its larger end.
     """
     from privot.budget import row_digests
-    from privot.data import load
-    from privot.errors import UsageError
     from privot.vault import Vault
 
-    records = load(data)
-    if records.y is not None and classes is None:
-        raise UsageError("The data has labels: say how many classes there are (--classes N), or --classes 0.")
     known = book.budget(book.fingerprint({"x": row_digests(records.x)})) is not None
     return Vault(
         records.x,
@@ -201,65 +243,27 @@ def _vault(
         adjacency=adjacency,
         ledger=book,
         budget=None if known else terms,
-        label=Path(data).name,
+        label=label,
     )
 
 
-def _check_same(job: Any, synthesizer: Any, adjacency: Any) -> None:
+def _check_same(job: Any, synthesizer: Any, adjacency: Any, asked: dict[str, Any]) -> None:
     """A job goes on with what it was started with."""
-    from privot.errors import UsageError
+    from privot.errors import DataError, UsageError
 
-    wanted, found = synthesizer.to_params(), dict(job.settings["params"])
-    wanted["adjacency"], found["adjacency"] = str(adjacency), job.settings["design"]["adjacency"]
+    try:
+        found = {**job.settings["params"], **job.settings["asked"], "adjacency": job.settings["design"]["adjacency"]}
+        # without it nobody could tell whether another ledger holds the charge
+        found["ledger"] = job.settings["ledger"]
+    except (KeyError, TypeError):
+        raise DataError(f"The job in {job.folder} was not started by privot synth: go on with it in Python.") from None
+    wanted = {**synthesizer.to_params(), **asked, "adjacency": str(adjacency)}
     differ = [name for name in wanted if wanted[name] != found.get(name)]
     if differ:
         raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")
-
-
-def _pair(text: str) -> tuple[float, float]:
-    from privot.errors import UsageError
-
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"A range is written LOW,HIGH, got {text!r}.") from None
-    return low, high
-
-
-def _shape(text: str | None) -> tuple[int, ...] | None:
-    from privot.errors import UsageError
-
-    try:
-        return None if text is None else tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
 
 
 def _clip(bound: float | tuple[float, float] | None, columns: int) -> float:
     if isinstance(bound, tuple):
         return float(0.35 * columns**0.5 * max(abs(end) for end in bound))
     return 1.0 if bound is None else bound
-
-
-def _options(given: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE, the value a number where it reads as one."""
-    from privot.errors import UsageError
-
-    options: dict[str, Any] = {}
-    for text in given or []:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise UsageError(f"An option is written NAME=VALUE, got {text!r}.")
-        for kind in (int, float, str):
-            try:
-                options[name] = kind(value)
-                break
-            except ValueError:
-                continue
-    return options
-
-
-def _positive(steps: int) -> int:
-    from privot.noise import arguments
-
-    return arguments.whole("The number of steps", steps, 1)

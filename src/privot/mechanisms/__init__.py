@@ -4,16 +4,20 @@ from privot.mechanisms.directions import directions_of, draw_directions
 from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
 from privot.mechanisms.gradient import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Answering, Facts, Mechanism, Needs, Records
+from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
 
 __all__ = [
     "Answering",
+    "ClippedGradients",
     "Facts",
     "FeatureMap",
     "GradientQuery",
     "MeanEmbedding",
     "Mechanism",
     "Needs",
+    "PublishedGradients",
+    "Query",
     "RandomProjection",
     "Records",
     "SanitizedGradient",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,48 +18,18 @@ from privot.accounting.events import Event, Gaussian
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.rowwise import MARGIN, MOST_RECORDS, FeatureMap, Sums, clip_features, rounding_a_record, try_map
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import grid_of
 
 if TYPE_CHECKING:
     import torch
 
-MARGIN = 1e-5
-"""A record moves the sums by at most 1 − MARGIN. The rest absorbs rounding, which `_check_rounding` bounds."""
-_UNIT = 2.0**-53
+__all__ = ["MARGIN", "FeatureMap", "MeanEmbedding", "clip_features", "count_share"]
+
 _BLOCK_ROWS = 1024
 _BLOCK_NUMBERS = 1 << 24
 """Features held at once: 128 MiB as float64, and a few temporaries of that size."""
-
-
-class FeatureMap(Protocol):
-    """A public function φ of one record, ‖φ(x)‖ ≤ 1, that can be written down and drawn again.
-
-    It may be random, but must have been drawn without looking at the records.
-    """
-
-    @property
-    def dim(self) -> int:
-        """Columns of a record."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Numbers in φ(x)."""
-        ...
-
-    @property
-    def rounding(self) -> float:
-        """How far apart, in norm, two float64 evaluations of one record can be, whatever records stand beside it."""
-        ...
-
-    def features(self, x: torch.Tensor) -> torch.Tensor:
-        """φ of every row of (rows, dim), in the unit of the records, as (rows, size); differentiable."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """All it takes to draw the map again, as plain JSON types."""
-        ...
 
 
 def count_share(size: int) -> float:
@@ -87,6 +57,10 @@ class MeanEmbedding:
       * that holds in floating point: features are computed in float64, and the rounding of features, of the sums
         and of the grid on which noise is added stays below a margin of 1e-5 that the clipping leaves, or the
         release is refused.
+
+    All of that is about a map whose rows do not influence each other beyond its stated `rounding`. That is the map's
+    promise: it is tried on a few public rows, alone and in different company, before anything is paid, which finds a
+    network left in training mode (batch normalisation, dropout), but proves nothing. Use maps you can vouch for.
     """
 
     features: FeatureMap
@@ -135,18 +109,12 @@ class MeanEmbedding:
     def event(self, facts: Facts) -> Event:
         """A Gaussian mechanism with sensitivity 1 or 2.
 
-        The map is tried on a record of zeros, so that one that fails does so before anything is paid, and what it
-        draws is drawn: the moment between charge and release, in which a kill loses both, stays short.
+        The map is tried on public rows, so that one that fails, or lets rows influence each other, does so before
+        anything is paid, and what it draws is drawn: the moment between charge and release, in which a kill loses
+        both, stays short. What rounding would refuse for any number of records is refused here too.
         """
-        device = _usable_device(self.device)
-        import torch
-
-        with torch.no_grad():
-            tried = self.features.features(torch.zeros(1, self.features.dim, dtype=torch.float64, device=device))
-        if tried.shape != (1, self.features.size):
-            raise UsageError("The feature map answers with another shape than it says.")
-        if facts.records is not None:
-            self._check_rounding(facts.records, self._classes(facts))
+        try_map(self.features, _usable_device(self.device))
+        self._check_rounding(facts.records or 1, self._classes(facts))
         return Gaussian(self.sigma, facts.adjacency.sensitivity(1.0), facts.adjacency)
 
     def run(
@@ -158,7 +126,7 @@ class MeanEmbedding:
         facts = records.facts
         classes = self._classes(facts)
         if facts.adjacency is Adjacency.ADD_REMOVE:
-            # cannot be asked before paying, since the number is private
+            # cannot be asked before paying, since the number is private; beyond 10⁸ records (`docs/limits.md`)
             self._check_rounding(records.count, classes)
         sums, counts = self._sums(records, classes)
         joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)
@@ -185,52 +153,28 @@ class MeanEmbedding:
 
         device = _usable_device(self.device)
         rows = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
-        sums = torch.zeros(classes, self.features.size, dtype=torch.float64, device=device)
-        counts = np.zeros(classes)
+        sums, counts = Sums(classes, self.features.size, device), np.zeros(classes)
         with torch.no_grad():
             for start in range(0, records.count, rows):
                 indices = np.arange(start, min(start + rows, records.count))
                 labels = records.labels(indices) if self.labels else np.zeros(len(indices), dtype=np.int64)
                 x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
                 phi, share = clip_features(self.features.features(x))
-                members = torch.zeros(classes, len(indices), dtype=torch.float64, device=device)
-                members[torch.from_numpy(labels).to(device), torch.arange(len(indices), device=device)] = share
-                sums += members @ phi
+                sums.add(phi, share, torch.from_numpy(labels).to(device))
                 counts += np.bincount(labels, minlength=classes)
-        return sums.cpu().numpy(), counts
+        return sums.total(), counts
 
     def _check_rounding(self, records: int, classes: int) -> None:
         """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
 
-        In units of the norm: a block of B rows is summed with an error of at most B·u a record, the n/B blocks
-        with n/B·u a record, features are off by `rounding`; the grid moves k coordinates by g·√k.
+        In units of the norm: each of n records by `rounding_a_record`, and k coordinates by the grid, g·√k.
         """
-        rows = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
-        a_record = self.features.rounding + (rows + records / rows + 8.0) * _UNIT
         grid = grid_of(self.sigma) * math.sqrt(classes * (self.features.size + 1))
-        if not 2.0 * records * a_record + grid <= MARGIN:
+        if not (records < MOST_RECORDS and 2.0 * records * rounding_a_record(self.features) + grid <= MARGIN):
             raise UsageError(
                 "Rounding could outgrow the margin that keeps this release private: use fewer records, "
                 "a map with fewer numbers, or less noise."
             )
-
-
-def clip_features(phi: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`phi` in float64 and, for each row, the factor that brings its norm to 1 − MARGIN at most.
-
-    A row that is not finite, or whose norm is not, becomes zero: a function of that record alone, like all else.
-    """
-    import torch
-
-    phi = phi.to(torch.float64)
-    norms = torch.linalg.vector_norm(phi, dim=1)
-    finite = torch.isfinite(norms)
-    if not bool(finite.all()):
-        phi = torch.where(finite[:, None], phi, 0.0)
-        norms = torch.where(finite, norms, 0.0)
-    # a norm below 1e-150 may have lost digits to underflow; such a row is far inside the bound anyway
-    share = torch.where(norms > 1.0 - MARGIN, (1.0 - MARGIN) / norms, 1.0)
-    return phi, share
 
 
 def _usable_device(name: str) -> torch.device:

@@ -21,6 +21,7 @@ from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.mechanism import Answer, Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise_tensor, arguments
 from privot.noise.adding import check_ratio, grid_of
+from privot.noise.adding_tensor import plain
 from privot.release import Value
 
 if TYPE_CHECKING:
@@ -90,8 +91,14 @@ class SanitizedGradient:
             raise UsageError("clip and reg must be greater than 0, and no part of the cost may be negative.")
         if self.mixture == 0.0 and self.square == 0.0:
             raise UsageError("The cost needs a part: ‖x−y‖² (square), ‖x−y‖₁ (mixture), or both.")
-        if not self.low < self.high:
-            raise UsageError("The public range needs its low end below its high end.")
+        if not self.low < self.high or not 1e-300 < self.high - self.low < 1e300:
+            raise UsageError(
+                "The public range needs its low end below its high end, by a number that can be divided by."
+            )
+        if self.device != "cpu":
+            raise UsageError(
+                "Sanitized gradients run on the CPU for now: on a GPU answers would not wait for each other."
+            )
         if isinstance(self.sampling, FixedSize):
             set_(self, "capacity", self.sampling.batch)
         elif not isinstance(self.sampling, Poisson):
@@ -137,18 +144,22 @@ class SanitizedGradient:
         """Refused: every step answers a query."""
         raise UsageError("A sanitized gradient answers queries: use a stream's ask.")
 
-    def check(self, query: Any) -> None:
-        """Points of the right shape, on the device of the mechanism."""
-        if not isinstance(query, GradientQuery):
+    def check(self, query: Any) -> GradientQuery:
+        """A plain copy of the query, if it has points of the right shape, on the device of the mechanism."""
+        # no subclass: its code would run beside the records
+        if type(query) is not GradientQuery:
             raise UsageError("A sanitized gradient is asked with a GradientQuery.")
-        if query.x.dim() != 2 or len(query.x) != self.points or not query.x.dtype.is_floating_point:
-            raise UsageError(f"The query must have {self.points} points, got shape {tuple(query.x.shape)}.")
-        if (query.labels is not None) != self.labels:
+        labels = None if query.labels is None else plain(query.labels, "A query")
+        held = GradientQuery(plain(query.x, "A query"), labels)
+        if held.x.dim() != 2 or len(held.x) != self.points or not held.x.dtype.is_floating_point:
+            raise UsageError(f"The query must have {self.points} points, got shape {tuple(held.x.shape)}.")
+        if (held.labels is not None) != self.labels:
             raise UsageError("The points of a query have labels exactly where the records have.")
-        if query.labels is not None and tuple(query.labels.shape) != (self.points,):
+        if held.labels is not None and tuple(held.labels.shape) != (self.points,):
             raise UsageError(f"The query must have {self.points} labels.")
-        if query.x.device.type != self.device:
-            raise UsageError(f"The query lies on {query.x.device.type}, the mechanism works on {self.device}.")
+        if held.x.device.type != self.device:
+            raise UsageError(f"The query lies on {held.x.device.type}, the mechanism works on {self.device}.")
+        return held
 
     def begin(self, records: Records, noise: NoiseSource, event: Event) -> Answer:
         """The answers of one charge: records go to the device once, noise is drawn for many steps at a time."""
@@ -206,15 +217,18 @@ class _Batches:
         assert mechanism.capacity is not None
         self._room, self._device = mechanism.capacity, mechanism.device
         rows = (records.rows() - mechanism.low) * (2.0 / (mechanism.high - mechanism.low)) - 1.0
-        self._rows = torch.from_numpy(np.clip(rows, -1.0, 1.0)).to(torch.float32).to(mechanism.device)
+        # room that is not filled is filled with a public row of zeros: no record takes part unsampled
+        rows = np.vstack([np.clip(np.nan_to_num(rows), -1.0, 1.0), np.zeros((1, rows.shape[1]))])
+        self._rows = torch.from_numpy(rows).to(torch.float32).to(mechanism.device)
         marks = records.labels() if mechanism.labels else np.zeros(records.count, dtype=np.int64)
-        self._marks = torch.from_numpy(marks).to(mechanism.device)
+        self._marks = torch.from_numpy(np.append(marks, 0)).to(mechanism.device)
 
     def draw(self, indices: np.ndarray[Any, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(rows, labels, weights) of a sample: `capacity` rows, those beyond the sample with weight 0."""
         import torch
 
         held = np.zeros((2, self._room), dtype=np.int64)
+        held[0] = len(self._rows) - 1
         taken = min(len(indices), self._room)
         held[0, :taken] = indices[:taken]
         held[1, :taken] = 1

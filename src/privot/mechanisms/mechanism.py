@@ -140,6 +140,6 @@ class Answering(Mechanism, Protocol):
         """
         ...
 
-    def check(self, query: Any) -> None:
-        """Refuse a query that cannot be answered, before a step is used up; it sees no record."""
+    def check(self, query: Any) -> Any:
+        """A plain copy of the query to be answered; refuses one that cannot be, before a step is used up."""
         ...

@@ -13,6 +13,10 @@ That is a rounding of the Gaussian mechanism applied to the rounded value, and e
 occur, for every v. Rounding moves the value by at most g/2 a coordinate, so neighbours' k coordinates by at most
 g·√k ≤ 2⁻⁴⁰·σ·√k more: callers keep a margin below their stated sensitivity that covers it
 (`privot.mechanisms.clipping.MARGIN`).
+
+Whole numbers of 64 bits reach ±2²¹·σ, so coordinates beyond that are clamped first. That is a projection P onto a box,
+and ‖P(v) − P(w)‖ ≤ ‖v − w‖ for every v and w: neighbours come no further apart, so the sensitivity holds as stated. An
+error in its place would tell whether a private value is that large.
 """
 
 from __future__ import annotations
@@ -36,8 +40,9 @@ def grid_of(sigma: float) -> float:
 
 
 def check_ratio(bound: float, sigma: float) -> None:
-    """Refuse noise so small, next to values of up to `bound`, that it cannot be added safely."""
-    if bound > LARGEST_RATIO * sigma:
+    """Refuse noise so small, next to values of up to the public `bound`, that they would be clamped; before paying."""
+    # written so that a bound that is no number is refused
+    if not bound <= LARGEST_RATIO * sigma:
         raise UsageError(
             f"σ = {sigma:g} is too small to be added safely to values of up to {bound:g}: raise it to at least "
             f"{bound / LARGEST_RATIO:.3g}."
@@ -45,10 +50,14 @@ def check_ratio(bound: float, sigma: float) -> None:
 
 
 def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> NDArray[np.float64]:
-    """`value` plus N(0, `sigma`²) in every coordinate, on the grid."""
+    """`value`, clamped to ±2²¹·σ, plus N(0, `sigma`²) in every coordinate, on the grid; of values, only a NaN raises.
+
+    A NaN has no place in the box, and no mechanism may make one of a record: it is refused as the defect it is.
+    """
+    if np.isnan(value).any():
+        raise UsageError("Noise cannot hide a value that is no number: the mechanism that computed it is at fault.")
     grid = grid_of(sigma)
-    top = float(np.max(np.abs(value), initial=0.0))
-    check_ratio(top, sigma)
-    whole = np.rint(value / grid).astype(np.int64)
+    held = np.clip(value, -LARGEST_RATIO * sigma, LARGEST_RATIO * sigma)
+    whole = np.rint(held / grid).astype(np.int64)
     whole += np.rint(noise.normal(value.shape, sigma) / grid).astype(np.int64)
     return whole.astype(np.float64) * grid

@@ -20,11 +20,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from privot.errors import UsageError
 from privot.noise.adding import check_ratio, grid_of
 from privot.noise.source import NoiseSource
 
 if TYPE_CHECKING:
     import torch
+
+
+def plain(tensor: torch.Tensor, what: str) -> torch.Tensor:
+    """A copy of `tensor`, if it is one tensor of numbers and no stand-in for several.
+
+    Inside vmap, grad or jvp a tensor wraps many values, and one draw of noise would serve them all; a subclass would
+    see every operand it meets.
+    """
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
+        raise UsageError(f"{what} must be a plain tensor.")
+    try:
+        tensor.data_ptr()
+    except RuntimeError:
+        raise UsageError(f"{what} cannot be used inside vmap, grad or jvp: noise serves one value.") from None
+    return tensor.detach().clone()
 
 
 def add_noise_tensor(
@@ -40,10 +58,13 @@ def add_noise_tensor(
 
     check_ratio(bound, sigma)
     grid = grid_of(sigma)
+    value = plain(value, "What noise is added to")
+    if drawn is not None and (drawn.shape != value.shape or drawn.dtype != torch.float64):
+        raise UsageError("Noise drawn beforehand must have the shape of the value, in float64: none is used twice.")
     if drawn is None:
         drawn = noise.normal_tensor(tuple(value.shape), sigma, value.device, torch.float64)
     with torch.no_grad():
-        held = torch.nan_to_num(value.detach().to(torch.float64), nan=0.0).clamp_(-bound, bound)
+        held = torch.nan_to_num(value.to(torch.float64), nan=0.0).clamp_(-bound, bound)
         whole = held.div_(grid).round_().to(torch.int64)
         whole += (drawn / grid).round_().to(torch.int64)
         return whole.to(torch.float64).mul_(grid)

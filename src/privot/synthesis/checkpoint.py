@@ -1,7 +1,9 @@
 """Keeps a training on disk so that it goes on after a kill as if nothing had happened; no pickle, no record.
 
-What is kept: weights, the optimiser's moments, the state of the random numbers, the step and the losses. The paid
-release lies beside it in a file of its own (`privot.synthesis.job`).
+What is kept: weights, the optimiser's moments, the state of the random numbers, the step and the losses, and what says
+which releases it was trained on: the digest of the one release (`privot.synthesis.job`), or the job's name and the
+blocks it has seen (`privot.synthesis.streams`). A checkpoint of a training on other releases is refused: what it
+learned would leave under a guarantee that does not count it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ EVERY_SECONDS = 60.0
 
 
 def save(training: Training, path: Path, **facts: Any) -> None:
-    """Write everything, and JSON `facts` beside it, whole or not at all."""
+    """Write everything, whole or not at all, with JSON `facts` that say which releases it was trained on."""
     tensors = {f"generator.{name}": t for name, t in training.generator.state_dict().items()}
     if training.average is not None:
         tensors.update({f"average.{name}": t for name, t in training.average.state_dict().items()})
@@ -32,7 +34,7 @@ def save(training: Training, path: Path, **facts: Any) -> None:
         tensors.update({f"optimizer.{number}.{name}": t for name, t in held.items()})
     tensors["random"] = training.random.get_state()
     tensors["losses"] = torch.tensor(training.losses, dtype=torch.float64)
-    write_tensors(path, tensors, {"step": training.step, "rules": training.rules.to_dict(), **facts})
+    write_tensors(path, tensors, {**facts, "step": training.step, "rules": training.rules.to_dict()})
 
 
 def load_facts(path: Path) -> dict[str, Any]:
@@ -40,13 +42,16 @@ def load_facts(path: Path) -> dict[str, Any]:
     return read_tensors(path)[1]
 
 
-def load(path: Path, rules: Rules, device: str) -> Training:
-    """Read what `save` wrote, for the same rules."""
+def load(path: Path, rules: Rules, device: str, **wanted: Any) -> Training:
+    """Read what `save` wrote, for the same rules and the same facts about what it was trained on."""
     tensors, facts = read_tensors(path)
     training = Training.start(rules, 0, device)
     try:
         if facts["rules"] != rules.to_dict():
             raise DataError(f"{path} belongs to another training: its rules differ.")
+        differ = [name for name, value in wanted.items() if facts[name] != value]
+        if differ:
+            raise DataError(f"{path} was trained on another {differ[0]} than the one beside it: remove it.")
         training.generator.load_state_dict(_part(tensors, "generator."))
         if training.average is not None:
             training.average.load_state_dict(_part(tensors, "average."))
@@ -74,11 +79,11 @@ def _part(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.T
 class Keeper:
     """Writes a checkpoint when the last one is old enough, and at the end."""
 
-    def __init__(self, path: Path, every: float = EVERY_SECONDS) -> None:
-        self._path, self._every, self._last = path, every, time.monotonic()
+    def __init__(self, path: Path, digest: str, every: float = EVERY_SECONDS) -> None:
+        self._path, self._digest, self._every, self._last = path, digest, every, time.monotonic()
 
     def __call__(self, training: Training) -> None:
         """Called during training."""
         if training.step == training.rules.steps or time.monotonic() - self._last >= self._every:
-            save(training, self._path)
+            save(training, self._path, release=self._digest)
             self._last = time.monotonic()

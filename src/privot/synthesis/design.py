@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from privot.accounting import account
+from privot.accounting.events import Event, Repeated
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import MeanEmbedding
+from privot.mechanisms import Facts, MeanEmbedding
+from privot.release import Release
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Rules
 
 if TYPE_CHECKING:
     from privot.synthesis.streams import Strategy
+
+METHODS = ("embedding", "sinkhorn", "sliced")
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,13 @@ class Design:
     seed: int
     delta: float
     adjacency: Adjacency
+    facts: Facts
     method: str = "embedding"
-    labels: bool = False
+
+    @property
+    def labels(self) -> bool:
+        """Whether records have classes, and samples therefore labels."""
+        return self.facts.classes is not None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -41,26 +52,93 @@ class Design:
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
-            "labels": self.labels,
+            "facts": _plain(self.facts),
         }
         if self.method != "embedding":
             return {**common, "mechanism": strategy_of(self.method).write(self.mechanism)}
-        return {**common, "sigma": self.mechanism.sigma, "features": self.mechanism.features.to_dict()}
+        held = {"sigma": self.mechanism.sigma, "labels": self.mechanism.labels}
+        return {**common, **held, "features": self.mechanism.features.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], device: str) -> Design:
         """Read what `to_dict` wrote, for another device if need be."""
         try:
-            method, labels = str(fields.get("method", "embedding")), bool(fields["labels"])
+            method = str(fields["method"])
+            adjacency = Adjacency.parse(fields["adjacency"])
+            facts = Facts(adjacency=adjacency, **fields["facts"])
             mechanism: Any
             if method == "embedding":
-                mechanism = MeanEmbedding(feature_map(fields["features"]), fields["sigma"], labels, device=device)
+                features = feature_map(fields["features"])
+                mechanism = MeanEmbedding(features, fields["sigma"], bool(fields["labels"]), device=device)
             else:
                 mechanism = strategy_of(method).read(fields["mechanism"], device)
-            rules, adjacency = Rules.from_dict(fields["rules"]), Adjacency.parse(fields["adjacency"])
-            return cls(mechanism, rules, int(fields["seed"]), float(fields["delta"]), adjacency, method, labels)
+            rules, seed, delta = Rules.from_dict(fields["rules"]), int(fields["seed"]), float(fields["delta"])
+            return cls(mechanism, rules, seed, delta, adjacency, facts, method)
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
+
+    def check_facts(self, facts: Facts) -> None:
+        """Refuse records about which other things are public than about those that this was designed for."""
+        if self.facts != facts:
+            names = [name for name, value in vars(self.facts).items() if value != getattr(facts, name)]
+            raise DataError(f"These are not the records this synthesis was designed for: their {names[0]} differs.")
+
+    def event(self, facts: Facts) -> Event:
+        """All that will be charged: one release, or the steps of all blocks."""
+        return _repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
+
+    def block(self, facts: Facts) -> Event:
+        """What one charge is for: one release, or one block."""
+        return _repeated(self.mechanism.event(facts), int(self.mechanism.steps))
+
+    def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
+        """Refuse, before anything is paid, what would be lost or cost too much afterwards.
+
+        The accountant remembers: what a release will say of its cost is worked out here, so that hardly a moment
+        passes between the charge and the release on disk.
+        """
+        self.check_facts(facts)
+        if self.method == "embedding":
+            from privot.synthesis.embedding import rehearse
+
+            classes = (facts.classes or 1) if self.mechanism.labels else 1
+            rehearse(self.mechanism.features, self.rules, classes, device=device, seed=self.seed)
+        else:
+            from privot.synthesis.streams import rehearse_blocks
+
+            rehearse_blocks(self, device)
+        cost = account(self.event(facts), self.delta)
+        cost.to_dict()
+        # written so that a NaN is refused; the slack is that of the search for σ
+        if self.delta != delta or not cost.epsilon() <= epsilon * (1.0 + 1e-9):
+            raise DataError(
+                f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {self.delta:g}, not the "
+                f"ε = {epsilon:g} at δ = {delta:g} that is asked for: nothing was paid."
+            )
+
+    def check_release(self, release: Release) -> None:
+        """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
+        event = self.mechanism.event(self.facts)
+        wanted = {
+            "sigma": self.mechanism.sigma,
+            "features": json.loads(json.dumps(self.mechanism.features.to_dict())),
+            "count_weight": self.mechanism.count_weight,
+            "classes": self.facts.classes if self.mechanism.labels else None,
+            "records": self.facts.records,
+        }
+        found = {name: release.public.get(name) for name in wanted}
+        events = [dict(e) for e in release.guarantee.events]
+        if found != wanted or events != [event.to_dict()] or release.guarantee.at_delta != self.delta:
+            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+
+
+def _repeated(step: Event, times: int) -> Event:
+    return step if times == 1 else Repeated(step, times)
+
+
+def _plain(facts: Facts) -> dict[str, Any]:
+    """All but the adjacency, as plain JSON types."""
+    return {name: value for name, value in vars(facts).items() if name != "adjacency"}
 
 
 def strategy_of(method: str) -> Strategy:

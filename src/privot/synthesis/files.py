@@ -20,8 +20,11 @@ from privot.errors import DataError
 _DIGEST = "sha256"
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace `path` in one step; whoever reads it sees the old file or the new one, also after a crash."""
+def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
+    """Replace `path` in one step; whoever reads it sees the old file or the new one, also after a crash.
+
+    With `fresh` it raises FileExistsError instead of replacing anything, even if another process is quicker by a hair.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -29,11 +32,24 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
+        if fresh:
+            _name_once(name, path)
         os.replace(name, path)
-    except BaseException:
+    finally:
+        # still there after a failure, and after replacing one name of a file by another of the same
         Path(name).unlink(missing_ok=True)
-        raise
     sync(path.parent)
+
+
+def _name_once(name: str, path: Path) -> None:
+    """Give the file `name` the name `path` as well, which only one can have."""
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # a file system without hard links: an empty file takes the name, and its content follows in one step
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
 
 
 def sync(path: Path) -> None:
@@ -45,9 +61,9 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, fields: Mapping[str, Any]) -> None:
+def write_json(path: Path, fields: Mapping[str, Any], fresh: bool = False) -> None:
     """`fields` as JSON text."""
-    write_bytes(path, (json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    write_bytes(path, (json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(), fresh)
 
 
 def read_json(path: Path) -> dict[str, Any]:

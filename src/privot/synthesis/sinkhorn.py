@@ -22,13 +22,13 @@ from privot.accounting.sampling import sampling_from_dict
 from privot.errors import DataError, UsageError
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.stream import Stream
 from privot.synthesis.design import Design
 from privot.synthesis.options import generator_config, sinkhorn_options
 from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.training import Training
 from privot.transport.replay import Replayed
 from privot.transport.unrolled import unrolled_gradients
-from privot.vault import Stream
 
 DEBIAS = ("matched", "plain", "none")
 

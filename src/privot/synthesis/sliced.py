@@ -23,12 +23,12 @@ from privot.errors import DataError, NoTheoremError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.stream import Stream
 from privot.synthesis.design import Design
 from privot.synthesis.generators import one_hot
 from privot.synthesis.options import generator_config, sliced_options
 from privot.synthesis.rules import Problem, Rules
 from privot.synthesis.training import Training
-from privot.vault import Stream
 
 
 class SlicedStrategy:

@@ -16,22 +16,22 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from privot.accounting import read_guarantee
-from privot.errors import BudgetError, ConvergenceError, DataError
+from privot.accounting.events import Composed, event_from_dict, leaves
+from privot.errors import BudgetError, ConvergenceError, DataError, PrivotError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.stream import Stream
 from privot.synthesis import checkpoint
+from privot.synthesis.design import Design, strategy_of
 from privot.synthesis.job import Job
 from privot.synthesis.rules import Problem, Rules
 from privot.synthesis.training import Progress, Training
-from privot.vault import Stream, Vault
-
-if TYPE_CHECKING:
-    from privot.synthesis.design import Design
+from privot.vault import Vault
 
 Keep = Callable[[Training, int, Guarantee], None]
 """(training, blocks charged so far, the guarantee of one block): called when a block is done."""
@@ -64,15 +64,49 @@ class Strategy(Protocol):
         ...
 
 
+def rehearse_blocks(design: Design, device: str) -> None:
+    """Go through a first step's worth of generated points, so that what cannot be trained is found before paying."""
+    rules, facts = design.rules, design.facts
+    _blocks(design)
+    if min(rules.steps, rules.batch) < 1 or not 0.0 < rules.learning_rate < math.inf:
+        raise UsageError("A training needs at least one step, one sample, and a learning rate above 0.")
+    try:
+        training = Training.start(rules, design.seed, device)
+        generator = training.generator
+        if (generator.classes, generator.dim) != (facts.classes or 1, facts.dim):
+            raise UsageError(
+                f"The generator makes {generator.classes} classes of {generator.dim} columns, the records have "
+                f"{facts.classes or 1} of {facts.dim}."
+            )
+        # with gradients, as in training: without them other code would be tried
+        made = generator(*training.draw(rules.batch))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        if isinstance(error, PrivotError):
+            raise
+        raise UsageError(
+            f"The generator cannot take a first step ({type(error).__name__}): change its options."
+        ) from None
+    if made.shape != (rules.batch, facts.dim):
+        raise UsageError("The generator's samples do not have the columns of the records.")
+
+
+def _blocks(design: Design) -> tuple[int, int]:
+    """(blocks, steps in each)."""
+    blocks, size = int(design.rules.options["blocks"]), int(design.mechanism.steps)
+    if min(blocks, size) < 1 or blocks * size != design.rules.steps:
+        raise DataError("This job's blocks do not fit its steps.")
+    return blocks, size
+
+
 def train_blocks(
     vault: Callable[[], Vault],
     design: Design,
-    strategy: Strategy,
     *,
     purpose: str,
     training: Training,
     charged: int = 0,
     block: Guarantee | None = None,
+    allow_unproven: bool = False,
     progress: Progress | None = None,
     keep: Keep | None = None,
 ) -> tuple[Training, Guarantee]:
@@ -82,19 +116,19 @@ def train_blocks(
     something has to be paid.
     """
     rules = design.rules
-    blocks, size = int(rules.options["blocks"]), design.mechanism.steps
-    if blocks * size != rules.steps or charged > blocks:
-        raise DataError("This job's blocks do not fit its steps.")
+    blocks, size = _blocks(design)
+    if charged > blocks:
+        raise DataError(f"The ledger knows {charged} charges of this job, which has {blocks} blocks: start a new job.")
     if charged == blocks and block is None:
         raise BudgetError("All blocks of this job are paid for and none of them was kept: start a new job.")
     # steps that were lost are skipped, so that the schedule ends where it was meant to
     training.step = charged * size
     opened = vault() if charged < blocks else None
-    step = strategy.trainer(training, design)
+    step = strategy_of(design.method).trainer(training, design)
     training.generator.train()
     for number in range(charged, blocks):
         assert opened is not None
-        stream = opened.stream(design.mechanism, purpose=purpose, delta=design.delta)
+        stream = opened.stream(design.mechanism, purpose=purpose, delta=design.delta, allow_unproven=allow_unproven)
         block = stream.guarantee
         watched: list[torch.Tensor] = []
         for _ in range(size):
@@ -130,18 +164,21 @@ def _set_rate(training: Training) -> None:
 def run_job(
     job: Job,
     design: Design,
-    strategy: Strategy,
     vault: Callable[[], Vault],
     spent: Callable[[str], int],
     device: str,
     progress: Progress | None,
+    allow_unproven: bool,
 ) -> tuple[Training, Guarantee]:
-    """The blocks of `job` that nobody has paid for yet, from the last checkpoint; `spent`(mark) counts its charges."""
+    """The blocks of `job` that nobody has paid for yet, from the last checkpoint; `spent`(mark) counts its charges.
+
+    `vault` is called, and may refuse, only if something has to be paid. The caller keeps other processes out.
+    """
     path, charged = job.folder / checkpoint.NAME, int(spent(job.mark))
     block, kept = None, 0
     if path.exists():
-        training = checkpoint.load(path, design.rules, device)
-        kept, block = read_blocks(checkpoint.load_facts(path))
+        training = checkpoint.load(path, design.rules, device, job=job.name)
+        kept, block = read_blocks(checkpoint.load_facts(path), design)
     else:
         training = Training.start(design.rules, design.seed, device)
     if charged < kept:
@@ -149,21 +186,25 @@ def run_job(
             f"The ledger knows {charged} charges of the job in {job.folder} and its checkpoint {kept}: "
             "resume it with the ledger it was started with."
         )
+
+    def keep(training: Training, blocks: int, block: Guarantee) -> None:
+        checkpoint.save(training, path, job=job.name, blocks=blocks, guarantee=block.to_dict())
+
     return train_blocks(
         vault,
         design,
-        strategy,
         purpose=f"synthesis by {design.method} {job.mark}",
         training=training,
         charged=charged,
         block=block,
+        allow_unproven=allow_unproven,
         progress=progress,
-        keep=lambda t, blocks, g: checkpoint.save(t, path, blocks=blocks, guarantee=g.to_dict()),
+        keep=keep,
     )
 
 
-def read_blocks(facts: Mapping[str, Any]) -> tuple[int, Guarantee]:
-    """From the facts of a checkpoint: the blocks it knows, and the guarantee of one.
+def read_blocks(facts: Mapping[str, Any], design: Design) -> tuple[int, Guarantee]:
+    """From the facts of a checkpoint: the blocks it knows, and the guarantee of one, which must be the design's.
 
     The guarantee is counted anew from its events, and keeps what was assumed about the noise.
     """
@@ -175,4 +216,7 @@ def read_blocks(facts: Mapping[str, Any]) -> tuple[int, Guarantee]:
         if isinstance(error, DataError):
             raise
         raise DataError(f"This checkpoint is not of a job that pays as it goes ({type(error).__name__}).") from None
+    paid = leaves(Composed(tuple(event_from_dict(e) for e in counted.events)))
+    if paid != leaves(design.block(design.facts)) or counted.at_delta != design.delta:
+        raise DataError("This checkpoint's blocks cost something else than those of its job: remove it.")
     return kept, replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))

@@ -6,7 +6,6 @@ training answers with its next query or its next batch (`sinkhorn`, `sliced`). E
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,28 +15,25 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from privot.accounting import account, embedding
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
-from privot.mechanisms import FeatureMap, MeanEmbedding
+from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
 from privot.synthesis.codecs import Codec
 from privot.synthesis.codecs import codec as read_codec
-from privot.synthesis.design import Design, shares, strategy_of, usable_device
+from privot.synthesis.design import Design, shares, usable_device
 from privot.synthesis.embedding import Scale, Target, train
-from privot.synthesis.features import public_range
-from privot.synthesis.generators import Generator, image_axes
+from privot.synthesis.generators import Generator
 from privot.synthesis.job import Job
-from privot.synthesis.rules import Problem, Rules, choose_features, choose_rules
+from privot.synthesis.planning import plan
+from privot.synthesis.rules import Rules
 from privot.synthesis.streams import run_job, train_blocks
 from privot.synthesis.training import Progress, Training
-from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
 
-METHODS = ("embedding", "sinkhorn", "sliced")
 _SAMPLE_ROWS = 4096
 
 
@@ -49,9 +45,10 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     released once), "sinkhorn" (gradients at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD);
     `options` are the knobs of the last two. `records` may say about how many there are where that is public although
     the adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
-    makes everything but the privacy noise repeatable.
+    makes everything but the privacy noise repeatable. `allow_unproven` lets releases through that no theorem covers.
 
-    After `fit`: `guarantee_`, `generator_`, `losses_`, `design_`, and `release_` where there is just one.
+    After `fit`: `guarantee_`, `generator_`, `losses_`, `design_`, and `release_` where there is just one, which is
+    kept even where training fails: `train(release_, rules)` costs nothing more.
     """
 
     def __init__(
@@ -70,6 +67,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         codec: Codec | None = None,
         device: str = "auto",
         seed: int | None = None,
+        allow_unproven: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -84,70 +82,38 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         self.codec = codec
         self.device = device
         self.seed = seed
+        self.allow_unproven = allow_unproven
 
     def design(self, facts: Facts) -> Design:
         """What would be released and trained, from public facts alone; costs nothing."""
-        if self.method not in METHODS:
-            raise UsageError(f"Unknown method {self.method!r}: say {' or '.join(METHODS)}.")
-        device = usable_device(self.device)
-        public_range(self.low, self.high, facts.dim)
-        shape = None if self.shape is None else tuple(int(s) for s in self.shape)
-        if shape is not None:
-            image_axes(shape)
-            if int(np.prod(shape)) != facts.dim:
-                raise UsageError(f"An image of shape {shape} has {np.prod(shape)} values, a record has {facts.dim}.")
-        records = facts.records
-        if self.records is not None:
-            records = arguments.whole("The stated number of records", self.records, 1)
-        segments = None if self.codec is None else tuple(self.codec.segments)
-        labels, classes = facts.classes is not None, facts.classes or 1
-        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
-        if self.method != "embedding":
-            if self.features is not None or self.rules is not None:
-                raise UsageError(f"The method {self.method} takes options, not features or rules.")
-            problem = Problem(facts.dim, classes, math.nan, records, shape, device, segments)
-            mechanism, rules = strategy_of(self.method).design(
-                problem, facts, (self.epsilon, self.delta), (self.low, self.high), self.options or {}
-            )
-            return Design(mechanism, rules, seed, float(self.delta), facts.adjacency, self.method, labels)
-        if self.options:
-            raise UsageError("The method embedding takes features and rules, no options.")
-        plan = embedding(adjacency=facts.adjacency, delta=self.delta, epsilon=self.epsilon)
-        problem = Problem(facts.dim, classes, plan.sigma, records, shape, device, segments)
-        features = self.features or choose_features(problem, seed, self.low, self.high)
-        return Design(
-            MeanEmbedding(features, plan.sigma, labels, device=device),
-            self.rules or choose_rules(problem),
-            seed,
-            float(self.delta),
-            facts.adjacency,
-            labels=labels,
-        )
+        return plan(self, facts)
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
         """Pay for releases and train on them. With `folder`, a killed job goes on there (`resume`)."""
         design = self.design(vault.facts)
-        if folder is None and design.method != "embedding":
-            start = Training.start(design.rules, design.seed, usable_device(self.device))
-            done, guarantee = train_blocks(
-                lambda: vault,
+        if folder is not None:
+            settings = {"params": self.to_params(), "design": design.to_dict()}
+            job = Job.start(Path(folder), settings)
+            return self.run(job, lambda: vault, lambda mark: False, progress=progress)
+        device, purpose = usable_device(self.device), f"synthesis by {self.method}"
+        design.check(vault.facts, self.epsilon, self.delta, device)
+        if design.method != "embedding":
+            self._forget()
+            start = Training.start(design.rules, design.seed, device)
+            return self._streamed(
                 design,
-                strategy_of(design.method),
-                purpose=f"synthesis by {design.method}",
-                training=start,
-                progress=progress,
+                *train_blocks(
+                    lambda: vault,
+                    design,
+                    purpose=purpose,
+                    training=start,
+                    allow_unproven=self.allow_unproven,
+                    progress=progress,
+                ),
             )
-            return self._streamed(design, done, guarantee)
-        if folder is None:
-            release = vault.release(design.mechanism, purpose=f"synthesis by {self.method}", delta=design.delta)
-            return self._trained(
-                design,
-                release,
-                train(release, design.rules, device=design.mechanism.device, seed=design.seed, progress=progress),
-            )
-        settings = {"params": self.to_params(), "design": design.to_dict()}
-        job = Job.start(Path(folder), settings)
-        return self.run(job, lambda: vault, lambda mark: False, progress=progress)
+        release = vault.release(design.mechanism, purpose=purpose, delta=design.delta)
+        self._paid(design, release)
+        return self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
 
     def run(
         self,
@@ -155,51 +121,73 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         open_vault: Callable[[], Vault],
         spent: Callable[[str], int],
         *,
+        ledger: str | None = None,
         pay_again: bool = False,
         progress: Progress | None = None,
         every: float = checkpoint.EVERY_SECONDS,
     ) -> Synthesizer:
         """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
 
-        `spent`(mark) is the number of charges that carry a mark.
+        `spent`(mark) counts the job's charges in the ledger that has the identity `ledger`, which must be the one
+        the job was started with if it says one. No other process can work on the job meanwhile.
         """
         device = usable_device(self.device)
         design = Design.from_dict(job.settings.get("design", {}), device)
-        if design.method != "embedding":
-            done, guarantee = run_job(job, design, strategy_of(design.method), open_vault, spent, device, progress)
-            return self._streamed(design, done, guarantee)
+        if job.settings.get("ledger") not in (None, ledger):
+            raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
+        opened: list[Vault] = []
+
+        def ready() -> Vault:
+            vault = open_vault()
+            design.check(vault.facts, self.epsilon, self.delta, device)
+            opened.append(vault)
+            return vault
 
         def pay(mark: str) -> Release:
-            vault = open_vault()
-            # the accountant remembers: what the release will say of its cost is worked out before the charge, so
-            # that hardly a moment passes between the charge and the release on disk
-            account(design.mechanism.event(vault.facts), design.delta).to_dict()
+            vault = opened[0]
             return vault.release(design.mechanism, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
 
-        release = job.release(pay, spent, pay_again)
-        path = job.folder / checkpoint.NAME
-        training = checkpoint.load(path, design.rules, device) if path.exists() else None
-        training = train(
-            release,
-            design.rules,
-            device=device,
-            seed=design.seed,
-            training=training,
-            progress=progress,
-            keep=checkpoint.Keeper(path, every),
-        )
-        return self._trained(design, release, training)
+        with job.alone():
+            if design.method != "embedding":
+                self._forget()
+                unproven = self.allow_unproven
+                return self._streamed(design, *run_job(job, design, ready, spent, device, progress, unproven))
+            release = job.release(pay, spent, pay_again, design.check_release, ready)
+            self._paid(design, release)
+            path, digest = job.folder / checkpoint.NAME, release.digest()
+            training = checkpoint.load(path, design.rules, device, release=digest) if path.exists() else None
+            training = train(
+                release,
+                design.rules,
+                device=device,
+                seed=design.seed,
+                training=training,
+                progress=progress,
+                keep=checkpoint.Keeper(path, digest, every),
+            )
+            return self._trained(training)
+
+    def _forget(self) -> None:
+        """What an earlier release made may not be drawn from under another one's guarantee."""
+        for name in ("generator_", "release_", "guarantee_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _paid(self, design: Design, release: Release) -> None:
+        """Keep what was paid for, whatever becomes of the training."""
+        self._forget()
+        self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
+
+    def _trained(self, training: Training) -> Synthesizer:
+        mechanism = self.design_.mechanism
+        self.losses_ = training.losses
+        self.use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
+        return self
 
     def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
         self.design_, self.guarantee_, self.losses_ = design, guarantee, training.losses
         # how many records a class has was not paid for: samples go round all classes
         self.use(training.best, None, np.ones(training.generator.classes), design.labels)
-        return self
-
-    def _trained(self, design: Design, release: Release, training: Training) -> Synthesizer:
-        self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
-        self.losses_ = training.losses
-        self.use(training.generator, design.mechanism.features, Target.of(release).counts, design.mechanism.labels)
         return self
 
     def use(self, generator: Generator, features: FeatureMap | None, counts: NDArray[Any], labels: bool) -> None:

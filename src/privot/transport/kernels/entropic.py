@@ -67,5 +67,6 @@ def solve(
         return None
     grad_x = stream.gradient(reg, True)[None] if need_x else None
     grad_y = stream.gradient(reg, False)[None] if need_y else None
-    parts = Parts(grad_x, grad_y, stream.f[None], stream.g[None], stream.value[None].to(x.dtype))
+    value = stream.value[None].to(x.dtype)
+    parts = Parts(grad_x, grad_y, stream.f[None], stream.g[None], value, lambda: stream.gradient(reg, True)[None])
     return Fused(dress(parts), error, stream.largest, iterations)

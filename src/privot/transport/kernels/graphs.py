@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -36,6 +37,15 @@ class Parts:
     f: torch.Tensor
     g: torch.Tensor
     value: torch.Tensor
+    late: Callable[[], torch.Tensor] | None = None
+    """Works out grad_x where that is left until somebody asks."""
+
+    def gradient(self) -> torch.Tensor:
+        """∂value/∂x, now or already worked out."""
+        if self.grad_x is not None:
+            return self.grad_x
+        assert self.late is not None
+        return self.late()
 
 
 class GraphSolver:
