@@ -19,7 +19,7 @@ from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer, build, checkpoint
 from privot.synthesis.design import Design
 from privot.synthesis.job import Job
-from privot.synthesis.sinkhorn import _public_terms
+from privot.synthesis.sinkhorn import _first_scale, _second_term
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
 
@@ -230,23 +230,24 @@ def test_the_debiasing_term_is_the_gradient_of_the_loss_s_second_term(labels: bo
     mechanism = SanitizedGradient(n, 1.0, 0.5, FixedSize(5, 9), reg=1.0, mixture=0.5, sweeps=3000, labels=labels)
     x = torch.rand(n + fresh, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * 2 - 1
     marks = torch.arange(n + fresh) % 2
-    (found,) = _public_terms(mechanism, n, fresh, False)(x, marks)
+    (found,) = _second_term(mechanism, n, fresh)(x, marks)
     x.requires_grad_()
     points = with_labels(x, marks, 2, 15.0) if labels else x
     sinkhorn(points[:n], points[fresh:], 1.0, ("mixture", 0.5), 1e-9).value.backward()
     torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_the_matched_term_is_no_longer_than_half_the_clip_and_the_plain_one_is() -> None:
-    mechanism = SanitizedGradient(10, 1.0, 0.05, FixedSize(5, 9), reg=1.0, sweeps=50)
-    x = torch.rand(30, 3, generator=torch.Generator().manual_seed(3)) * 2 - 1
+def test_the_scale_is_that_of_clipping_a_gradient_against_generated_points() -> None:
+    """min(1, C/‖∇2Ŵ‖), the gradient taken by autograd through the converging solver."""
+    x = torch.rand(30, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2 - 1
     marks = torch.zeros(30, dtype=torch.int64)
-    (matched,) = _public_terms(mechanism, 10, 10, True)(x, marks)
-    (plain,) = _public_terms(mechanism, 10, 10, False)(x[:20], marks[:20])
-    ratio = matched[:20] / plain
-    assert float(ratio.std()) < 1e-4
-    assert 0.0 < float(ratio.mean()) < 0.5
-    assert not bool(matched[20:].any())
+    points = x[:10].clone().requires_grad_()
+    (2.0 * sinkhorn(points, x[20:], 1.0, "sqeuclidean", 1e-9).value).backward()
+    for clip, least in ((0.05, 0.0), (1e3, 1.0)):
+        mechanism = SanitizedGradient(10, 1.0, clip, FixedSize(5, 9), reg=1.0, mixture=0.0, sweeps=3000)
+        (scale,) = _first_scale(mechanism, 10, 10)(x, marks)
+        assert float(scale) == pytest.approx(min(1.0, clip / float(points.grad.norm())), rel=1e-4)
+        assert least <= float(scale) <= 1.0
 
 
 @pytest.mark.parametrize(

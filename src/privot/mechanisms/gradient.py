@@ -47,7 +47,9 @@ class SanitizedGradient:
     Y is drawn by `sampling`, the object that is also counted: Poisson under add-remove, fixed size under replace-one.
     Its records are scaled from their public range [`low`, `high`] to [−1, 1] and clamped there. Ŵ is the entropic
     transport cost (regularisation `reg`) of ‖x−y‖² + m‖x−y‖₁ on [x; 15·one-hot], in `sweeps` sweeps. A Poisson sample
-    has no fixed size: at most `capacity` of its records take part, and room that is not filled has weight 0.
+    has no fixed size: at most `capacity` of its records take part, and room that is not filled has weight 0. With
+    `balance` a sample's classes weigh what they weigh among the points, and points of a class that it lacks rest:
+    otherwise mass would move between classes wherever a small sample has them in other shares than the points.
 
     Formal guarantees:
       * every value lies in the ball of radius C whatever Y is (empty, cut off, or one on which Ŵ breaks down, where
@@ -71,6 +73,7 @@ class SanitizedGradient:
     sweeps: int = 100
     labels: bool = False
     label_weight: float = 15.0
+    balance: bool = False
     low: float = 0.0
     high: float = 1.0
     device: str = "cpu"
@@ -186,6 +189,7 @@ class SanitizedGradient:
             "reg": self.reg,
             "mixture": self.mixture,
             "sweeps": self.sweeps,
+            "balance": self.balance,
         }
 
         solve = self._solver(clip, batches)
@@ -207,13 +211,27 @@ class SanitizedGradient:
 
         def work(x: torch.Tensor, own: torch.Tensor, where: torch.Tensor) -> tuple[torch.Tensor]:
             y, marks, weights = batches.rows_at(where)
-            offset = self.cost * (own[:, None] != marks[None, :]).to(x.dtype)
+            same, weights = own[:, None] == marks[None, :], weights.to(x.dtype)
+            present, weights = balanced(own, marks, weights) if self.balance else (None, weights)
+            offset = self.cost * (~same).to(x.dtype)
             found, _ = unrolled_gradients(
-                x, y.to(x.dtype), weights.to(x.dtype), self.reg, self.mixture, self.sweeps, self.square, offset
+                x, y.to(x.dtype), weights, self.reg, self.mixture, self.sweeps, self.square, offset, present
             )
             return (clip_whole(2.0 * found, clip),)
 
         return Replayed(work)
+
+
+def balanced(own: torch.Tensor, marks: torch.Tensor, there: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(weights of points, weights of a sample's rows): classes both sides have, each with the points' share of it.
+
+    `own` (n,) and `marks` (M,) are labels, `there` (M,) is 1 for rows of the sample. A point weighs 1 if the sample has
+    its class, and a row the number of points of its class over the number of the sample's rows of it.
+    """
+    same = (own[:, None] == marks[None, :]).to(there.dtype)
+    points = (same @ there).clamp(max=1.0)
+    alike = (marks[:, None] == marks[None, :]).to(there.dtype) @ there
+    return points, there * same.sum(0) / alike.clamp(min=1.0)
 
 
 def clip_whole(gradient: torch.Tensor, clip: float) -> torch.Tensor:

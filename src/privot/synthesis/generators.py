@@ -145,4 +145,4 @@ def image_axes(shape: Sequence[int]) -> tuple[int, int, int, bool]:
 
 def one_hot(labels: torch.Tensor, classes: int, like: torch.Tensor) -> torch.Tensor:
     """(rows, classes) in the number type of `like`."""
-    return torch.nn.functional.one_hot(labels, classes).to(like.dtype)
+    return (labels[:, None] == torch.arange(classes, device=labels.device)).to(like.dtype)

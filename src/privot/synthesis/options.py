@@ -33,6 +33,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "reg": 0.05 if problem.dim <= 1024 else 5.0,
         "sweeps": 100 if cuda else 50,
         "label_weight": 15.0,
+        "balance": 1,
         "debias": "matched",
         "optimizer": "adam",
         "learning_rate": 1e-3,
@@ -93,6 +94,8 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
         raise UsageError("The learning rate must be greater than 0, and average at least 0 and below 1.")
     if options["optimizer"] not in ("adam", "sgd"):
         raise UsageError(f"Unknown optimizer {options['optimizer']!r}: say adam or sgd.")
+    if options.get("balance", 0) not in (0, 1):
+        raise UsageError(f"The option balance is 0 or 1, got {options['balance']!r}.")
     options["blocks"] = min(options["blocks"], options["steps"])
     # whole blocks: what is charged is what runs
     options["steps"] -= options["steps"] % options["blocks"]

@@ -25,12 +25,15 @@ from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
 from privot.synthesis.design import Design
 from privot.synthesis.options import generator_config, sinkhorn_options
+from privot.synthesis.points import points_of
 from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.training import Training
 from privot.transport.replay import Replayed
 from privot.transport.unrolled import unrolled_gradients
 
 DEBIAS = ("matched", "plain", "none")
+REFRESH = 20
+"""Steps between two looks at how far the first term's gradient exceeds the clip."""
 
 
 class SinkhornStrategy:
@@ -80,6 +83,7 @@ class SinkhornStrategy:
             sweeps=options["sweeps"],
             labels=facts.classes is not None,
             label_weight=options["label_weight"],
+            balance=bool(options["balance"]),
             low=float(low),
             high=float(high),
             device=problem.device,
@@ -106,52 +110,66 @@ class SinkhornStrategy:
         mechanism: SanitizedGradient = design.mechanism
         options, n = design.rules.options, mechanism.points
         fresh = int(n * options["p"])
-        matched, plain = (options["debias"] == name for name in ("matched", "plain"))
+        debias, matched = options["debias"] != "none", options["debias"] == "matched"
         rows = n + fresh + (int(options["batch"]) if matched else 0)
-        terms = Replayed(_public_terms(mechanism, n, fresh, matched))
-        generator, optimizer = training.generator, training.optimizer
+        points, labels = points_of(training, rows), training.draw(rows)[1]
+        term, scale = Replayed(_second_term(mechanism, n, fresh)), Replayed(_first_scale(mechanism, n, fresh))
+        asked = labels[:n].clone() if mechanism.labels else None
+        usual = mechanism.sigma * math.sqrt(n * training.generator.dim)
+        factor = torch.ones((), device=training.device)
+        taken = 0
 
         def step(stream: Stream) -> torch.Tensor:
-            z, labels = training.draw(rows)
-            x = 2.0 * generator(z, labels) - 1.0
-            held = x.detach()
-            asked = GradientQuery(held[:n].clone(), labels[:n].clone() if mechanism.labels else None)
-            released = torch.as_tensor(stream.ask(asked).value).to(held.dtype)
-            slope = torch.zeros_like(held)
-            if matched or plain:
-                slope -= terms(held, labels)[0]
+            nonlocal factor, taken
+            x = points.make()
+            released = torch.as_tensor(stream.ask(GradientQuery(x[:n], asked)).value).to(x.dtype)
+            slope = torch.zeros_like(x)
+            if debias:
+                if matched and taken % REFRESH == 0:
+                    (factor,) = scale(x, labels)
+                slope -= factor * term(x, labels)[0]
             slope[:n] += released
-            optimizer.zero_grad(set_to_none=True)
-            x.backward(slope)
-            optimizer.step()
-            watched: torch.Tensor = torch.linalg.vector_norm(released) / (mechanism.sigma * math.sqrt(released.numel()))
+            points.learn(slope)
+            taken += 1
+            watched: torch.Tensor = torch.linalg.vector_norm(released) / usual
             return watched
 
         return step
 
 
-def _public_terms(
-    mechanism: SanitizedGradient, n: int, fresh: int, matched: bool
-) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
-    """(x, labels) → the gradient of Ŵ(X[0:n], X[n′:n+n′]) in all points, scaled if `matched`."""
+def _between(mechanism: SanitizedGradient, x: torch.Tensor, labels: torch.Tensor, one: slice, two: slice) -> Any:
+    """Gradients of Ŵ(X[one], X[two]) in both."""
+    own, marks = labels[one], labels[two]
+    offset = mechanism.cost * (own[:, None] != marks[None, :]).to(x.dtype) if mechanism.labels else None
+    weights = torch.ones(len(marks), dtype=x.dtype, device=x.device)
+    return unrolled_gradients(
+        x[one], x[two], weights, mechanism.reg, mechanism.mixture, mechanism.sweeps, mechanism.square, offset
+    )
 
-    def between(x: torch.Tensor, own: torch.Tensor, y: torch.Tensor, marks: torch.Tensor) -> Any:
-        offset = mechanism.cost * (own[:, None] != marks[None, :]).to(x.dtype) if mechanism.labels else None
-        weights = torch.ones(len(y), dtype=x.dtype, device=x.device)
-        return unrolled_gradients(
-            x, y, weights, mechanism.reg, mechanism.mixture, mechanism.sweeps, mechanism.square, offset
-        )
+
+def _second_term(
+    mechanism: SanitizedGradient, n: int, fresh: int
+) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
+    """(x, labels) → the gradient of Ŵ(X[0:n], X[n′:n+n′]) in all points."""
 
     def work(x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
         one, two = slice(0, n), slice(fresh, n + fresh)
-        first, second = between(x[one], labels[one], x[two], labels[two])
-        if matched:
-            stand_in = 2.0 * between(x[one], labels[one], x[n + fresh :], labels[n + fresh :])[0]
-            factor = (mechanism.clip / torch.linalg.vector_norm(stand_in)).clamp(max=1.0)
-            first, second = factor * first, factor * second
+        first, second = _between(mechanism, x, labels, one, two)
         out = torch.zeros_like(x)
         out[one] += first
         out[two] += second
         return (out,)
+
+    return work
+
+
+def _first_scale(
+    mechanism: SanitizedGradient, n: int, fresh: int
+) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
+    """(x, labels) → min(1, C/‖G′‖), G′ the first term's gradient against the last points in place of records."""
+
+    def work(x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
+        stand_in = 2.0 * _between(mechanism, x, labels, slice(0, n), slice(n + fresh, len(x)))[0]
+        return ((mechanism.clip / torch.linalg.vector_norm(stand_in)).clamp(max=1.0),)
 
     return work

@@ -157,8 +157,12 @@ def train_blocks(
 def _set_rate(training: Training) -> None:
     """A cosine from the learning rate to zero."""
     share = training.step / training.rules.steps
+    rate = training.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * share))
     for group in training.optimizer.param_groups:
-        group["lr"] = training.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * share))
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def run_job(

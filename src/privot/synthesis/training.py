@@ -43,7 +43,10 @@ class Training:
         if rules.options.get("optimizer", "adam") == "sgd":
             optimizer = torch.optim.SGD(generator.parameters(), lr=rules.learning_rate, momentum=0.9)
         else:
-            optimizer = torch.optim.Adam(generator.parameters(), lr=rules.learning_rate, betas=(0.5, 0.99))
+            # strategies that pay as they go record their steps on a GPU, where the rate must lie on the device too
+            recorded = device == "cuda" and bool(rules.options)
+            rate = torch.tensor(rules.learning_rate, device=device) if recorded else rules.learning_rate
+            optimizer = torch.optim.Adam(generator.parameters(), lr=rate, betas=(0.5, 0.99), capturable=recorded)
         return cls(generator, optimizer, random, rules, average=average)
 
     @property
@@ -65,8 +68,9 @@ class Training:
         means: list[torch.Tensor] = list(self.average.parameters())
         news: list[torch.Tensor] = list(self.generator.parameters())
         torch._foreach_lerp_(means, news, weight)
-        for mean, new in zip(self.average.buffers(), self.generator.buffers(), strict=True):
-            mean.copy_(new)
+        kept: list[torch.Tensor] = list(self.average.buffers())
+        if kept:
+            torch._foreach_copy_(kept, list(self.generator.buffers()))
 
     def draw(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """z of shape (rows, latent), and labels that go round all classes."""
