@@ -1,4 +1,4 @@
-"""Generators as the papers describe them, besides the plain ones of `generators`; they never see a record."""
+"""Generators for images besides the plain ones of `generators`, some as in papers; they never see a record."""
 
 from __future__ import annotations
 
@@ -60,6 +60,38 @@ class DeepConvolutional(PictureGenerator):
     def picture(self, code: torch.Tensor) -> torch.Tensor:
         """(rows, channels, height, width)."""
         out: torch.Tensor = self.layers(code[:, :, None, None])
+        return out
+
+
+@register("mapped")
+class MappedGenerator(PictureGenerator):
+    """z and the class go through a small network first (Karras et al. 2019), then up to half the size, then twice that.
+
+    A map of ⌈h/2^`doublings`⌉ with `channels` maps is doubled by transposed convolutions, halving the maps each time;
+    the last doubling rearranges the maps of one convolution (Shi et al. 2016), four a channel, so that nothing wide is
+    ever computed at full size.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        hidden, doublings, wide = (int(config[name]) for name in ("hidden", "doublings", "channels"))
+        code = self.latent + self.classes
+        self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
+        self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+        self.project = nn.Linear(hidden + self.classes, wide * self.start[0] * self.start[1])
+        self.wide = wide
+        layers: list[nn.Module] = [nn.BatchNorm2d(wide), nn.ReLU()]
+        for _ in range(doublings - 1):
+            layers += [nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1, bias=False), nn.BatchNorm2d(wide // 2), nn.ReLU()]
+            wide //= 2
+        layers += [nn.Conv2d(wide, wide, 3, padding=1, bias=False), nn.BatchNorm2d(wide), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Conv2d(wide, 4 * self.channels, 5, padding=2), nn.PixelShuffle(2))
+
+    def picture(self, code: torch.Tensor) -> torch.Tensor:
+        """(rows, channels, ≥ height, ≥ width)."""
+        small = self.project(torch.cat([self.mapping(code), code[:, self.latent :]], dim=1))
+        small = small.view(-1, self.wide, *self.start)
+        out: torch.Tensor = self.layers(small.contiguous(memory_format=torch.channels_last))
         return out
 
 

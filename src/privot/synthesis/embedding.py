@@ -19,6 +19,9 @@ from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.features import feature_map
+from privot.synthesis.generators import Generator
+from privot.synthesis.matching import class_means
+from privot.synthesis.recording import recorded
 from privot.synthesis.rules import Rules
 from privot.synthesis.training import Progress, Training
 
@@ -73,15 +76,15 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
             )
         # with gradients, as in training: without them other code would be tried
         labels = torch.arange(classes, device=device).repeat_interleave(rules.batch)
-        made = generator(torch.zeros(len(labels), generator.latent, device=device), labels)
-        phi = features.features(Scale.of(features, device).to_records(made))
+        made = generated(generator, torch.zeros(len(labels), generator.latent, device=device), labels)
+        means = class_means(features, Scale.of(features, device).to_records(made), classes)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         if isinstance(error, PrivotError):
             raise
         raise UsageError(
             f"The generator cannot take a first step ({type(error).__name__}): change its rules."
         ) from None
-    if phi.shape != (len(labels), features.size):
+    if means.shape != (classes, features.size):
         raise UsageError("The generator's samples do not have the features that are released.")
 
 
@@ -107,22 +110,13 @@ def train(
     classes = training.generator.classes
     if classes != len(means):
         raise DataError(f"The generator knows {classes} classes, the release {len(means)}.")
-    labels = torch.arange(classes, device=where).repeat_interleave(rules.batch)
-    scale = Scale.of(target.features, where)
+    step = _Step(training, target.features, means, weights)
     training.generator.train()
     losses: list[torch.Tensor] = []
-    for step in range(training.step, rules.steps):
-        for group in training.optimizer.param_groups:
-            group["lr"] = rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * step / rules.steps))
-        z = torch.randn(len(labels), training.generator.latent, generator=training.random, device=where)
-        phi = target.features.features(scale.to_records(training.generator(z, labels)))
-        gap = means - phi.view(classes, rules.batch, -1).mean(dim=1)
-        loss = (weights * gap.square().sum(dim=1)).sum()
-        training.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        training.optimizer.step()
-        training.step = step + 1
-        losses.append(loss.detach())
+    for number in range(training.step, rules.steps):
+        training.decay_rate()
+        losses.append(step.take())
+        training.step = number + 1
         # read in bunches: a loss asked for at every step would make the device wait
         if len(losses) == 20 or training.step == rules.steps:
             training.losses += [float(v) for v in torch.stack(losses).tolist()]
@@ -135,6 +129,41 @@ def train(
                 keep(training)
     training.generator.eval()
     return training
+
+
+class _Step:
+    """One step on fresh z, `rules.batch` samples a class; on a GPU in half precision, recorded and replayed."""
+
+    def __init__(self, training: Training, features: FeatureMap, means: torch.Tensor, weights: torch.Tensor) -> None:
+        self._training, self._features, self._means, self._weights = training, features, means, weights
+        self._labels = torch.arange(len(means), device=means.device).repeat_interleave(training.rules.batch)
+        self._z = torch.zeros(len(self._labels), training.generator.latent, device=means.device)
+        self._loss = torch.zeros((), device=means.device)
+        self._scale = Scale.of(features, means.device)
+        self._run: Callable[[], None] | None = None
+
+    def take(self) -> torch.Tensor:
+        """The loss at the samples that the step was made from."""
+        if self._run is None:
+            self._run = recorded(self._training, self._work)
+        self._z.normal_(generator=self._training.random)
+        self._run()
+        return self._loss.clone()
+
+    def _work(self) -> None:
+        made = generated(self._training.generator, self._z, self._labels)
+        found = class_means(self._features, self._scale.to_records(made), len(self._means))
+        loss = (self._weights * (self._means - found).square().sum(dim=1)).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._training.optimizer.step()
+        self._loss.copy_(loss.detach())
+
+
+def generated(generator: Generator, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """G(z, labels), on a GPU computed in half precision but for the head."""
+    with torch.autocast("cuda", torch.bfloat16, enabled=z.is_cuda):
+        out: torch.Tensor = generator(z, labels)
+    return out
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Generator(nn.Module):
 
     def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
-        return apply_head(self.body(z, labels), self.segments)
+        return apply_head(self.body(z, labels).to(z.dtype), self.segments)
 
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from privot.synthesis.recording import recorded
 from privot.synthesis.training import Training
-
-_WARM_UPS = 3
 
 
 class Points:
@@ -56,7 +55,7 @@ class RecordedPoints(Points):
         if self._graphs is None:
             self._graphs = self._record()
         self._z.normal_(generator=self.training.random)
-        self._graphs[0].replay()
+        self._graphs[0]()
         assert self._x is not None
         return self._x
 
@@ -64,7 +63,7 @@ class RecordedPoints(Points):
         """One step of the optimiser."""
         assert self._graphs is not None
         self._slope.copy_(slope)
-        self._graphs[1].replay()
+        self._graphs[1]()
 
     def _work(self) -> None:
         x = self._forward(self._z, self._labels)
@@ -72,42 +71,11 @@ class RecordedPoints(Points):
         self.training.optimizer.step()
 
     def _record(self) -> tuple[Any, Any]:
-        optimizer = self.training.optimizer
-        with self._unchanged():
-            aside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
-                for _ in range(_WARM_UPS):
-                    optimizer.zero_grad(set_to_none=True)
-                    self._work()
-            torch.cuda.current_stream().wait_stream(aside)
+        second = recorded(self.training, self._work)
         first: Any = torch.cuda.CUDAGraph()
-        second: Any = torch.cuda.CUDAGraph()
         with still(self.training.generator), torch.no_grad(), torch.cuda.graph(first):
             self._x = self._forward(self._z, self._labels)
-        optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(second):
-            self._work()
-        return first, second
-
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Warming up takes steps: weights, statistics and the optimiser's moments are put back after it."""
-        training = self.training
-        held = [*training.generator.parameters(), *training.generator.buffers(), *_moments(training.optimizer)]
-        copies = [t.detach().clone() for t in held]
-        known = {id(t) for t in held}
-        yield
-        with torch.no_grad():
-            for tensor, copy in zip(held, copies, strict=True):
-                tensor.copy_(copy)
-            for tensor in _moments(training.optimizer):
-                if id(tensor) not in known:
-                    tensor.zero_()
-
-
-def _moments(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [t for state in optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
+        return first.replay, second
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def train_blocks(
         block = stream.guarantee
         watched: list[torch.Tensor] = []
         for _ in range(size):
-            _set_rate(training)
+            training.decay_rate()
             watched.append(step(stream))
             training.step += 1
             training.average_in(float(rules.options["average"]))
@@ -152,17 +152,6 @@ def train_blocks(
     assert block is not None
     paid = max(charged, blocks)
     return training, block if paid == 1 else block.compose(*[block] * (paid - 1))
-
-
-def _set_rate(training: Training) -> None:
-    """A cosine from the learning rate to zero."""
-    share = training.step / training.rules.steps
-    rate = training.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * share))
-    for group in training.optimizer.param_groups:
-        if isinstance(group["lr"], torch.Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
 
 
 def run_job(

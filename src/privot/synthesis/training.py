@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -35,6 +36,9 @@ class Training:
             generator = build(rules.generator)
             average = build(rules.generator) if rules.options.get("average") else None
         generator.to(device)
+        if device == "cuda":
+            # convolutions in half precision run on the tensor cores only so laid out
+            generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if average is not None:
             average.to(device).load_state_dict(generator.state_dict())
         random = torch.Generator(device=device)
@@ -43,8 +47,8 @@ class Training:
         if rules.options.get("optimizer", "adam") == "sgd":
             optimizer = torch.optim.SGD(generator.parameters(), lr=rules.learning_rate, momentum=0.9)
         else:
-            # strategies that pay as they go record their steps on a GPU, where the rate must lie on the device too
-            recorded = device == "cuda" and bool(rules.options)
+            # steps are recorded on a GPU, where the rate must lie on the device too
+            recorded = device == "cuda"
             rate = torch.tensor(rules.learning_rate, device=device) if recorded else rules.learning_rate
             optimizer = torch.optim.Adam(generator.parameters(), lr=rate, betas=(0.5, 0.99), capturable=recorded)
         return cls(generator, optimizer, random, rules, average=average)
@@ -71,6 +75,15 @@ class Training:
         kept: list[torch.Tensor] = list(self.average.buffers())
         if kept:
             torch._foreach_copy_(kept, list(self.generator.buffers()))
+
+    def decay_rate(self) -> None:
+        """The learning rate on a cosine from the rules' to zero, also for a recorded step."""
+        rate = self.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * self.step / self.rules.steps))
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
     def draw(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """z of shape (rows, latent), and labels that go round all classes."""
