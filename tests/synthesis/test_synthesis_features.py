@@ -153,7 +153,8 @@ def test_what_filters_see_is_exact_in_any_company_and_inside_its_range(features:
     x[0], x[1] = 0.0, (torch.arange(features.dim) % 2).double()
     together = features.seen(x)
     assert torch.equal(together, torch.cat([features.seen(row[None]) for row in x]))
-    assert float(together.max()) <= float(features.inner.high) and float(together.min()) >= 0.0
+    assert float(together.max()) <= float(features.inner.high)
+    assert float(together.min()) >= 0.0
 
 
 def test_a_region_of_filter_answers_is_a_whole_number_of_grid_steps() -> None:
