@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from synthesis_samples import toy
 
-from privot.accounting import FixedSize, Poisson, Repeated, gradient, projection
+from privot.accounting import FixedSize, Poisson, Repeated, account, gradient, projection
 from privot.errors import BudgetError, DataError, NoTheoremError, UsageError
 from privot.ledger import Ledger
 from privot.mechanisms import SanitizedGradient
@@ -19,7 +20,7 @@ from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer, build, checkpoint
 from privot.synthesis.design import Design
 from privot.synthesis.job import Job
-from privot.synthesis.sinkhorn import _first_scale, _second_term
+from privot.synthesis.sinkhorn import first_gradient, second_term
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
 
@@ -33,7 +34,7 @@ class Killed(BaseException):
 
 
 def asked(method: str, **changes: Any) -> Synthesizer:
-    options = SINKHORN if method == "sinkhorn" else SLICED
+    options = SLICED if method == "sliced" else SINKHORN
     given = {"epsilon": 5.0, "delta": 1e-5, "seed": 1, "device": "cpu", "records": 400, **changes}
     return Synthesizer(**{"options": options, **given}, method=method)
 
@@ -54,15 +55,16 @@ def open_vault(adjacency: str, epsilon: float = 50.0) -> Vault:
     return Vault(x, y, classes=2, clip=1.0, adjacency=adjacency, budget=(epsilon, 1e-5))
 
 
+@pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_sinkhorn_charges_what_its_plan_said(adjacency: str) -> None:
+def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str) -> None:
     vault = open_vault(adjacency)
-    design = asked("sinkhorn").design(vault.facts)
+    design = asked(method).design(vault.facts)
     plan = gradient(adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=0.5)
     assert plan.event == Repeated(design.mechanism.event(vault.facts), 12)
     assert isinstance(design.mechanism.sampling, Poisson if adjacency == "add-remove" else FixedSize)
     assert design.mechanism.steps * design.rules.options["blocks"] == design.rules.steps == 12
-    done = asked("sinkhorn").fit(vault)
+    done = asked(method).fit(vault)
     assert 4.9 < done.guarantee_.epsilon() <= 5.0
     assert str(done.guarantee_.adjacency) == adjacency
 
@@ -89,7 +91,7 @@ def test_sliced_has_no_theorem_under_add_remove() -> None:
         asked("sliced").fit(open_vault("add-remove"))
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
 def test_a_design_survives_json(method: str) -> None:
     facts = open_vault("replace-one").facts
     design = asked(method).design(facts)
@@ -99,7 +101,7 @@ def test_a_design_survives_json(method: str) -> None:
     assert Synthesizer.from_params(json.loads(json.dumps(params)), "cpu").to_params() == params
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
 def test_what_is_written_samples_again_without_a_vault(method: str, tmp_path: Path) -> None:
     done = asked(method).fit(open_vault("replace-one"))
     done.save(tmp_path)
@@ -129,7 +131,7 @@ def test_classes_are_learned_where_they_are(method: str, options: dict[str, Any]
         assert np.abs(sampled[labels == c].mean(0) - (0.25 + 0.5 * c)).max() < 0.12, c
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
 def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designed_for(
     method: str, tmp_path: Path
 ) -> None:
@@ -208,6 +210,78 @@ def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(tmp_path: Path)
         asked("sinkhorn").run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 3)
 
 
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+def test_a_checkpoint_of_another_job_is_refused(method: str, tmp_path: Path) -> None:
+    """The same rules, the same blocks, and yet other releases: what they taught is not under this job's guarantee."""
+    _, vault = locked(tmp_path)
+    asked(method).fit(vault, folder=tmp_path / "out")
+    other = Job.start(tmp_path / "other", Job.open(tmp_path / "out").settings)
+    held = (tmp_path / "out" / checkpoint.NAME).read_bytes()
+    (tmp_path / "other" / checkpoint.NAME).write_bytes(held)
+    with pytest.raises(DataError, match="another job"):
+        asked(method).run(other, lambda: vault, lambda mark: 4)
+
+
+def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    asked("sinkhorn").fit(vault, folder=tmp_path / "out")
+    job, path = Job.open(tmp_path / "out"), tmp_path / "out" / checkpoint.NAME
+    design = Design.from_dict(job.settings["design"], "cpu")
+    training = checkpoint.load(path, design.rules, "cpu", job=job.name)
+    weaker = Repeated(replace(design.mechanism, sigma=50.0).event(vault.facts), design.mechanism.steps)
+    guarantee = account(weaker, 1e-5).to_dict()
+    checkpoint.save(training, path, job=job.name, blocks=4, guarantee=guarantee)
+    with pytest.raises(DataError, match="cost something else"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger))
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+def test_less_noise_than_was_asked_for_is_refused_before_paying(method: str, tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    design = asked(method).design(vault.facts).to_dict()
+    design["mechanism"]["sigma"] *= 0.9
+    job = Job.start(tmp_path / "out", {"params": asked(method).to_params(), "design": design})
+    with pytest.raises(DataError, match="nothing was paid"):
+        asked(method).run(job, lambda: vault, counted(ledger))
+    assert ledger.entries() == []
+
+
+def test_records_of_other_facts_are_refused_before_paying(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    job = Job.start(
+        tmp_path / "out",
+        {"params": asked("sinkhorn").to_params(), "design": asked("sinkhorn").design(vault.facts).to_dict()},
+    )
+    x, y = toy()
+    other = Vault(x[:-1], y[:-1], classes=2, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(5.0, 1e-5))
+    with pytest.raises(DataError, match="records differs"):
+        asked("sinkhorn").run(job, lambda: other, counted(ledger))
+    assert ledger.entries() == []
+
+
+def test_another_ledger_and_another_process_are_refused(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    settings = {"params": asked("sinkhorn").to_params(), "design": asked("sinkhorn").design(vault.facts).to_dict()}
+    job = Job.start(tmp_path / "out", {**settings, "ledger": ledger.identity})
+    with pytest.raises(DataError, match="another ledger"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger="somebody else's")
+    # a lock taken through another opening of the file is another process's
+    with Job.open(tmp_path / "out").alone(), pytest.raises(UsageError, match="Another process"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
+    assert ledger.entries() == []
+
+
+def test_a_generator_that_cannot_be_trained_costs_nothing(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    design = asked("sinkhorn").design(vault.facts).to_dict()
+    design["rules"]["generator"]["dim"] = 3
+    design["rules"]["generator"]["segments"] = [[0, 3, "interval"]]
+    job = Job.start(tmp_path / "out", {"params": asked("sinkhorn").to_params(), "design": design})
+    with pytest.raises(UsageError, match="columns"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger))
+    assert ledger.entries() == []
+
+
 def test_a_budget_too_small_for_all_blocks_stops_at_the_one_it_does_not_cover(tmp_path: Path) -> None:
     x, y = toy()
     vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(4.0, 1e-5))
@@ -224,30 +298,29 @@ def test_seeded_noise_is_refused() -> None:
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_the_debiasing_term_is_the_gradient_of_the_loss_s_second_term(labels: bool) -> None:
+def test_the_debiasing_term_is_the_gradient_of_the_loss_ssecond_term(labels: bool) -> None:
     """In both of its arguments, which share points: against autograd through the converging solver."""
     n, fresh = 10, 4
     mechanism = SanitizedGradient(n, 1.0, 0.5, FixedSize(5, 9), reg=1.0, mixture=0.5, sweeps=3000, labels=labels)
     x = torch.rand(n + fresh, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * 2 - 1
     marks = torch.arange(n + fresh) % 2
-    (found,) = _second_term(mechanism, n, fresh)(x, marks)
+    (found,) = second_term(mechanism, n, fresh)(x, marks)
     x.requires_grad_()
     points = with_labels(x, marks, 2, 15.0) if labels else x
     sinkhorn(points[:n], points[fresh:], 1.0, ("mixture", 0.5), 1e-9).value.backward()
     torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_the_scale_is_that_of_clipping_a_gradient_against_generated_points() -> None:
-    """min(1, C/‖∇2Ŵ‖), the gradient taken by autograd through the converging solver."""
+def test_the_stand_in_is_the_first_term_s_gradient_against_generated_points() -> None:
+    """∇2Ŵ by autograd through the converging solver."""
     x = torch.rand(30, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2 - 1
     marks = torch.zeros(30, dtype=torch.int64)
     points = x[:10].clone().requires_grad_()
     (2.0 * sinkhorn(points, x[20:], 1.0, "sqeuclidean", 1e-9).value).backward()
-    for clip, least in ((0.05, 0.0), (1e3, 1.0)):
-        mechanism = SanitizedGradient(10, 1.0, clip, FixedSize(5, 9), reg=1.0, mixture=0.0, sweeps=3000)
-        (scale,) = _first_scale(mechanism, 10, 10)(x, marks)
-        assert float(scale) == pytest.approx(min(1.0, clip / float(points.grad.norm())), rel=1e-4)
-        assert least <= float(scale) <= 1.0
+    mechanism = SanitizedGradient(10, 1.0, 0.5, FixedSize(5, 9), reg=1.0, mixture=0.0, sweeps=3000)
+    (found,) = first_gradient(mechanism, 10, 10)(x, marks)
+    torch.testing.assert_close(found[:10], points.grad, rtol=1e-4, atol=1e-7)
+    assert not bool(found[10:].any())
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def synth(
     delta: Annotated[float, typer.Option(help="… at this δ.")],
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
-    method: Annotated[str, typer.Option(help="embedding, sinkhorn or sliced.")] = "embedding",
+    method: Annotated[str, typer.Option(help="embedding, sinkhorn, sliced or parameters.")] = "embedding",
     device: Device = "auto",
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger; DATA.ledger beside the data unless given, the same for every OUT.")
@@ -46,7 +46,8 @@ def synth(
     samples: Annotated[int, typer.Option(help="Synthetic records to draw.")] = 10_000,
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE, an option of sinkhorn or sliced; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE, an option of all methods but embedding; repeatable."),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Bound on a record's norm (sliced); 0.35·√columns·range.")] = None,
     allow_unproven: Annotated[bool, typer.Option(help="Let releases through that no theorem covers.")] = False,

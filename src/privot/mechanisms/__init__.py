@@ -6,6 +6,7 @@ from privot.mechanisms.gradient import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Answering, Facts, Mechanism, Needs, Records
 from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
+from privot.mechanisms.pulled import Handle, ParameterQuery, SanitizedParameters
 
 __all__ = [
     "Answering",
@@ -13,14 +14,17 @@ __all__ = [
     "Facts",
     "FeatureMap",
     "GradientQuery",
+    "Handle",
     "MeanEmbedding",
     "Mechanism",
     "Needs",
+    "ParameterQuery",
     "PublishedGradients",
     "Query",
     "RandomProjection",
     "Records",
     "SanitizedGradient",
+    "SanitizedParameters",
     "directions_of",
     "draw_directions",
 ]

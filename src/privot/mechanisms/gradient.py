@@ -142,7 +142,7 @@ class SanitizedGradient:
         """Refused: every step answers a query."""
         raise UsageError("A sanitized gradient answers queries: use a stream's ask.")
 
-    def check(self, query: Any) -> GradientQuery:
+    def check(self, query: Any) -> Any:
         """A plain copy of the query, if it has points of the right shape, on the device of the mechanism."""
         refuse_recording()
         # no subclass: its code would run beside the records
@@ -161,38 +161,10 @@ class SanitizedGradient:
         return held
 
     def begin(self, records: Records, noise: NoiseSource, event: Event) -> Answer:
-        """The answers of one charge: records go to the device once, noise is drawn for many steps at a time."""
-        charged = event.event if isinstance(event, Sampled) else None
-        if not isinstance(event, Sampled) or not isinstance(charged, Gaussian):
-            raise UsageError("A sanitized gradient runs on the event it made.")
-        sigma, clip = charged.sigma, charged.sensitivity / 2.0
-        sampling, dim, lane = event.sampling, records.facts.dim, Lane(self.device)
-        assert self.capacity is not None
-        with lane.turn():
-            batches = Batches(
-                records,
-                noise,
-                sampling,
-                room=self.capacity,
-                steps=self.steps,
-                span=(self.low, self.high),
-                labels=self.labels,
-                device=self.device,
-            )
-        normals = Normals(noise, (self.points, dim), sigma, self.device)
-        public = {
-            "mechanism": "gradient",
-            "points": self.points,
-            "clip": clip,
-            "sigma": sigma,
-            "sampling": sampling.to_dict(),
-            "reg": self.reg,
-            "mixture": self.mixture,
-            "sweeps": self.sweeps,
-            "balance": self.balance,
-        }
-
-        solve = self._solver(clip, batches)
+        """The answers of one charge: records go to the device once, samples and noise are drawn for many steps."""
+        sigma, clip, batches, lane = self._ready(records, noise, event)
+        normals = Normals(noise, (self.points, records.facts.dim), sigma, self.device)
+        public, solve = self._public(event), self._solver(batches, lambda gradient: clip_whole(gradient, clip))
 
         def answer(step: int, query: GradientQuery) -> tuple[Value, Mapping[str, Any]]:
             own = batches.marks.new_zeros(self.points) if query.labels is None else query.labels
@@ -204,8 +176,46 @@ class SanitizedGradient:
 
         return answer
 
-    def _solver(self, clip: float, batches: Batches) -> Callable[..., tuple[torch.Tensor, ...]]:
-        """(x, its labels, which records) → ∇_X 2Ŵ(X, Y), clipped as a whole; recorded once on a GPU."""
+    def _ready(self, records: Records, noise: NoiseSource, event: Event) -> tuple[float, float, Batches, Lane]:
+        """(σ, C, samples, the private stream), σ, C and the sampler read off the event that was charged."""
+        charged = event.event if isinstance(event, Sampled) else None
+        if not isinstance(event, Sampled) or not isinstance(charged, Gaussian):
+            raise UsageError("A sanitized gradient runs on the event it made.")
+        assert self.capacity is not None
+        lane = Lane(self.device)
+        with lane.turn():
+            batches = Batches(
+                records,
+                noise,
+                event.sampling,
+                room=self.capacity,
+                steps=self.steps,
+                span=(self.low, self.high),
+                labels=self.labels,
+                device=self.device,
+            )
+        return charged.sigma, charged.sensitivity / 2.0, batches, lane
+
+    def _public(self, event: Event) -> dict[str, Any]:
+        """What is public about every step."""
+        assert isinstance(event, Sampled)
+        assert isinstance(event.event, Gaussian)
+        return {
+            "mechanism": "gradient",
+            "points": self.points,
+            "clip": event.event.sensitivity / 2.0,
+            "sigma": event.event.sigma,
+            "sampling": event.sampling.to_dict(),
+            "reg": self.reg,
+            "mixture": self.mixture,
+            "sweeps": self.sweeps,
+            "balance": self.balance,
+        }
+
+    def _solver(
+        self, batches: Batches, finish: Callable[[torch.Tensor], torch.Tensor]
+    ) -> Callable[..., tuple[torch.Tensor, ...]]:
+        """(x, its labels, which records) → finish(∇_X 2Ŵ(X, Y)); recorded once on a GPU."""
         from privot.transport.replay import Replayed
         from privot.transport.unrolled import unrolled_gradients
 
@@ -217,7 +227,7 @@ class SanitizedGradient:
             found, _ = unrolled_gradients(
                 x, y.to(x.dtype), weights, self.reg, self.mixture, self.sweeps, self.square, offset, present
             )
-            return (clip_whole(2.0 * found, clip),)
+            return (finish(2.0 * found),)
 
         return Replayed(work)
 

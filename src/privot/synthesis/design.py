@@ -23,7 +23,7 @@ from privot.synthesis.rules import Rules
 if TYPE_CHECKING:
     from privot.synthesis.streams import Strategy
 
-METHODS = ("embedding", "sinkhorn", "sliced")
+METHODS = ("embedding", "sinkhorn", "sliced", "parameters")
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,10 @@ def strategy_of(method: str) -> Strategy:
         from privot.synthesis.sliced import SlicedStrategy
 
         return SlicedStrategy()
+    if method == "parameters":
+        from privot.synthesis.pulled import ParametersStrategy
+
+        return ParametersStrategy()
     raise DataError(f"There is no method {method!r} that pays as it goes.")
 
 

@@ -26,6 +26,7 @@ SCHEMA_VERSION = 1
 CURVES = {
     "embedding": "squared MMD to the noisy means",
     "sinkhorn": "released gradient / noise alone",
+    "parameters": "released gradient / noise alone",
     "sliced": "squared sliced distance, both sides noisy",
 }
 """What is watched during training: public, since it follows from releases."""

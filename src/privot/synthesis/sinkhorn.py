@@ -69,7 +69,11 @@ class SinkhornStrategy:
         )
         sampling = choose_sampling(facts.adjacency, records, batch)
         assert sampling is not None
-        mechanism = SanitizedGradient(
+        rules = Rules(
+            generator_config(problem, options), options["steps"], options["points"], options["learning_rate"], options
+        )
+        mechanism = self.make(
+            rules,
             points=options["points"],
             sigma=plan.sigma,
             clip=options["clip"],
@@ -88,10 +92,11 @@ class SinkhornStrategy:
             high=float(high),
             device=problem.device,
         )
-        rules = Rules(
-            generator_config(problem, options), options["steps"], options["points"], options["learning_rate"], options
-        )
         return mechanism, rules
+
+    def make(self, rules: Rules, **fields: Any) -> SanitizedGradient:
+        """The mechanism of one block."""
+        return SanitizedGradient(**fields)
 
     def write(self, mechanism: SanitizedGradient) -> dict[str, Any]:
         """As plain JSON types."""
@@ -113,7 +118,7 @@ class SinkhornStrategy:
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         rows = n + fresh + (int(options["batch"]) if matched else 0)
         points, labels = points_of(training, rows), training.draw(rows)[1]
-        term, scale = Replayed(_second_term(mechanism, n, fresh)), Replayed(_first_scale(mechanism, n, fresh))
+        term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
         asked = labels[:n].clone() if mechanism.labels else None
         usual = mechanism.sigma * math.sqrt(n * training.generator.dim)
         factor = torch.ones((), device=training.device)
@@ -126,7 +131,7 @@ class SinkhornStrategy:
             slope = torch.zeros_like(x)
             if debias:
                 if matched and taken % REFRESH == 0:
-                    (factor,) = scale(x, labels)
+                    factor = (mechanism.clip / torch.linalg.vector_norm(stand_in(x, labels)[0])).clamp(max=1.0)
                 slope -= factor * term(x, labels)[0]
             slope[:n] += released
             points.learn(slope)
@@ -147,7 +152,7 @@ def _between(mechanism: SanitizedGradient, x: torch.Tensor, labels: torch.Tensor
     )
 
 
-def _second_term(
+def second_term(
     mechanism: SanitizedGradient, n: int, fresh: int
 ) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
     """(x, labels) → the gradient of Ŵ(X[0:n], X[n′:n+n′]) in all points."""
@@ -163,13 +168,14 @@ def _second_term(
     return work
 
 
-def _first_scale(
+def first_gradient(
     mechanism: SanitizedGradient, n: int, fresh: int
 ) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
-    """(x, labels) → min(1, C/‖G′‖), G′ the first term's gradient against the last points in place of records."""
+    """(x, labels) → the gradient of 2Ŵ(X[0:n], ·) in all points, against the last ones in place of records: public."""
 
     def work(x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
-        stand_in = 2.0 * _between(mechanism, x, labels, slice(0, n), slice(n + fresh, len(x)))[0]
-        return ((mechanism.clip / torch.linalg.vector_norm(stand_in)).clamp(max=1.0),)
+        out = torch.zeros_like(x)
+        out[:n] = 2.0 * _between(mechanism, x, labels, slice(0, n), slice(n + fresh, len(x)))[0]
+        return (out,)
 
     return work
