@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,18 +88,7 @@ class Fourier:
     @cached_property
     def _turns(self) -> NDArray[np.float64]:
         """W of shape (dim, m), in turns, on its grid."""
-        unit = draw_directions(self.dim, self.frequencies, self.frame, self.seed)
-        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(1,))))
-        lengths = np.sqrt(generator.chisquare(self.dim, self.frequencies))
-        # frequency i has bandwidth i mod B: every orthogonal block serves all of them
-        widths = np.resize(np.array(self.bandwidths), self.frequencies)
-        turns = unit * (lengths / (2.0 * math.pi * widths))
-        most = float(np.abs(turns).sum(axis=0).max())
-        # Σ|x'|·|W| ≤ most: with 16 bits for x', W may have this many behind the point
-        bits = 52 - BITS - math.frexp(most)[1]
-        if bits < BITS:
-            raise UsageError("The bandwidths are too small for phases to be exact: use larger ones.")
-        return np.ldexp(np.rint(np.ldexp(turns, bits)), -bits)
+        return _drawn(self.dim, self.frequencies, self.bandwidths, self.seed, self.frame)
 
     def constants(self) -> tuple[Any, Any, Any]:
         """W, and the ends of the range."""
@@ -124,6 +113,25 @@ class Fourier:
             "high": self.high,
             "frame": self.frame,
         }
+
+
+@lru_cache(maxsize=4)
+def _drawn(dim: int, frequencies: int, bandwidths: tuple[float, ...], seed: int, frame: Frame) -> NDArray[np.float64]:
+    """W of `Fourier`; remembered, because a map and the one that a release says are drawn from the same words."""
+    unit = draw_directions(dim, frequencies, frame, seed)
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
+    lengths = np.sqrt(generator.chisquare(dim, frequencies))
+    # frequency i has bandwidth i mod B: every orthogonal block serves all of them
+    widths = np.resize(np.array(bandwidths), frequencies)
+    turns = unit * (lengths / (2.0 * math.pi * widths))
+    most = float(np.abs(turns).sum(axis=0).max())
+    # Σ|x'|·|W| ≤ most: with 16 bits for x', W may have this many behind the point
+    bits = 52 - BITS - math.frexp(most)[1]
+    if bits < BITS:
+        raise UsageError("The bandwidths are too small for phases to be exact: use larger ones.")
+    drawn: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(turns, bits)), -bits)
+    drawn.flags.writeable = False
+    return drawn
 
 
 class Stack:

@@ -65,7 +65,9 @@ class Filtered:
         # the most that u can be: all positive weights of a filter on white, all others on black
         most = self._gain * float(np.maximum(self._weights, 0.0).sum(axis=0).max())
         bank = self.filters * self.regions[0] * self.regions[1]
-        self.inner = Fourier(bank, frequencies, [h / most for h in bandwidths], self.seed, 0.0, most)
+        # not orthogonal: among thousands of columns directions nearly are, and a frame takes minutes to draw
+        scaled = [h / most for h in bandwidths]
+        self.inner = Fourier(bank, frequencies, scaled, self.seed, 0.0, most, "independent")
         self.bandwidths = tuple(float(h) for h in bandwidths)
 
     @property

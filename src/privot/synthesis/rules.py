@@ -99,7 +99,7 @@ def choose_features(
     assert problem.shape is not None
     seen = [b * root for b in FILTERED_BANDWIDTHS]
     halves = (
-        Fourier(problem.dim, m // 2, pixels, seed, low, high),
+        Fourier(problem.dim, m // 2, pixels, seed, low, high, "independent"),
         Filtered(problem.shape, FILTERS, m // 2, seen, seed, low, high),
     )
     return Stack(halves)
