@@ -130,7 +130,6 @@ def _drawn(dim: int, frequencies: int, bandwidths: tuple[float, ...], seed: int,
     if bits < BITS:
         raise UsageError("The bandwidths are too small for phases to be exact: use larger ones.")
     drawn: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(turns, bits)), -bits)
-    drawn.flags.writeable = False
     return drawn
 
 
