@@ -25,6 +25,7 @@ KNOWN: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "hig
 
 
 def synth(
+    context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
     epsilon: Annotated[float, typer.Option(help="What this synthesis may cost: ε …")],
     delta: Annotated[float, typer.Option(help="… at this δ.")],
@@ -58,14 +59,26 @@ def synth(
     """Turn sensitive records into a generator and synthetic data under (ε, δ).
 
     Example: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth
+
+    On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.synthesis import Synthesizer
+    from privot.synthesis.design import usable_device
+    from privot.synthesis.embedding import follow
     from privot.synthesis.folder import write_folder
     from privot.synthesis.job import NAME, Job, prepare
+    from privot.synthesis.team import Team
 
+    where = usable_device(device)
+    # left when the command ends, however it ends: the others must not wait for ever
+    team = context.with_resource(Team.join(where))
+    if team.rank > 0:
+        return follow(team, where)
+    if team.size > 1 and method != "embedding":
+        raise UsageError(f"Only embedding trains with several processes: start {method} without torchrun.")
     check_epsilon(epsilon), check_delta(delta)
     if samples < 1:
         raise UsageError("--samples must be at least 1.")
@@ -131,6 +144,7 @@ def synth(
                     pay_again=pay_again,
                     progress=tell,
                     every=checkpoint,
+                    team=team,
                 )
             write_folder(synthesizer, out, samples, seed)
     guarantee = synthesizer.guarantee_

@@ -19,10 +19,10 @@ from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.features import feature_map
-from privot.synthesis.generators import Generator
 from privot.synthesis.matching import class_means
-from privot.synthesis.recording import recorded
+from privot.synthesis.recording import called, recorded
 from privot.synthesis.rules import Rules
+from privot.synthesis.team import ALONE, Team
 from privot.synthesis.training import Progress, Training
 
 
@@ -97,20 +97,35 @@ def train(
     training: Training | None = None,
     progress: Progress | None = None,
     keep: Callable[[Training], None] | None = None,
+    team: Team = ALONE,
 ) -> Training:
     """Train to the end, from the beginning or from `training`.
 
-    `progress` hears every step; `keep` is called after every step and decides itself when to write a checkpoint.
+    `progress` hears every step; `keep` is called after every step and decides itself when to write a checkpoint. The
+    others of a `team` train along (`follow`).
     """
-    training = Training.start(rules, seed, device) if training is None else training
     target = Target.of(release)
-    where = training.device
-    means = torch.as_tensor(target.means, dtype=torch.float32, device=where)
-    weights = torch.as_tensor(target.weights / target.weights.sum(), dtype=torch.float32, device=where)
-    classes = training.generator.classes
-    if classes != len(means):
-        raise DataError(f"The generator knows {classes} classes, the release {len(means)}.")
-    step = _Step(training, target.features, means, weights)
+    training = Training.start(rules, seed, device) if training is None else training
+    if training.generator.classes != len(target.means):
+        raise DataError(f"The generator knows {training.generator.classes} classes, the release {len(target.means)}.")
+    shares = target.weights / target.weights.sum()
+    states = training.generator.state_dict(), training.optimizer.state_dict()
+    with team.training((target.features.to_dict(), target.means, shares, rules, seed, training.step, *states)):
+        return _train(training, target.features, target.means, shares, progress, keep, team)
+
+
+def _train(
+    training: Training,
+    features: FeatureMap,
+    means: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    progress: Progress | None,
+    keep: Callable[[Training], None] | None,
+    team: Team,
+) -> Training:
+    rules = training.rules
+    wanted, weights = (torch.as_tensor(a, dtype=torch.float32, device=training.device) for a in (means, shares))
+    step = _Step(training, features, wanted, weights, team)
     training.generator.train()
     losses: list[torch.Tensor] = []
     for number in range(training.step, rules.steps):
@@ -131,12 +146,29 @@ def train(
     return training
 
 
-class _Step:
-    """One step on fresh z, `rules.batch` samples a class; on a GPU in half precision, recorded and replayed."""
+def follow(team: Team, device: str) -> None:
+    """What all but the leader do: train along on what it shares, until it shares nothing more."""
+    while (shared := team.share(None)) is not None:
+        features, means, shares, rules, seed, step, weights, moments = shared
+        training = Training.start(rules, seed, device)
+        training.generator.load_state_dict(weights)
+        training.optimizer.load_state_dict(moments)
+        training.step = step
+        # z of its own, and others than before if the job was resumed
+        training.random.manual_seed(hash((seed, step, team.rank)) % 2**63)
+        _train(training, feature_map(features), means, shares, None, None, team)
 
-    def __init__(self, training: Training, features: FeatureMap, means: torch.Tensor, weights: torch.Tensor) -> None:
+
+class _Step:
+    """One step on fresh z, `rules.batch` samples a class in all; on a GPU in half precision, recorded and replayed."""
+
+    def __init__(
+        self, training: Training, features: FeatureMap, means: torch.Tensor, weights: torch.Tensor, team: Team
+    ) -> None:
         self._training, self._features, self._means, self._weights = training, features, means, weights
-        self._labels = torch.arange(len(means), device=means.device).repeat_interleave(training.rules.batch)
+        self._team, self._generator = team, team.together(training.generator)
+        batch = team.part(training.rules.batch)
+        self._labels = torch.arange(len(means), device=means.device).repeat_interleave(batch)
         self._z = torch.zeros(len(self._labels), training.generator.latent, device=means.device)
         self._loss = torch.zeros((), device=means.device)
         self._scale = Scale.of(features, means.device)
@@ -145,21 +177,25 @@ class _Step:
     def take(self) -> torch.Tensor:
         """The loss at the samples that the step was made from."""
         if self._run is None:
-            self._run = recorded(self._training, self._work)
+            # what processes say to each other is not recorded
+            self._run = (
+                recorded(self._training, self._work) if self._team.size == 1 else called(self._training, self._work)
+            )
         self._z.normal_(generator=self._training.random)
         self._run()
         return self._loss.clone()
 
     def _work(self) -> None:
-        made = generated(self._training.generator, self._z, self._labels)
-        found = class_means(self._features, self._scale.to_records(made), len(self._means))
+        made = generated(self._generator, self._z, self._labels)
+        own = class_means(self._features, self._scale.to_records(made), len(self._means))
+        found = self._team.mean(own)
         loss = (self._weights * (self._means - found).square().sum(dim=1)).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         self._training.optimizer.step()
         self._loss.copy_(loss.detach())
 
 
-def generated(generator: Generator, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def generated(generator: torch.nn.Module, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """G(z, labels), on a GPU computed in half precision but for the head."""
     with torch.autocast("cuda", torch.bfloat16, enabled=z.is_cuda):
         out: torch.Tensor = generator(z, labels)

@@ -22,12 +22,7 @@ def recorded(training: Training, work: Callable[[], None]) -> Callable[[], None]
     It may not draw random numbers: whoever calls it fills the buffers.
     """
     if training.device.type != "cuda":
-
-        def call() -> None:
-            training.optimizer.zero_grad(set_to_none=True)
-            work()
-
-        return call
+        return called(training, work)
     with unchanged(training):
         # on a side stream, as capturing asks: libraries take their workspaces before anything is recorded
         aside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -43,6 +38,16 @@ def recorded(training: Training, work: Callable[[], None]) -> Callable[[], None]
         work()
     replay: Callable[[], None] = graph.replay
     return replay
+
+
+def called(training: Training, work: Callable[[], None]) -> Callable[[], None]:
+    """The same without a recording."""
+
+    def call() -> None:
+        training.optimizer.zero_grad(set_to_none=True)
+        work()
+
+    return call
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from privot.synthesis.job import Job
 from privot.synthesis.planning import plan
 from privot.synthesis.rules import Rules
 from privot.synthesis.streams import run_job, train_blocks
+from privot.synthesis.team import ALONE, Team
 from privot.synthesis.training import Progress, Training
 from privot.vault import Vault
 
@@ -125,6 +126,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         pay_again: bool = False,
         progress: Progress | None = None,
         every: float = checkpoint.EVERY_SECONDS,
+        team: Team = ALONE,
     ) -> Synthesizer:
         """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
 
@@ -164,6 +166,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
                 training=training,
                 progress=progress,
                 keep=checkpoint.Keeper(path, digest, every),
+                team=team,
             )
             return self._trained(training)
 
