@@ -62,7 +62,7 @@ def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]
         "blocks": BLOCKS,
         "batch": max(1, min(records, max(20, records // 100))),
         "labels": "outer",
-        "slices": min(256 if cuda else 32, problem.dim),
+        "slices": min(32, problem.dim),
         "frame": "orthogonal",
         "bound": "exact",
         "repeats": 1,
