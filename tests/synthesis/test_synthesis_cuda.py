@@ -1,4 +1,4 @@
-"""On a GPU: recorded training steps are those of the eager ones, and whole jobs learn, resume and say what they cost."""
+"""On a GPU: recorded training steps are those of the eager ones, and whole jobs learn, resume and say their cost."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
     cuda = problem.device == "cuda"
     usual: dict[str, Any] = {
         "steps": 200_000 if cuda else 10_000,
-        "blocks": BLOCKS,
+        "blocks": BLOCKS // 2 if cuda else BLOCKS,
         "batch": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
         "points": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
         "clip": 0.5,
