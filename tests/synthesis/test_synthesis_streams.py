@@ -20,7 +20,10 @@ from privot.noise import SeededNoise
 from privot.synthesis import Synthesizer, build, checkpoint
 from privot.synthesis.design import Design
 from privot.synthesis.job import Job
+from privot.synthesis.points import Points, RecordedPoints, still
+from privot.synthesis.rules import Rules
 from privot.synthesis.sinkhorn import first_gradient, second_term
+from privot.synthesis.training import Training
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
 
@@ -371,3 +374,52 @@ def test_published_generators_make_pictures(kind: str, shape: list[int], latent:
     assert out.shape == (3, dim)
     assert float(out.detach().min()) > 0.0
     assert weights is None or sum(p.numel() for p in made.parameters()) == weights
+
+
+class _Graph:
+    """A stand-in for a CUDA graph: it keeps what was recorded as a function, and replays it."""
+
+    def __init__(self) -> None:
+        self.replay: Any = None
+
+
+def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two recorded halves, replayed by hand on a processor, are the eager step: warming up leaves no trace."""
+    config = {"kind": "mlp", "dim": 3, "classes": 2, "segments": [[0, 3, "interval"]], "latent": 4, "hidden": [8]}
+    rules = Rules(config, 10, 6, 1e-2, {"optimizer": "adam"})
+    eager, recorded = Training.start(rules, 1, "cpu"), Training.start(rules, 1, "cpu")
+
+    def record(self: RecordedPoints) -> tuple[Any, Any]:
+        with self._unchanged():
+            for _ in range(3):
+                self.training.optimizer.zero_grad(set_to_none=True)
+                self._work()
+        first, second = _Graph(), _Graph()
+
+        def make() -> None:
+            with still(self.training.generator), torch.no_grad():
+                self._x = self._forward(self._z, self._labels)
+
+        def learn() -> None:
+            self.training.optimizer.zero_grad(set_to_none=True)
+            self._work()
+
+        first.replay, second.replay = make, learn
+        return first, second
+
+    monkeypatch.setattr(RecordedPoints, "_record", record)
+    one, two = Points(eager, 6), RecordedPoints(recorded, 6)
+    two._slope.fill_(1.0)
+    two.make()
+    recorded.random.set_state(eager.random.get_state())
+    for step in range(4):
+        torch.testing.assert_close(one.make(), two.make())
+        slope = torch.sin(torch.arange(18.0).view(6, 3) * (step + 1.0))
+        one.learn(slope)
+        two.learn(slope)
+    # batches that were counted: those of the warm-up and of points made twice leave the statistics alone
+    for (name, p), (_, q) in zip(
+        eager.generator.state_dict().items(), recorded.generator.state_dict().items(), strict=True
+    ):
+        if "num_batches" not in name:
+            torch.testing.assert_close(p, q)
