@@ -25,10 +25,10 @@ from privot.cli.parsing import read_options
 from privot.evaluation import CLASSIFIERS, score
 from privot.synthesis import Synthesizer
 
-PROBE = {"sinkhorn": 600, "parameters": 600, "sliced": 40}
+PROBE = {"sinkhorn": 600, "parameters": 600, "sliced": 100}
 """Steps that a probe takes, the first half of which is warming up."""
-SHARE = 0.97
-"""Of --seconds that the chosen number of steps is meant to fill."""
+SHARE = 0.92
+"""Of --seconds that the chosen number of steps is meant to fill; blocks take a moment to begin, and to be counted."""
 
 
 def flat(x: NDArray[Any]) -> NDArray[np.float32]:
@@ -71,7 +71,7 @@ def wait(device: str) -> float:
 def probe(arguments: argparse.Namespace, x: NDArray[Any], shape: tuple[int, ...], classes: int) -> float:
     """Steps a second, on random numbers: nothing of the data but its shape."""
     options, random = read_options(arguments.set), np.random.default_rng(0)
-    options.update(steps=PROBE[arguments.method], blocks=2)
+    options.update(steps=PROBE[arguments.method], blocks=1)
     vault = opened(
         arguments, random.uniform(size=x.shape).astype(np.float32), np.arange(len(x)) % classes, classes, 2.0
     )

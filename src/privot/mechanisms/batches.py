@@ -49,10 +49,12 @@ class Batches:
         import torch
 
         low, high = span
-        rows = (records.rows() - low) * (2.0 / (high - low)) - 1.0
-        rows = np.vstack([np.clip(np.nan_to_num(rows), -1.0, 1.0), np.zeros((1, rows.shape[1]))])
-        self.rows = torch.from_numpy(rows).to(torch.float32).to(device)
+        # scaled where they lie: on the host it would take longer than a block of steps
+        held = torch.from_numpy(records.rows()).to(device, copy=True)
+        held.sub_(low).mul_(2.0 / (high - low)).sub_(1.0).nan_to_num_(nan=0.0).clamp_(-1.0, 1.0)
+        self.rows = torch.zeros(len(held) + 1, held.shape[1], dtype=torch.float32, device=device)
         """(records + 1, columns), the last one the row of zeros."""
+        self.rows[:-1] = held
         marks = records.labels() if labels else np.zeros(records.count, dtype=np.int64)
         self.marks = torch.from_numpy(np.append(marks, 0)).to(device)
         self._draw: Callable[[], np.ndarray[tuple[int], np.dtype[np.int64]]]

@@ -173,3 +173,23 @@ class UpsamplingGenerator(PictureGenerator):
         """(rows, channels, ≥ height, ≥ width)."""
         out: torch.Tensor = self.layers(self.dense(code).view(-1, self.maps, *self.start))
         return out
+
+
+@register("affine")
+class AffineGenerator(Generator):
+    """x' = head(γ·b_c + W_c z): an image a class and `latent` ways in which it varies; for few records and much noise.
+
+    Noise in a gradient is averaged only by parameters that many points share. Here all points of a class share b_c, and
+    nothing else stands between it and them. γ = 50 lets b_c, which has far to go, move that much faster than W_c.
+    """
+
+    gain = 50.0
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.level = nn.Parameter(torch.zeros(self.classes, self.dim))
+        self.ways = nn.Parameter(0.1 * torch.randn(self.classes, self.latent, self.dim))
+
+    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The numbers before the head, (rows, dim)."""
+        return self.gain * self.level[labels] + torch.einsum("bi,bij->bj", z, self.ways[labels])

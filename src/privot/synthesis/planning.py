@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privot.accounting import embedding
-from privot.errors import UsageError
+from privot.accounting import account, embedding
+from privot.errors import UnprovenError, UsageError
+from privot.guarantee import Standing
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
@@ -41,7 +42,14 @@ def plan(asked: Synthesizer, facts: Facts) -> Design:
         problem = Problem(facts.dim, classes, math.nan, records, shape, device, segments)
         terms, span = (asked.epsilon, asked.delta), (asked.low, asked.high)
         mechanism, rules = strategy_of(asked.method).design(problem, facts, terms, span, asked.options or {})
-        return Design(mechanism, rules, seed, delta, facts.adjacency, facts, asked.method)
+        design = Design(mechanism, rules, seed, delta, facts.adjacency, facts, asked.method)
+        standing = account(design.block(facts), delta).standing
+        if standing is not Standing.PROVEN and asked.allow_unproven is not True:
+            raise UnprovenError(
+                f"The calibration that was chosen is {standing}, no theorem: say allow_unproven (--allow-unproven) to "
+                "use it nevertheless."
+            )
+        return design
     if asked.options:
         raise UsageError("The method embedding takes features and rules, no options.")
     sigma = embedding(adjacency=facts.adjacency, delta=asked.delta, epsilon=asked.epsilon).sigma

@@ -7,6 +7,8 @@ law, and
 
     mean over slices j of  1/B·Σ_i (sort(XU_j + V_j)_i − sort(GU_j + V′_j)_i)²           (W₂² of sorted columns)
 
+with each row of X repeated `over` times, where that many times as many rows are generated
+
 (Rakotomamonjy & Ralaivola 2021). A release was paid for once and may be trained on `repeats` times: post-processing.
 """
 
@@ -103,6 +105,8 @@ class SlicedStrategy:
             release = next(stream)
             directions = torch.as_tensor(directions_of(release.public), dtype=torch.float32, device=where)
             target = torch.tensor(release.value, dtype=torch.float32, device=where).sort(0).values
+            # each of the B rows stands against `over` generated ones, whose noise then weighs less
+            target = target.repeat_interleave(int(options["over"]), 0)
             loss = torch.zeros((), device=where)
             for _ in range(int(options["repeats"])):
                 z, labels = training.draw(len(target))

@@ -12,15 +12,17 @@ from torch import Tensor
 
 LEVELS = 10
 LAST = 4
-"""How often potentials are absorbed while ε falls, and after it has fallen."""
+"""How often potentials are absorbed while ε falls, and after it has fallen,."""
 _LEAST = 1e-30
 """What is added to a marginal, so that none is 0: float32 ends at 1e-38."""
 
 
 def schedule(sweeps: int) -> list[tuple[float, int]]:
     """(share of the way from `reg` up to the largest cost, in logarithms; sweeps there), level by level."""
-    inner = max(1, round(sweeps / (LEVELS + LAST)))
-    return [(1.0 - level / LEVELS, inner) for level in range(LEVELS)] + [(0.0, inner)] * LAST
+    levels = max(2, min(LEVELS, sweeps // 3))
+    last = max(1, round(LAST * levels / LEVELS))
+    inner = max(1, round(sweeps / (levels + last)))
+    return [(1.0 - level / levels, inner) for level in range(levels)] + [(0.0, inner)] * last
 
 
 def unrolled_gradients(
@@ -40,7 +42,7 @@ def unrolled_gradients(
     and a row of weight 0 is not there. Where all of a or all of b is 0 there is nothing to move, and both gradients are
     0. `offset` (n, M) is what labels add to the cost.
 
-    ε falls geometrically from the largest cost to `reg` in `LEVELS` steps (ε-scaling) and stays there for the rest; at
+    ε falls geometrically from the largest cost to `reg` level by level (ε-scaling) and stays there for the rest; at
     every level potentials are absorbed into the kernel and then scaled (Schmitzer 2019, "Stabilized sparse scaling
     algorithms for entropy regularized transport problems"). The last half-sweep is x's, so every row of the plan P sums
     to a_i exactly and the gradients
