@@ -16,6 +16,7 @@ import pytest
 from privot.accounting import Gaussian, account
 from privot.cli import run
 from privot.guarantee import Adjacency
+from privot.ledger import Ledger
 
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
 QUICK = "--steps 20 --samples 60 --seed 1 --device cpu".split()
@@ -346,3 +347,23 @@ def test_labels_can_be_left_out(data: str, tmp_path: Path) -> None:
     assert synth(data, tmp_path / "out", public=("--classes", "0", "--range", "0,1")) == 0
     with np.load(tmp_path / "out" / "synthetic.npz") as made:
         assert made.files == ["x"]
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+def test_methods_that_pay_as_they_go_leave_the_same_folder(method: str, tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).uniform(size=(60, 4)), np.arange(60) % 2
+    data, out = tmp_path / "data.npz", tmp_path / "out"
+    np.savez(data, x=x, y=y)
+    arguments = ["synth", str(data), *"--epsilon 3 --delta 1e-5 --adjacency replace-one --classes 2".split()]
+    arguments += ["--range", "0,1", "--shape", "2,2", "--samples", "20", "--device", "cpu", "--out", str(out)]
+    arguments += ["--method", method, "--steps", "4", "--set", "blocks=2", "--set", "batch=10", "--json"]
+    assert run(arguments) == 0
+    assert {"generator.safetensors", "guarantee.json", "synthetic.npz", "grid.png", "report.html"} <= {
+        p.name for p in out.iterdir()
+    }
+    # resumed when all is done it pays nothing, and other options are another job
+    assert run([*arguments, "--resume"]) == 0
+    assert run([*arguments, "--set", "batch=11", "--resume"]) == 2
+    assert run([*arguments[:-1], "--set", "batch"]) == 2
+    with Ledger.open(tmp_path / "data.npz.ledger") as book:
+        assert len(book.entries()) == 2

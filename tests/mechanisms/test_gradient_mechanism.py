@@ -88,6 +88,24 @@ def answer(mechanism: SanitizedGradient, records: Plain, noise: Any, asked: Grad
     return [told(step, asked)[0] for step in range(steps)][-1]
 
 
+@pytest.mark.parametrize("sample", [[0, 3, 6, 1], [0, 1, 2], [2, 5], []])
+def test_balanced_classes_move_each_to_its_own(sample: list[int]) -> None:
+    """Against the converging solver, class by class: each class of the points weighs its share of those present."""
+    x, y = data()
+    asked = query()
+    mechanism = make(clip=1e4, mixture=0.0, sweeps=3000, reg=2.0, balance=True, label_weight=1e3)
+    value = answer(mechanism, Plain(x, y, A, 3), Stub(sample), asked)
+    wanted = torch.zeros_like(asked.x)
+    rows = 2.0 * torch.from_numpy(x[sample]) - 1.0
+    present = np.isin(asked.labels.numpy(), y[sample])
+    for c in set(y[sample].tolist()):
+        own = asked.labels == c
+        points = asked.x[own].clone().requires_grad_()
+        sinkhorn(points, rows[y[sample] == c], 2.0, "sqeuclidean", 1e-10).value.backward()
+        wanted[own] = 2.0 * points.grad * int(own.sum()) / int(present.sum())
+    torch.testing.assert_close(value, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_the_event_is_what_runs() -> None:
     x, y = data()
     for adjacency, sampling in ((A, Poisson(0.5)), (R, FixedSize(4, 12))):

@@ -216,3 +216,63 @@ def test_needs_are_checked_against_public_facts(needs: Needs, facts: Facts) -> N
     with pytest.raises(UsageError):
         needs.check(facts)
     Needs(dim=4, clip=0.5, least_records=10, labels=True).check(Facts(4, 10, 0.5, R, classes=2))
+
+
+class Labelled(Plain):
+    """Three classes beside the rows."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, clip: float) -> None:
+        super().__init__(x, clip)
+        self.y, self.facts = y, Facts(x.shape[1], len(x), clip, R, 3)
+
+    def labels(self, indices: np.ndarray | None = None) -> np.ndarray:
+        return self.y if indices is None else self.y[indices]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(np.float64, (5, 3), elements=st.floats(-1e6, 1e6)),
+    arrays(np.float64, 3, elements=st.floats(-1e6, 1e6)),
+    st.integers(0, 2),
+    st.booleans(),
+)
+def test_neighbours_with_labels_differ_by_no_more_than_is_counted(
+    x: np.ndarray, other: np.ndarray, label: int, outer: bool
+) -> None:
+    """Whole frames, so that the directions keep lengths: the changed row moves by at most 2C, its label included."""
+    y, neighbour, labels = np.arange(5) % 3, x.copy(), np.arange(5) % 3
+    neighbour[2], labels[2] = other, label
+    mechanism = RandomProjection(
+        slices=9 if outer else 6, sigma=1.0, seed=4, outer=outer, label_weight=None if outer else 2.0
+    )
+    values = []
+    for rows, marks in ((x, y), (neighbour, labels)):
+        records = Labelled(rows, marks, 0.5)
+        event = mechanism.event(records.facts)
+        assert event.dim == (9 if outer else 6)
+        values.append(mechanism.run(records, Stub(), event, 0)[0])
+    moved = values[0] - values[1]
+    assert (np.delete(moved, 2, axis=0) == 0.0).all()
+    assert np.linalg.norm(moved) <= event.sensitivity == 1.0
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_labels_are_projected_with_their_records(outer: bool) -> None:
+    x, y = np.random.default_rng(8).normal(size=(4, 2)), np.array([2, 0, 1, 2])
+    mechanism = RandomProjection(slices=5, sigma=1.0, outer=outer, label_weight=None if outer else 0.25)
+    records = Labelled(x, y, 0.5)
+    value, public = mechanism.run(records, Stub(scale=0.0), mechanism.event(records.facts), 0)
+    hot = np.eye(3)[y]
+    if outer:
+        whole = np.einsum("nc,nd->ncd", hot, clip_rows(x, 0.5)).reshape(4, 6)
+    else:
+        whole = clip_rows(np.concatenate([x, 0.25 * hot], axis=1), 0.5)
+    np.testing.assert_allclose(value, whole @ directions_of(public), atol=1e-11)
+
+
+def test_labels_are_asked_for_before_paying() -> None:
+    for mechanism in (RandomProjection(2, 1.0, outer=True), RandomProjection(2, 1.0, label_weight=1.0)):
+        assert mechanism.needs.labels
+    for changes in ({"label_weight": 0.0}, {"label_weight": 1.0, "outer": True}):
+        with pytest.raises(UsageError):
+            RandomProjection(2, 1.0, **changes)

@@ -1,4 +1,4 @@
-"""Kills `privot synth` at random moments and resumes it: `python killer.py FOLDER MOMENTS SEED arrays|table`.
+"""Kills `privot synth` at random moments and resumes it: `python killer.py FOLDER MOMENTS SEED arrays|table|METHOD`.
 
 Every life is a fork that runs the command; the first of a job is killed (SIGKILL) after a random share of the time an
 undisturbed run takes, and so, half of the time, is the second. Prints a JSON line for each job: how often it was
@@ -97,11 +97,13 @@ def what_was_made(out: Path) -> dict[str, object]:
 
 def main(folder: Path, moments: int, seed: int, kind: str) -> None:
     torch.set_num_threads(1)
+    if kind not in ("arrays", "table"):
+        JOB.extend(["--method", kind, *"--set blocks=8 --set batch=20 --records 400".split()])
     dice = random.Random(seed)
     y = np.arange(400) % 2
     x = np.clip(0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((400, 2)), 0, 1)
-    data = folder / ("data.npz" if kind == "arrays" else "data.csv")
-    if kind == "arrays":
+    data = folder / ("data.csv" if kind == "table" else "data.npz")
+    if kind != "table":
         np.savez(data, x=x, y=y)
     else:
         lines = [f"{a},{b},{k}" for (a, b), k in zip(x, y, strict=True)]

@@ -16,6 +16,8 @@ from hypothesis.extra.numpy import arrays
 
 from privot.errors import DataError, UsageError
 from privot.synthesis.features import Fourier, Stack, feature_map
+from privot.synthesis.filters import Filtered
+from privot.synthesis.matching import class_means
 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
 MAPS = [
@@ -114,3 +116,93 @@ def test_stacks_that_cannot_be_are_refused() -> None:
 def test_a_damaged_description_is_refused(fields: Any) -> None:
     with pytest.raises(DataError):
         feature_map(fields)
+
+
+IMAGES = [
+    Filtered((10, 9), 3, 4, [0.5, 1.0], 1),
+    Filtered((3, 8, 7), 2, 3, [0.4], 2, -1.0, 2.0, width=4),
+    Filtered((8, 8, 3), 2, 3, [0.4], 2, width=3, cell=2),
+]
+
+
+@pytest.mark.parametrize("features", IMAGES)
+def test_filtered_features_have_norm_one_and_come_back_from_their_dictionary(features: Filtered) -> None:
+    x = torch.randn(5, features.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(8)) * 3
+    phi = features.features(x)
+    assert phi.shape == (5, features.size)
+    assert torch.allclose(phi.square().sum(1), torch.ones(5, dtype=torch.float64), atol=1e-13)
+    again = feature_map(json.loads(json.dumps(features.to_dict())))
+    assert torch.equal(again.features(x), phi)
+
+
+def test_what_filters_see_is_a_pooled_convolution() -> None:
+    features = Filtered((8, 12, 3), 4, 2, [1.0], 3, width=5, cell=4)
+    x = torch.rand(6, features.dim, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    weights = torch.from_numpy(features._weights).T.reshape(4, 3, 5, 5)
+    image = x.view(6, 8, 12, 3).permute(0, 3, 1, 2)
+    found = torch.nn.functional.conv2d(image, weights, padding=2)[:, :, ::2, ::2].abs()
+    pooled = torch.nn.functional.avg_pool2d(found, 2).permute(0, 2, 3, 1).reshape(6, -1) * (4 / math.sqrt(4))
+    # snapping the pixels moves a filter's answer by at most its absolute weights, 75 of them, times 2⁻¹⁷
+    assert (features.seen(x) - pooled).abs().max() < 2.0**-17 * 9 * 2
+    assert torch.allclose(weights.sum((1, 2, 3)), torch.zeros(4, dtype=torch.float64), atol=1e-6)
+
+
+@pytest.mark.parametrize("features", IMAGES)
+def test_what_filters_see_is_exact_in_any_company_and_inside_its_range(features: Filtered) -> None:
+    x = torch.rand(40, features.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(10))
+    x[0], x[1] = 0.0, (torch.arange(features.dim) % 2).double()
+    together = features.seen(x)
+    assert torch.equal(together, torch.cat([features.seen(row[None]) for row in x]))
+    assert float(together.max()) <= float(features.inner.high)
+    assert float(together.min()) >= 0.0
+
+
+def test_a_region_of_filter_answers_is_a_whole_number_of_grid_steps() -> None:
+    features = Filtered((6, 6), 2, 2, [1.0], 4, cell=2)
+    x = torch.round(torch.rand(1, 36, dtype=torch.float64, generator=torch.Generator().manual_seed(11)) * 2**16) / 2**16
+    image, weights = x.view(6, 6), features._weights
+    for region in range(9):
+        row, column = 2 * (region // 3), 2 * (region % 3)
+        for f in range(2):
+            exact = sum(
+                (
+                    Fraction(float(image[row + i - 2, column + j - 2])) * Fraction(float(weights[5 * i + j, f]))
+                    for i in range(5)
+                    for j in range(5)
+                    if 0 <= row + i - 2 < 6 and 0 <= column + j - 2 < 6
+                ),
+                Fraction(0),
+            )
+            assert features.seen(x)[0, 2 * region + f].item() == float(abs(exact)) * (2 / math.sqrt(2))
+
+
+@pytest.mark.parametrize("features", [*IMAGES, Stack([IMAGES[0], Fourier(90, 3, [1.0], 5)], [1.0, 2.0])])
+def test_class_means_are_means_of_features(features: Any) -> None:
+    x = torch.rand(6, features.dim, generator=torch.Generator().manual_seed(12)).requires_grad_()
+    means = class_means(features, x, 2)
+    plain = features.features(x).view(2, 3, -1).mean(1)
+    assert torch.allclose(means, plain, atol=1e-6)
+    slopes = [torch.autograd.grad(v.square().sum(), x, retain_graph=True)[0] for v in (means, plain)]
+    assert torch.allclose(*slopes, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_class_means_on_cuda_agree_with_the_processor() -> None:
+    features = Stack([Fourier(784, 300, [3.0, 5.0], 1), Filtered((28, 28), 8, 200, [1.0, 1.75], 2)])
+    x = torch.rand(60, 784, generator=torch.Generator().manual_seed(13))
+    found = []
+    for device in ("cpu", "cuda"):
+        here = x.to(device).requires_grad_()
+        means = class_means(features, here, 3)
+        (slope,) = torch.autograd.grad((means - 0.01).square().sum(), here)
+        found.append((means.detach().cpu(), slope.cpu()))
+    (m0, s0), (m1, s1) = found
+    # phases of a few turns in half precision are off by a hundredth at most
+    assert (m0 - m1).norm() < 2e-3 * m0.norm() + 1e-3
+    assert (s0 - s1).norm() < 2e-2 * s0.norm()
+
+
+def test_a_filter_bank_refuses_what_it_cannot_be() -> None:
+    for bad in ({"cell": 3}, {"filters": 0}, {"width": 1}, {"shape": (4,)}):
+        with pytest.raises(UsageError):
+            Filtered(**{"shape": (8, 8), "filters": 2, "frequencies": 2, "bandwidths": [1.0], "seed": 1, **bad})

@@ -42,12 +42,12 @@ def test_training_goes_on_after_a_checkpoint_as_if_never_stopped(vault: Vault, s
 
     def stop(training: Training) -> None:
         if training.step == 40:
-            checkpoint.save(training, path, release.digest())
+            checkpoint.save(training, path, release=release.digest())
             raise Killed
 
     with pytest.raises(Killed):
         train(release, plan, seed=3, keep=stop)
-    again = train(release, plan, training=checkpoint.load(path, plan, "cpu", release.digest()))
+    again = train(release, plan, training=checkpoint.load(path, plan, "cpu", release=release.digest()))
     assert again.step == 80
     assert again.losses == straight.losses
     for name, tensor in straight.generator.state_dict().items():
@@ -135,7 +135,7 @@ def test_what_runs_after_a_resume_is_what_was_decided_before(small: Any, tmp_pat
 def test_a_corrupt_checkpoint_is_refused(vault: Vault, small: Any, tmp_path: Path, damage: str) -> None:
     plan = rules(20)
     path = tmp_path / checkpoint.NAME
-    checkpoint.save(train(small().fit(vault).release_, plan), path, "ab12")
+    checkpoint.save(train(small().fit(vault).release_, plan), path, release="ab12")
     held = bytearray(path.read_bytes())
     if damage == "cut":
         held = held[:-10]
@@ -146,14 +146,14 @@ def test_a_corrupt_checkpoint_is_refused(vault: Vault, small: Any, tmp_path: Pat
     path.write_bytes(held)
     with pytest.raises(DataError):
         checkpoint.load(
-            path, rules(30) if damage == "other" else plan, "cpu", "cd34" if damage == "release" else "ab12"
+            path, rules(30) if damage == "other" else plan, "cpu", release="cd34" if damage == "release" else "ab12"
         )
 
 
 def test_a_checkpoint_is_replaced_whole(vault: Vault, small: Any, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / checkpoint.NAME
     training = train(small().fit(vault).release_, rules(20))
-    checkpoint.save(training, path, "ab12")
+    checkpoint.save(training, path, release="ab12")
     held = path.read_bytes()
 
     def full(*arguments: Any) -> None:
@@ -161,7 +161,7 @@ def test_a_checkpoint_is_replaced_whole(vault: Vault, small: Any, tmp_path: Path
 
     monkeypatch.setattr("privot.synthesis.files.os.replace", full)
     with pytest.raises(OSError, match="space"):
-        checkpoint.save(training, path, "ab12")
+        checkpoint.save(training, path, release="ab12")
     assert path.read_bytes() == held
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 

@@ -16,6 +16,30 @@ MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "3"))
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_killed_streams_charge_all_their_blocks_and_never_more(tmp_path: Path) -> None:
+    killer = Path(__file__).with_name("killer.py")
+    moments = max(1, MOMENTS // 2)
+    said = subprocess.run(
+        [sys.executable, str(killer), str(tmp_path), str(moments), "1", "sinkhorn"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert said.returncode == 0, said.stderr
+    undisturbed, *jobs = (json.loads(line) for line in said.stdout.splitlines())
+    assert (undisturbed["charges"], undisturbed["steps"]) == (8, 40)
+    assert len(jobs) == moments
+    for job in jobs:
+        assert job["code"] == 0
+        assert job["usable"]
+        assert job["charges"] == 8
+        assert job["epsilon"] == undisturbed["epsilon"]
+        # a kill loses one block of five steps at most, and none is run twice
+        assert 40 - 5 * job["kills"] <= job["steps"] <= 40
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("kind", ["arrays", "table"])
 def test_killed_jobs_pay_once_and_end_as_if_undisturbed(tmp_path: Path, kind: str) -> None:
     killer = Path(__file__).with_name("killer.py")

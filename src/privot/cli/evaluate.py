@@ -37,7 +37,7 @@ def evaluate(
     """
     import numpy as np
 
-    from privot.cli.synth import _shape
+    from privot.cli.parsing import read_shape
     from privot.cli.tables import codec_for, evaluate_table_file
     from privot.data import load
     from privot.errors import DataError, UsageError
@@ -65,7 +65,7 @@ def evaluate(
         return
     if private is not None:
         raise UsageError("--private is for tables: give a folder of one, or --schema FILE.")
-    size = _shape(shape)
+    size = read_shape(shape)
     if folder is not None and size is None:
         params = read_json(folder / CONFIG)["params"]
         size = tuple(params["shape"]) if params["shape"] else None

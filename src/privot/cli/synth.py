@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.output import print_facts, print_json
+from privot.cli.parsing import positive, read_options, read_pair, read_shape
 from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ KNOWN: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "hig
 
 
 def synth(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz; .parquet with --schema), or digits."),
@@ -35,7 +37,7 @@ def synth(
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
     schema: SchemaFile = None,
-    method: Annotated[str, typer.Option(help="embedding.")] = "embedding",
+    method: Annotated[str, typer.Option(help="embedding, sinkhorn, sliced or parameters.")] = "embedding",
     device: Device = "auto",
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger; DATA.ledger beside the data unless given, the same for every OUT.")
@@ -53,6 +55,12 @@ def synth(
     ] = None,
     samples: Annotated[int, typer.Option(help="Synthetic records to draw.")] = 10_000,
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE, an option of all methods but embedding; repeatable."),
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="Bound on a record's norm (sliced); 0.35·√columns·range.")] = None,
+    allow_unproven: Annotated[bool, typer.Option(help="Let releases through that no theorem covers.")] = False,
     checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
     as_json: AsJson = False,
@@ -61,38 +69,55 @@ def synth(
 
     Examples: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth;
     privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth
+
+    On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.synthesis import Synthesizer
+    from privot.synthesis.design import usable_device
+    from privot.synthesis.embedding import follow
     from privot.synthesis.folder import write_folder
     from privot.synthesis.job import NAME, Job, prepare
+    from privot.synthesis.team import Team
 
+    where = usable_device(device)
+    # left when the command ends, however it ends: the others must not wait for ever
+    team = context.with_resource(Team.join(where))
+    if team.rank > 0:
+        return follow(team, where)
+    if team.size > 1 and method != "embedding":
+        raise UsageError(f"Only embedding trains with several processes: start {method} without torchrun.")
     check_epsilon(epsilon), check_delta(delta)
     if samples < 1:
         raise UsageError("--samples must be at least 1.")
     codec = open_codec(schema)
     given = {"--classes": classes, "--shape": shape, "--range": value_range, "--records": records, "--steps": steps}
     known = KNOWN.get(data, {}) if codec is None else table_facts(codec, given)
-    low, high = (known.get("low"), known.get("high")) if value_range is None else _pair(value_range)
+    options = read_options(set_)
+    if method != "embedding" and steps is not None:
+        options["steps"] = positive(steps)
+    low, high = (known.get("low"), known.get("high")) if value_range is None else read_pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
     synthesizer = Synthesizer(
         epsilon,
         delta,
         method=method,
-        shape=_shape(shape) or known.get("shape"),
+        shape=read_shape(shape) or known.get("shape"),
         low=low,
         high=high,
         records=records,
+        options=options or None,
         codec=codec,
         device=device,
         seed=seed,
+        allow_unproven=allow_unproven,
     )
     stated = Adjacency.parse(adjacency)
     classes = known.get("classes") if classes is None else classes
-    asked = {"classes": classes or None, "steps": None if steps is None else _positive(steps)}
+    asked = {"classes": classes or None, "steps": None if steps is None else positive(steps)}
     going_on = resume and (out / NAME).exists()
     if going_on:
         job = Job.open(out)
@@ -106,24 +131,28 @@ def synth(
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
             held = read.pop() if read else _records(data, classes, codec)
-            # the embedding bounds its own features; there this only has to be a number
-            bound = float(known.get("clip", 1.0))
+            bound = clip
+            if bound is None:
+                # embeddings and gradients bound what they release themselves: for them this only has to be a number
+                bound = _clip((low, high), held.x.shape[1]) if method == "sliced" else 1.0
             # a job that goes on has the schema it was started with
             others = new_records or going_on
-            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound, others)
+            return _vault(
+                held, Path(data).name, classes, stated, book, (epsilon, delta), known.get("clip", bound), others
+            )
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
             vault = open_vault()
             design = synthesizer.design(vault.facts).to_dict()
-            if asked["steps"] is not None:
+            if asked["steps"] is not None and method == "embedding":
                 design["rules"]["steps"] = asked["steps"]
             params = synthesizer.to_params()
             job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
 
-        def spent(mark: str) -> bool:
-            return any(mark in entry.purpose for entry in book.entries())
+        def spent(mark: str) -> int:
+            return sum(mark in entry.purpose for entry in book.entries())
 
         with job.alone():
             with training_bar(epsilon, quiet=as_json) as tell:
@@ -135,6 +164,7 @@ def synth(
                     pay_again=pay_again,
                     progress=tell,
                     every=checkpoint,
+                    team=team,
                 )
             write_folder(synthesizer, out, samples, seed, kind_for(data, codec))
     guarantee = synthesizer.guarantee_
@@ -264,26 +294,6 @@ def _check_same(job: Any, synthesizer: Any, adjacency: Any, asked: dict[str, Any
         raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")
 
 
-def _pair(text: str) -> tuple[float, float]:
-    from privot.errors import UsageError
-
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"A range is written LOW,HIGH, got {text!r}.") from None
-    return low, high
-
-
-def _shape(text: str | None) -> tuple[int, ...] | None:
-    from privot.errors import UsageError
-
-    try:
-        return None if text is None else tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
-
-
-def _positive(steps: int) -> int:
-    from privot.noise import arguments
-
-    return arguments.whole("The number of steps", steps, 1)
+def _clip(span: tuple[float, float], columns: int) -> float:
+    """A public rule for the bound on a record's norm: 0.35·√columns times the larger end of the range."""
+    return float(0.35 * columns**0.5 * max(abs(end) for end in span))

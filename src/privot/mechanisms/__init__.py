@@ -10,6 +10,7 @@ from privot.mechanisms.marginals import Marginals
 from privot.mechanisms.mechanism import Answering, Facts, Mechanism, Needs, Records
 from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
+from privot.mechanisms.pulled import Handle, ParameterQuery, SanitizedParameters
 from privot.mechanisms.scores import ScoredMarginals
 from privot.mechanisms.weighing import WeightRule
 
@@ -23,15 +24,18 @@ __all__ = [
     "GradientQuery",
     "GroupRule",
     "GroupedMarginals",
+    "Handle",
     "Marginals",
     "MeanEmbedding",
     "Mechanism",
     "Needs",
+    "ParameterQuery",
     "PublishedGradients",
     "Query",
     "RandomProjection",
     "Records",
     "SanitizedGradient",
+    "SanitizedParameters",
     "ScoredMarginals",
     "WeightRule",
     "directions_of",

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from privot.accounting.events import Event, Gaussian, Sampled
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.errors import UsageError
 from privot.guarantee import Standing
+from privot.mechanisms.batches import Batches, Normals
 from privot.mechanisms.clipping import MARGIN
+from privot.mechanisms.lane import Lane, refuse_recording
 from privot.mechanisms.mechanism import Answer, Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise_tensor, arguments
 from privot.noise.adding import check_ratio, grid_of
@@ -26,9 +26,6 @@ from privot.release import Value
 
 if TYPE_CHECKING:
     import torch
-
-_AHEAD = 1 << 21
-"""Normals drawn at once on a GPU: one keystream's worth serves many steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +47,9 @@ class SanitizedGradient:
     Y is drawn by `sampling`, the object that is also counted: Poisson under add-remove, fixed size under replace-one.
     Its records are scaled from their public range [`low`, `high`] to [−1, 1] and clamped there. Ŵ is the entropic
     transport cost (regularisation `reg`) of ‖x−y‖² + m‖x−y‖₁ on [x; 15·one-hot], in `sweeps` sweeps. A Poisson sample
-    has no fixed size: at most `capacity` of its records take part, and room that is not filled has weight 0.
+    has no fixed size: at most `capacity` of its records take part, and room that is not filled has weight 0. With
+    `balance` a sample's classes weigh what they weigh among the points, and points of a class that it lacks rest:
+    otherwise mass would move between classes wherever a small sample has them in other shares than the points.
 
     Formal guarantees:
       * every value lies in the ball of radius C whatever Y is (empty, cut off, or one on which Ŵ breaks down, where
@@ -74,6 +73,7 @@ class SanitizedGradient:
     sweeps: int = 100
     labels: bool = False
     label_weight: float = 15.0
+    balance: bool = False
     low: float = 0.0
     high: float = 1.0
     device: str = "cpu"
@@ -95,10 +95,8 @@ class SanitizedGradient:
             raise UsageError(
                 "The public range needs its low end below its high end, by a number that can be divided by."
             )
-        if self.device != "cpu":
-            raise UsageError(
-                "Sanitized gradients run on the CPU for now: on a GPU answers would not wait for each other."
-            )
+        if self.device not in ("cpu", "cuda"):
+            raise UsageError(f"Unknown device {self.device!r}: say cpu or cuda.")
         if isinstance(self.sampling, FixedSize):
             set_(self, "capacity", self.sampling.batch)
         elif not isinstance(self.sampling, Poisson):
@@ -144,8 +142,9 @@ class SanitizedGradient:
         """Refused: every step answers a query."""
         raise UsageError("A sanitized gradient answers queries: use a stream's ask.")
 
-    def check(self, query: Any) -> GradientQuery:
+    def check(self, query: Any) -> Any:
         """A plain copy of the query, if it has points of the right shape, on the device of the mechanism."""
+        refuse_recording()
         # no subclass: its code would run beside the records
         if type(query) is not GradientQuery:
             raise UsageError("A sanitized gradient is asked with a GradientQuery.")
@@ -162,96 +161,87 @@ class SanitizedGradient:
         return held
 
     def begin(self, records: Records, noise: NoiseSource, event: Event) -> Answer:
-        """The answers of one charge: records go to the device once, noise is drawn for many steps at a time."""
-        charged = event.event if isinstance(event, Sampled) else None
-        if not isinstance(event, Sampled) or not isinstance(charged, Gaussian):
-            raise UsageError("A sanitized gradient runs on the event it made.")
-        sigma, clip = charged.sigma, charged.sensitivity / 2.0
-        sampling, dim = event.sampling, records.facts.dim
-        batches = _Batches(self, records)
-        normals = _Normals(noise, (self.points, dim), sigma, self.device)
-        public = {
-            "mechanism": "gradient",
-            "points": self.points,
-            "clip": clip,
-            "sigma": sigma,
-            "sampling": sampling.to_dict(),
-            "reg": self.reg,
-            "mixture": self.mixture,
-            "sweeps": self.sweeps,
-        }
-
-        solve = self._solver(clip)
+        """The answers of one charge: records go to the device once, samples and noise are drawn for many steps."""
+        sigma, clip, batches, lane = self._ready(records, noise, event)
+        normals = Normals(noise, (self.points, records.facts.dim), sigma, self.device)
+        public, solve = self._public(event), self._solver(batches, lambda gradient: clip_whole(gradient, clip))
 
         def answer(step: int, query: GradientQuery) -> tuple[Value, Mapping[str, Any]]:
-            y, marks, weights = batches.draw(sampling.draw(noise, records.count))
-            x = query.x.detach()
-            own = marks.new_zeros(self.points) if query.labels is None else query.labels
-            (gradient,) = solve(x, own, y.to(x.dtype), marks, weights.to(x.dtype))
-            value: Any = add_noise_tensor(gradient, noise, sigma, clip, normals.take())
+            own = batches.marks.new_zeros(self.points) if query.labels is None else query.labels
+            with lane.turn() as hand_over:
+                (gradient,) = solve(query.x, own, batches.take())
+                noisy = hand_over(add_noise_tensor(gradient, noise, sigma, clip, normals.take()))
+            value: Any = noisy
             return value, {**public, "step": step}
 
         return answer
 
-    def _solver(self, clip: float) -> Callable[..., tuple[torch.Tensor, ...]]:
-        """(x, its labels, y, its labels, its weights) → ∇_X 2Ŵ(X, Y), clipped as a whole."""
+    def _ready(self, records: Records, noise: NoiseSource, event: Event) -> tuple[float, float, Batches, Lane]:
+        """(σ, C, samples, the private stream), σ, C and the sampler read off the event that was charged."""
+        charged = event.event if isinstance(event, Sampled) else None
+        if not isinstance(event, Sampled) or not isinstance(charged, Gaussian):
+            raise UsageError("A sanitized gradient runs on the event it made.")
+        assert self.capacity is not None
+        lane = Lane(self.device)
+        with lane.turn():
+            batches = Batches(
+                records,
+                noise,
+                event.sampling,
+                room=self.capacity,
+                steps=self.steps,
+                span=(self.low, self.high),
+                labels=self.labels,
+                device=self.device,
+            )
+        return charged.sigma, charged.sensitivity / 2.0, batches, lane
+
+    def _public(self, event: Event) -> dict[str, Any]:
+        """What is public about every step."""
+        assert isinstance(event, Sampled)
+        assert isinstance(event.event, Gaussian)
+        return {
+            "mechanism": "gradient",
+            "points": self.points,
+            "clip": event.event.sensitivity / 2.0,
+            "sigma": event.event.sigma,
+            "sampling": event.sampling.to_dict(),
+            "reg": self.reg,
+            "mixture": self.mixture,
+            "sweeps": self.sweeps,
+            "balance": self.balance,
+        }
+
+    def _solver(
+        self, batches: Batches, finish: Callable[[torch.Tensor], torch.Tensor]
+    ) -> Callable[..., tuple[torch.Tensor, ...]]:
+        """(x, its labels, which records) → finish(∇_X 2Ŵ(X, Y)); recorded once on a GPU."""
         from privot.transport.replay import Replayed
         from privot.transport.unrolled import unrolled_gradients
 
-        def work(
-            x: torch.Tensor, own: torch.Tensor, y: torch.Tensor, marks: torch.Tensor, weights: torch.Tensor
-        ) -> tuple[torch.Tensor]:
-            offset = self.cost * (own[:, None] != marks[None, :]).to(x.dtype)
-            found, _ = unrolled_gradients(x, y, weights, self.reg, self.mixture, self.sweeps, self.square, offset)
-            return (clip_whole(2.0 * found, clip),)
+        def work(x: torch.Tensor, own: torch.Tensor, where: torch.Tensor) -> tuple[torch.Tensor]:
+            y, marks, weights = batches.rows_at(where)
+            same, weights = own[:, None] == marks[None, :], weights.to(x.dtype)
+            present, weights = balanced(own, marks, weights) if self.balance else (None, weights)
+            offset = self.cost * (~same).to(x.dtype)
+            found, _ = unrolled_gradients(
+                x, y.to(x.dtype), weights, self.reg, self.mixture, self.sweeps, self.square, offset, present
+            )
+            return (finish(2.0 * found),)
 
         return Replayed(work)
 
 
-class _Batches:
-    """Samples in a fixed shape, from records that lie on the device, scaled to [−1, 1]."""
+def balanced(own: torch.Tensor, marks: torch.Tensor, there: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(weights of points, weights of a sample's rows): classes both sides have, each with the points' share of it.
 
-    def __init__(self, mechanism: SanitizedGradient, records: Records) -> None:
-        import torch
-
-        assert mechanism.capacity is not None
-        self._room, self._device = mechanism.capacity, mechanism.device
-        rows = (records.rows() - mechanism.low) * (2.0 / (mechanism.high - mechanism.low)) - 1.0
-        # room that is not filled is filled with a public row of zeros: no record takes part unsampled
-        rows = np.vstack([np.clip(np.nan_to_num(rows), -1.0, 1.0), np.zeros((1, rows.shape[1]))])
-        self._rows = torch.from_numpy(rows).to(torch.float32).to(mechanism.device)
-        marks = records.labels() if mechanism.labels else np.zeros(records.count, dtype=np.int64)
-        self._marks = torch.from_numpy(np.append(marks, 0)).to(mechanism.device)
-
-    def draw(self, indices: np.ndarray[Any, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(rows, labels, weights) of a sample: `capacity` rows, those beyond the sample with weight 0."""
-        import torch
-
-        held = np.zeros((2, self._room), dtype=np.int64)
-        held[0] = len(self._rows) - 1
-        taken = min(len(indices), self._room)
-        held[0, :taken] = indices[:taken]
-        held[1, :taken] = 1
-        where, there = torch.from_numpy(held).to(self._device)
-        return self._rows[where], self._marks[where], there.to(torch.float32)
-
-
-class _Normals:
-    """Noise for one step after another, each number of it handed out once."""
-
-    def __init__(self, noise: NoiseSource, shape: tuple[int, int], sigma: float, device: str) -> None:
-        self._noise, self._shape, self._sigma, self._device = noise, shape, sigma, device
-        self._ahead = max(1, _AHEAD // (shape[0] * shape[1])) if device == "cuda" else 1
-        self._held: list[torch.Tensor] = []
-
-    def take(self) -> torch.Tensor:
-        """Noise of one step."""
-        import torch
-
-        if not self._held:
-            drawn = self._noise.normal_tensor((self._ahead, *self._shape), self._sigma, self._device, torch.float64)
-            self._held = list(drawn)
-        return self._held.pop()
+    `own` (n,) and `marks` (M,) are labels, `there` (M,) is 1 for rows of the sample. A point weighs 1 if the sample has
+    its class, and a row the number of points of its class over the number of the sample's rows of it.
+    """
+    same = (own[:, None] == marks[None, :]).to(there.dtype)
+    points = (same @ there).clamp(max=1.0)
+    alike = (marks[:, None] == marks[None, :]).to(there.dtype) @ there
+    return points, there * same.sum(0) / alike.clamp(min=1.0)
 
 
 def clip_whole(gradient: torch.Tensor, clip: float) -> torch.Tensor:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.events import Event, Frame, Projection, Sampled
+from privot.accounting.events import Bound, Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.directions import check_own_seed, draw_directions, fresh_seed
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
@@ -30,7 +31,10 @@ class RandomProjection:
     it, all. With `steps` = T, a vault streams T releases for one charge; each draws its sample, directions
     and noise anew. `seed` names the public directions, for two parties that want the same ones. A vault takes
     a seed once, and it must have been chosen without looking at the records; left out, every step draws its
-    own.
+    own. With `label_weight` w, what is projected is [x; w·one-hot(label)], clipped to C as a whole; with `outer`, it is
+    one-hot(label) ⊗ x, x in the columns of its class and zeros elsewhere: the labels are part of what is accounted.
+    `bound` "bernstein" or "clt" charges by the published bounds on H, which fail with probability `failure` at every
+    draw of U; what runs is the same.
 
     Formal guarantees, replace-one neighbours (add-remove is refused, since rows can be counted):
       * two values of one row differ by at most 2C, and only that row of XU depends on the record;
@@ -45,6 +49,10 @@ class RandomProjection:
     batch: int | None = None
     steps: int = 1
     seed: int | None = None
+    label_weight: float | None = None
+    outer: bool = False
+    bound: Bound = "exact"
+    failure: float | None = None
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -57,26 +65,38 @@ class RandomProjection:
             set_(self, "batch", arguments.whole("The batch", self.batch, 1))
         if self.seed is not None:
             check_own_seed(self.seed)
+        weight = self.label_weight
+        if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0.0):
+            raise UsageError(f"The weight of the labels must be a number greater than 0, got {weight!r}.")
+        if weight is not None and self.outer:
+            raise UsageError("Labels are appended with a weight or multiplied in (outer), not both.")
 
     @property
     def needs(self) -> Needs:
         """At least as many records as one batch shows."""
-        return Needs(least_records=self.batch or 1)
+        return Needs(least_records=self.batch or 1, labels=self.label_weight is not None or self.outer)
 
     @property
     def standing(self) -> Standing:
         """PROVEN: the event's own theorem is all it rests on."""
         return Standing.PROVEN
 
+    def projected(self, facts: Facts) -> int:
+        """Columns of what is projected: the record's, with its label's where labels take part."""
+        classes = facts.classes or 1
+        return facts.dim * classes if self.outer else facts.dim + (0 if self.label_weight is None else classes)
+
     def event(self, facts: Facts) -> Event:
         """What one step costs: a projection with Δ = 2C, of a sample if there is a batch."""
         projection = Projection(
-            dim=facts.dim,
+            dim=self.projected(facts),
             slices=self.slices,
             sigma=self.sigma,
             sensitivity=facts.adjacency.sensitivity(facts.clip),
             adjacency=facts.adjacency,
             frame=self.frame,
+            bound=self.bound,
+            failure=self.failure,
         )
         # before anything is paid for: noise this small could not be added safely
         check_ratio(facts.clip, self.sigma)
@@ -97,7 +117,7 @@ class RandomProjection:
         indices = None if sampling is None else sampling.draw(noise, records.count)
         seed = fresh_seed() if self.seed is None else self.seed
         directions = draw_directions(projection.dim, projection.slices, projection.frame, seed, step)
-        value = add_noise(records.clipped(indices) @ directions, noise, projection.sigma)
+        value = add_noise(self._rows(records, indices) @ directions, noise, projection.sigma)
         public = {
             "mechanism": "projection",
             "dim": projection.dim,
@@ -109,5 +129,20 @@ class RandomProjection:
             "records": records.facts.records,
             "seed": seed,
             "step": step,
+            "label_weight": self.label_weight,
+            "outer": self.outer,
+            "bound": projection.bound,
         }
         return value, public
+
+    def _rows(self, records: Records, indices: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """The rows that are projected, clipped."""
+        if self.outer:
+            rows, labels = records.clipped(indices), records.labels(indices)
+            placed = np.zeros((len(rows), records.facts.classes or 1, rows.shape[1]))
+            placed[np.arange(len(rows)), labels] = rows
+            return placed.reshape(len(rows), -1)
+        if self.label_weight is None:
+            return records.clipped(indices)
+        hot = np.eye(records.facts.classes or 0)[records.labels(indices)]
+        return clip_rows(np.concatenate([records.rows(indices), self.label_weight * hot], axis=1), records.facts.clip)

@@ -1,48 +1,60 @@
 """Keeps a training on disk so that it goes on after a kill as if nothing had happened; no pickle, no record.
 
-What is kept: weights, the optimiser's moments, the state of the random numbers, the step and the losses. The paid
-release lies beside it in a file of its own (`privot.synthesis.job`); its digest is kept too, and a checkpoint of a
-training on another release is refused: what it learned would leave under a guarantee that does not count it.
+What is kept: weights, the optimiser's moments, the state of the random numbers, the step and the losses, and what says
+which releases it was trained on: the digest of the one release (`privot.synthesis.job`), or the job's name and the
+blocks it has seen (`privot.synthesis.streams`). A checkpoint of a training on other releases is refused: what it
+learned would leave under a guarantee that does not count it.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from privot.errors import DataError
-from privot.synthesis.embedding import Training
 from privot.synthesis.files import read_tensors, write_tensors
 from privot.synthesis.rules import Rules
+from privot.synthesis.training import Training
 
 NAME = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0
 
 
-def save(training: Training, path: Path, digest: str) -> None:
-    """Write everything, whole or not at all; `digest` is `Release.digest` of what it is trained on."""
+def save(training: Training, path: Path, **facts: Any) -> None:
+    """Write everything, whole or not at all, with JSON `facts` that say which releases it was trained on."""
     tensors = {f"generator.{name}": t for name, t in training.generator.state_dict().items()}
+    if training.average is not None:
+        tensors.update({f"average.{name}": t for name, t in training.average.state_dict().items()})
     for number, state in training.optimizer.state_dict()["state"].items():
-        tensors.update({f"optimizer.{number}.{name}": torch.as_tensor(t) for name, t in state.items()})
+        held = {name: torch.as_tensor(t) for name, t in state.items() if t is not None}
+        tensors.update({f"optimizer.{number}.{name}": t for name, t in held.items()})
     tensors["random"] = training.random.get_state()
     tensors["losses"] = torch.tensor(training.losses, dtype=torch.float64)
-    facts = {"step": training.step, "rules": training.rules.to_dict(), "release": digest}
-    write_tensors(path, tensors, facts)
+    write_tensors(path, tensors, {**facts, "step": training.step, "rules": training.rules.to_dict()})
 
 
-def load(path: Path, rules: Rules, device: str, digest: str) -> Training:
-    """Read what `save` wrote, for the same rules and the same release."""
+def load_facts(path: Path) -> dict[str, Any]:
+    """The facts beside a checkpoint."""
+    return read_tensors(path)[1]
+
+
+def load(path: Path, rules: Rules, device: str, **wanted: Any) -> Training:
+    """Read what `save` wrote, for the same rules and the same facts about what it was trained on."""
     tensors, facts = read_tensors(path)
     training = Training.start(rules, 0, device)
     try:
         if facts["rules"] != rules.to_dict():
             raise DataError(f"{path} belongs to another training: its rules differ.")
-        if facts["release"] != digest:
-            raise DataError(f"{path} was trained on another release than the one beside it: remove it.")
-        weights = {n.removeprefix("generator."): t for n, t in tensors.items() if n.startswith("generator.")}
-        training.generator.load_state_dict(weights)
+        differ = [name for name, value in wanted.items() if facts[name] != value]
+        if differ:
+            raise DataError(f"{path} was trained on another {differ[0]} than the one beside it: remove it.")
+        training.generator.load_state_dict(_part(tensors, "generator."))
+        if training.average is not None:
+            training.average.load_state_dict(_part(tensors, "average."))
         state: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in tensors.items():
             if name.startswith("optimizer."):
@@ -60,6 +72,10 @@ def load(path: Path, rules: Rules, device: str, digest: str) -> Training:
         raise DataError(f"{path} does not hold this training ({type(error).__name__}).") from None
 
 
+def _part(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+
 class Keeper:
     """Writes a checkpoint when the last one is old enough, and at the end."""
 
@@ -69,5 +85,5 @@ class Keeper:
     def __call__(self, training: Training) -> None:
         """Called during training."""
         if training.step == training.rules.steps or time.monotonic() - self._last >= self._every:
-            save(training, self._path, self._digest)
+            save(training, self._path, release=self._digest)
             self._last = time.monotonic()

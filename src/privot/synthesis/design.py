@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from privot.accounting import account
+from privot.accounting.events import Event, Repeated
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, MeanEmbedding
@@ -18,47 +20,88 @@ from privot.release import Release
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Rules
 
+if TYPE_CHECKING:
+    from privot.synthesis.streams import Strategy
+
+METHODS = ("embedding", "sinkhorn", "sliced", "parameters")
+
 
 @dataclass(frozen=True)
 class Design:
     """Everything decided from public facts, before anything is paid."""
 
-    mechanism: MeanEmbedding
+    mechanism: Any
+    """What is released: a `MeanEmbedding` once, or the mechanism of one block of a stream."""
     rules: Rules
     seed: int
     delta: float
     adjacency: Adjacency
     facts: Facts
+    method: str = "embedding"
+
+    @property
+    def labels(self) -> bool:
+        """Whether records have classes, and samples therefore labels."""
+        return self.facts.classes is not None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return {
-            "sigma": self.mechanism.sigma,
-            "features": self.mechanism.features.to_dict(),
-            "labels": self.mechanism.labels,
+        common = {
+            "method": self.method,
             "rules": self.rules.to_dict(),
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
             "facts": plain_facts(self.facts),
         }
+        if self.method != "embedding":
+            return {**common, "mechanism": strategy_of(self.method).write(self.mechanism)}
+        held = {"sigma": self.mechanism.sigma, "labels": self.mechanism.labels}
+        return {**common, **held, "features": self.mechanism.features.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], device: str) -> Design:
         """Read what `to_dict` wrote, for another device if need be."""
         try:
-            mechanism = MeanEmbedding(
-                feature_map(fields["features"]), fields["sigma"], bool(fields["labels"]), device=device
-            )
+            method = str(fields["method"])
             adjacency = Adjacency.parse(fields["adjacency"])
+            facts = Facts(adjacency=adjacency, **fields["facts"])
+            mechanism: Any
+            if method == "embedding":
+                features = feature_map(fields["features"])
+                mechanism = MeanEmbedding(features, fields["sigma"], bool(fields["labels"]), device=device)
+            else:
+                mechanism = strategy_of(method).read(fields["mechanism"], device)
             rules, seed, delta = Rules.from_dict(fields["rules"]), int(fields["seed"]), float(fields["delta"])
-            return cls(mechanism, rules, seed, delta, adjacency, Facts(adjacency=adjacency, **fields["facts"]))
+            return cls(mechanism, rules, seed, delta, adjacency, facts, method)
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
 
     def check_facts(self, facts: Facts) -> None:
         """Refuse records about which other things are public than about those that this was designed for."""
         check_same_facts(self.facts, facts)
+
+    def event(self, facts: Facts) -> Event:
+        """All that will be charged: one release, or the steps of all blocks."""
+        return _repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
+
+    def block(self, facts: Facts) -> Event:
+        """What one charge is for: one release, or one block."""
+        return _repeated(self.mechanism.event(facts), int(self.mechanism.steps))
+
+    def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
+        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        self.check_facts(facts)
+        if self.method == "embedding":
+            from privot.synthesis.embedding import rehearse
+
+            classes = (facts.classes or 1) if self.mechanism.labels else 1
+            rehearse(self.mechanism.features, self.rules, classes, device=device, seed=self.seed)
+        else:
+            from privot.synthesis.streams import rehearse_blocks
+
+            rehearse_blocks(self, device)
+        check_cost(self.event(facts), self.delta, epsilon, delta)
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
@@ -83,9 +126,46 @@ def check_same_facts(wanted: Facts, found: Facts) -> None:
         raise DataError(f"These are not the records this synthesis was designed for: their {names[0]} differs.")
 
 
+def check_cost(event: Event, decided: float, epsilon: float, delta: float) -> None:
+    """Refuse noise, decided on at δ = `decided`, that costs more than is asked for or is counted at another δ.
+
+    The accountant remembers: what a release will say of its cost is worked out here, so that hardly a moment passes
+    between the charge and the release on disk.
+    """
+    cost = account(event, decided)
+    cost.to_dict()
+    # written so that a NaN is refused; the slack is that of the search for σ
+    if decided != delta or not cost.epsilon() <= epsilon * (1.0 + 1e-9):
+        raise DataError(
+            f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {decided:g}, not the "
+            f"ε = {epsilon:g} at δ = {delta:g} that is asked for: nothing was paid."
+        )
+
+
+def _repeated(step: Event, times: int) -> Event:
+    return step if times == 1 else Repeated(step, times)
+
+
 def plain_facts(facts: Facts) -> dict[str, Any]:
     """All but the adjacency, as plain JSON types."""
     return {name: value for name, value in vars(facts).items() if name != "adjacency"}
+
+
+def strategy_of(method: str) -> Strategy:
+    """How a method that pays as it goes does it."""
+    if method == "sinkhorn":
+        from privot.synthesis.sinkhorn import SinkhornStrategy
+
+        return SinkhornStrategy()
+    if method == "sliced":
+        from privot.synthesis.sliced import SlicedStrategy
+
+        return SlicedStrategy()
+    if method == "parameters":
+        from privot.synthesis.pulled import ParametersStrategy
+
+        return ParametersStrategy()
+    raise DataError(f"There is no method {method!r} that pays as it goes.")
 
 
 def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:

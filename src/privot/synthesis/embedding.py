@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.features import feature_map
-from privot.synthesis.generators import Generator, build
+from privot.synthesis.matching import class_means
+from privot.synthesis.recording import called, recorded
 from privot.synthesis.rules import Rules
-
-Progress = Callable[[int, int, float], None]
-"""Step, steps in all, loss."""
+from privot.synthesis.team import ALONE, Team
+from privot.synthesis.training import Progress, Training
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,35 +63,6 @@ def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     return told if told.sum() > 0.0 else np.ones_like(counts)
 
 
-@dataclass
-class Training:
-    """A training under way: everything that `checkpoint` keeps, so that it goes on as if never interrupted."""
-
-    generator: Generator
-    optimizer: torch.optim.Adam
-    random: torch.Generator
-    rules: Rules
-    step: int = 0
-    losses: list[float] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, rules: Rules, seed: int, device: str) -> Training:
-        """Fresh weights from `seed`, which is public."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed % 2**63)
-            generator = build(rules.generator)
-        generator.to(device)
-        random = torch.Generator(device=device)
-        random.manual_seed((seed + 1) % 2**63)
-        optimizer = torch.optim.Adam(generator.parameters(), lr=rules.learning_rate, betas=(0.5, 0.99))
-        return cls(generator, optimizer, random, rules)
-
-    @property
-    def device(self) -> torch.device:
-        """Where it runs."""
-        return self.random.device
-
-
 def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = "cpu", seed: int = 0) -> None:
     """Go through the first step of `train` without a release, so that what cannot be trained is found before paying."""
     if min(rules.steps, rules.batch) < 1 or not 0.0 < rules.learning_rate < math.inf:
@@ -105,15 +76,15 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
             )
         # with gradients, as in training: without them other code would be tried
         labels = torch.arange(classes, device=device).repeat_interleave(rules.batch)
-        made = generator(torch.zeros(len(labels), generator.latent, device=device), labels)
-        phi = features.features(Scale.of(features, device).to_records(made))
+        made = generated(generator, torch.zeros(len(labels), generator.latent, device=device), labels)
+        means = class_means(features, Scale.of(features, device).to_records(made), classes)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         if isinstance(error, PrivotError):
             raise
         raise UsageError(
             f"The generator cannot take a first step ({type(error).__name__}): change its rules."
         ) from None
-    if phi.shape != (len(labels), features.size):
+    if means.shape != (classes, features.size):
         raise UsageError("The generator's samples do not have the features that are released.")
 
 
@@ -126,35 +97,41 @@ def train(
     training: Training | None = None,
     progress: Progress | None = None,
     keep: Callable[[Training], None] | None = None,
+    team: Team = ALONE,
 ) -> Training:
     """Train to the end, from the beginning or from `training`.
 
-    `progress` hears every step; `keep` is called after every step and decides itself when to write a checkpoint.
+    `progress` hears every step; `keep` is called after every step and decides itself when to write a checkpoint. The
+    others of a `team` train along (`follow`).
     """
-    training = Training.start(rules, seed, device) if training is None else training
     target = Target.of(release)
-    where = training.device
-    means = torch.as_tensor(target.means, dtype=torch.float32, device=where)
-    weights = torch.as_tensor(target.weights / target.weights.sum(), dtype=torch.float32, device=where)
-    classes = training.generator.classes
-    if classes != len(means):
-        raise DataError(f"The generator knows {classes} classes, the release {len(means)}.")
-    labels = torch.arange(classes, device=where).repeat_interleave(rules.batch)
-    scale = Scale.of(target.features, where)
+    training = Training.start(rules, seed, device) if training is None else training
+    if training.generator.classes != len(target.means):
+        raise DataError(f"The generator knows {training.generator.classes} classes, the release {len(target.means)}.")
+    shares = target.weights / target.weights.sum()
+    states = training.generator.state_dict(), training.optimizer.state_dict()
+    with team.training((target.features.to_dict(), target.means, shares, rules, seed, training.step, *states)):
+        return _train(training, target.features, target.means, shares, progress, keep, team)
+
+
+def _train(
+    training: Training,
+    features: FeatureMap,
+    means: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    progress: Progress | None,
+    keep: Callable[[Training], None] | None,
+    team: Team,
+) -> Training:
+    rules = training.rules
+    wanted, weights = (torch.as_tensor(a, dtype=torch.float32, device=training.device) for a in (means, shares))
+    step = _Step(training, features, wanted, weights, team)
     training.generator.train()
     losses: list[torch.Tensor] = []
-    for step in range(training.step, rules.steps):
-        for group in training.optimizer.param_groups:
-            group["lr"] = rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * step / rules.steps))
-        z = torch.randn(len(labels), training.generator.latent, generator=training.random, device=where)
-        phi = target.features.features(scale.to_records(training.generator(z, labels)))
-        gap = means - phi.view(classes, rules.batch, -1).mean(dim=1)
-        loss = (weights * gap.square().sum(dim=1)).sum()
-        training.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        training.optimizer.step()
-        training.step = step + 1
-        losses.append(loss.detach())
+    for number in range(training.step, rules.steps):
+        training.decay_rate()
+        losses.append(step.take())
+        training.step = number + 1
         # read in bunches: a loss asked for at every step would make the device wait
         if len(losses) == 20 or training.step == rules.steps:
             training.losses += [float(v) for v in torch.stack(losses).tolist()]
@@ -167,6 +144,62 @@ def train(
                 keep(training)
     training.generator.eval()
     return training
+
+
+def follow(team: Team, device: str) -> None:
+    """What all but the leader do: train along on what it shares, until it shares nothing more."""
+    while (shared := team.share(None)) is not None:
+        features, means, shares, rules, seed, step, weights, moments = shared
+        training = Training.start(rules, seed, device)
+        training.generator.load_state_dict(weights)
+        training.optimizer.load_state_dict(moments)
+        training.step = step
+        # z of its own, and others than before if the job was resumed
+        training.random.manual_seed(hash((seed, step, team.rank)) % 2**63)
+        _train(training, feature_map(features), means, shares, None, None, team)
+
+
+class _Step:
+    """One step on fresh z, `rules.batch` samples a class in all; on a GPU in half precision, recorded and replayed."""
+
+    def __init__(
+        self, training: Training, features: FeatureMap, means: torch.Tensor, weights: torch.Tensor, team: Team
+    ) -> None:
+        self._training, self._features, self._means, self._weights = training, features, means, weights
+        self._team, self._generator = team, team.together(training.generator)
+        batch = team.part(training.rules.batch)
+        self._labels = torch.arange(len(means), device=means.device).repeat_interleave(batch)
+        self._z = torch.zeros(len(self._labels), training.generator.latent, device=means.device)
+        self._loss = torch.zeros((), device=means.device)
+        self._scale = Scale.of(features, means.device)
+        self._run: Callable[[], None] | None = None
+
+    def take(self) -> torch.Tensor:
+        """The loss at the samples that the step was made from."""
+        if self._run is None:
+            # what processes say to each other is not recorded
+            self._run = (
+                recorded(self._training, self._work) if self._team.size == 1 else called(self._training, self._work)
+            )
+        self._z.normal_(generator=self._training.random)
+        self._run()
+        return self._loss.clone()
+
+    def _work(self) -> None:
+        made = generated(self._generator, self._z, self._labels)
+        own = class_means(self._features, self._scale.to_records(made), len(self._means))
+        found = self._team.mean(own)
+        loss = (self._weights * (self._means - found).square().sum(dim=1)).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._training.optimizer.step()
+        self._loss.copy_(loss.detach())
+
+
+def generated(generator: torch.nn.Module, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """G(z, labels), on a GPU computed in half precision but for the head."""
+    with torch.autocast("cuda", torch.bfloat16, enabled=z.is_cuda):
+        out: torch.Tensor = generator(z, labels)
+    return out
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from privot.mechanisms.embedding import FeatureMap
 from privot.noise import arguments
 from privot.transport.directions import Frame, check_seed, draw_directions
 
-_BITS = 16
+BITS = 16
 """Records are snapped to 2⁻¹⁶ of their public range before their phases are computed in float64."""
 
 _MAKERS: dict[str, Callable[[Mapping[str, Any]], FeatureMap]] = {}
@@ -88,38 +88,18 @@ class Fourier:
     @cached_property
     def _turns(self) -> NDArray[np.float64]:
         """W of shape (dim, m), in turns, on its grid."""
-        unit = draw_directions(self.dim, self.frequencies, self.frame, self.seed)
-        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(1,))))
-        lengths = np.sqrt(generator.chisquare(self.dim, self.frequencies))
-        # frequency i has bandwidth i mod B: every orthogonal block serves all of them
-        widths = np.resize(np.array(self.bandwidths), self.frequencies)
-        turns = unit * (lengths / (2.0 * math.pi * widths))
-        most = float(np.abs(turns).sum(axis=0).max())
-        # Σ|x'|·|W| ≤ most: with 16 bits for x', W may have this many behind the point
-        bits = 52 - _BITS - math.frexp(most)[1]
-        if bits < _BITS:
-            raise UsageError("The bandwidths are too small for phases to be exact: use larger ones.")
-        return np.ldexp(np.rint(np.ldexp(turns, bits)), -bits)
+        return _drawn(self.dim, self.frequencies, self.bandwidths, self.seed, self.frame)
+
+    def constants(self) -> tuple[Any, Any, Any]:
+        """W, and the ends of the range."""
+        return self._turns, self.low, self.high
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, 2m) from (rows, dim)."""
-        turns, low, span = self._on(x.device, x.dtype)
-        unit = ((x - low) / span).clamp(0.0, 1.0)
-        if x.dtype is torch.float64:
-            snapped = torch.round(unit * 2.0**_BITS) * 2.0**-_BITS
-            unit = unit + (snapped - unit).detach() if unit.requires_grad else snapped
-        phase = unit @ turns
+        turns, low, span = kept_on(self, x, self.constants)
+        phase = to_unit(x, low, span) @ turns
         angle = (phase - torch.round(phase).detach()) * (2.0 * math.pi)
         return torch.cat([torch.cos(angle), torch.sin(angle)], dim=1) / math.sqrt(self.frequencies)
-
-    def _on(self, device: torch.device, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The constants where they are needed, kept between calls."""
-        kept: dict[Any, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = self.__dict__.setdefault("_kept", {})
-        if (device, dtype) not in kept:
-            low, high = (torch.tensor(v, dtype=torch.float64) for v in (self.low, self.high))
-            constants = (torch.from_numpy(self._turns), low, high - low)
-            kept[device, dtype] = tuple(c.to(device=device, dtype=dtype) for c in constants)  # type: ignore[assignment]
-        return kept[device, dtype]
 
     def to_dict(self) -> dict[str, Any]:
         """All it takes to draw the map again."""
@@ -133,6 +113,24 @@ class Fourier:
             "high": self.high,
             "frame": self.frame,
         }
+
+
+@lru_cache(maxsize=4)
+def _drawn(dim: int, frequencies: int, bandwidths: tuple[float, ...], seed: int, frame: Frame) -> NDArray[np.float64]:
+    """W of `Fourier`; remembered, because a map and the one that a release says are drawn from the same words."""
+    unit = draw_directions(dim, frequencies, frame, seed)
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
+    lengths = np.sqrt(generator.chisquare(dim, frequencies))
+    # frequency i has bandwidth i mod B: every orthogonal block serves all of them
+    widths = np.resize(np.array(bandwidths), frequencies)
+    turns = unit * (lengths / (2.0 * math.pi * widths))
+    most = float(np.abs(turns).sum(axis=0).max())
+    # Σ|x'|·|W| ≤ most: with 16 bits for x', W may have this many behind the point
+    bits = 52 - BITS - math.frexp(most)[1]
+    if bits < BITS:
+        raise UsageError("The bandwidths are too small for phases to be exact: use larger ones.")
+    drawn: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(turns, bits)), -bits)
+    return drawn
 
 
 class Stack:
@@ -152,7 +150,7 @@ class Stack:
         if len({m.dim for m in self.maps}) != 1:
             raise UsageError("The maps of a stack must be made for the same number of columns.")
         self.weights = tuple(given)
-        self._shares = tuple(w / length for w in given)
+        self.shares = tuple(w / length for w in given)
 
     @property
     def dim(self) -> int:
@@ -171,11 +169,31 @@ class Stack:
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, size) from (rows, dim)."""
-        return torch.cat([w * m.features(x) for w, m in zip(self._shares, self.maps, strict=True)], dim=1)
+        return torch.cat([w * m.features(x) for w, m in zip(self.shares, self.maps, strict=True)], dim=1)
 
     def to_dict(self) -> dict[str, Any]:
         """All it takes to draw the maps again."""
         return {"kind": self.kind, "weights": list(self.weights), "maps": [m.to_dict() for m in self.maps]}
+
+
+def to_unit(x: torch.Tensor, low: torch.Tensor, span: torch.Tensor) -> torch.Tensor:
+    """x scaled to [0, 1] and clamped there; in float64 also snapped to a grid of 2⁻¹⁶, which gradients do not see."""
+    unit = ((x - low) / span).clamp(0.0, 1.0)
+    if x.dtype is not torch.float64:
+        return unit
+    snapped = torch.round(unit * 2.0**BITS) * 2.0**-BITS
+    return unit + (snapped - unit).detach() if unit.requires_grad else snapped
+
+
+def kept_on(
+    owner: Any, x: torch.Tensor, constants: Callable[[], tuple[Any, Any, Any]]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A map's matrix, low end and span where `x` is and in its number type, kept in `owner` between calls."""
+    kept: dict[Any, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = owner.__dict__.setdefault("_kept", {})
+    if (x.device, x.dtype) not in kept:
+        matrix, low, high = (torch.as_tensor(v, dtype=torch.float64) for v in constants())
+        kept[x.device, x.dtype] = tuple(c.to(x) for c in (matrix, low, high - low))  # type: ignore[assignment]
+    return kept[x.device, x.dtype]
 
 
 def public_range(

@@ -27,6 +27,13 @@ SYNTHETIC = "synthetic.npz"
 SCHEMA_VERSION = 1
 _PICTURED = 10_000
 """Synthetic rows that the picture of a table is drawn from, at least."""
+CURVES = {
+    "embedding": "squared MMD to the noisy means",
+    "sinkhorn": "released gradient / noise alone",
+    "parameters": "released gradient / noise alone",
+    "sliced": "squared sliced distance, both sides noisy",
+}
+"""What is watched during training: public, since it follows from releases."""
 
 
 def write_generator(synthesizer: Synthesizer, folder: Path) -> None:
@@ -45,7 +52,7 @@ def _learned(synthesizer: Synthesizer) -> tuple[dict[str, torch.Tensor], dict[st
     design = getattr(synthesizer, "design_", None)
     return synthesizer.generator_.state_dict(), {
         "generator": synthesizer.generator_.config,
-        "features": synthesizer.features_.to_dict(),
+        "features": None if synthesizer.features_ is None else synthesizer.features_.to_dict(),
         "counts": synthesizer.counts_.tolist(),
         "labels": synthesizer.labels_,
         "losses": [float(f"{v:.6g}") for v in synthesizer.losses_],
@@ -78,7 +85,8 @@ def restore(
         counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
         if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
             raise DataError("The counts of this generator do not fit its classes.")
-        synthesizer.use(generator.to(usable_device(device)), feature_map(learned["features"]), counts, labels)
+        features = None if learned["features"] is None else feature_map(learned["features"])
+        synthesizer.use(generator.to(usable_device(device)), features, counts, labels)
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return synthesizer
@@ -153,4 +161,4 @@ def _write_pictures(synthesizer: Synthesizer, folder: Path, seed: int | None) ->
         images, _ = synthesizer.sample(len(wanted), labels=wanted, seed=seed)
         unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
         write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
-    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_))
+    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_, CURVES[synthesizer.method]))

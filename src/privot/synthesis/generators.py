@@ -33,7 +33,7 @@ class Generator(nn.Module):
 
     def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
-        return apply_head(self.body(z, labels), self.segments)
+        return apply_head(self.body(z, labels).to(z.dtype), self.segments)
 
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""
@@ -94,7 +94,7 @@ class VectorGenerator(Generator):
 
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""
-        out: torch.Tensor = self.layers(torch.cat([z, _one_hot(labels, self.classes, z)], dim=1))
+        out: torch.Tensor = self.layers(torch.cat([z, one_hot(labels, self.classes, z)], dim=1))
         return out
 
 
@@ -121,7 +121,7 @@ class ImageGenerator(Generator):
 
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim), in the order of the records."""
-        small = self.project(torch.cat([z, _one_hot(labels, self.classes, z)], dim=1))
+        small = self.project(torch.cat([z, one_hot(labels, self.classes, z)], dim=1))
         image = self.layers(small.view(-1, self.wide, *self.start))[:, :, : self.height, : self.width]
         if self.last:
             image = image.permute(0, 2, 3, 1)
@@ -143,5 +143,6 @@ def image_axes(shape: Sequence[int]) -> tuple[int, int, int, bool]:
     raise UsageError("An image has the shape height,width, height,width,channels or channels,height,width.")
 
 
-def _one_hot(labels: torch.Tensor, classes: int, like: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.one_hot(labels, classes).to(like.dtype)
+def one_hot(labels: torch.Tensor, classes: int, like: torch.Tensor) -> torch.Tensor:
+    """(rows, classes) in the number type of `like`."""
+    return (labels[:, None] == torch.arange(classes, device=labels.device)).to(like.dtype)

@@ -116,14 +116,14 @@ class Job:
     def release(
         self,
         pay: Callable[[str], Release],
-        spent: Callable[[str], bool],
+        spent: Callable[[str], int],
         again: bool = False,
         check: Callable[[Release], None] | None = None,
-        ready: Callable[[], None] | None = None,
+        ready: Callable[[], object] | None = None,
     ) -> Release:
         """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
 
-        `spent`(mark) says whether a charge with that mark stands; a release on disk without one is refused, and so is
+        `spent`(mark) says how many charges with that mark stand; a release on disk without one is refused, and so is
         one that `check` refuses. `again` allows a second charge where the first one's release was lost. Before
         anything is paid, and once `ready` has refused all that can be, the folder is emptied of what an earlier
         release left: what is there later is made from what was paid last.

@@ -37,15 +37,15 @@ def draw_grid(unit: NDArray[Any], shape: Sequence[int]) -> bytes:
     return buffer.getvalue()
 
 
-def draw_curve(losses: Sequence[float]) -> bytes:
-    """The squared distance to the released means, step by step."""
+def draw_curve(losses: Sequence[float], name: str) -> bytes:
+    """What was watched, called `name`, step by step."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.0, 3.5), layout="constrained")
     axes = figure.subplots()
     axes.plot(np.arange(1, len(losses) + 1), losses, linewidth=1.0)
     axes.set_xlabel("step")
-    axes.set_ylabel("squared MMD to the noisy means")
+    axes.set_ylabel(name)
     if losses and min(losses) > 0.0:
         axes.set_yscale("log")
     buffer = io.BytesIO()

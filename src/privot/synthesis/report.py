@@ -35,10 +35,10 @@ img { max-width: 100%; image-rendering: pixelated; } code { font-size: .9em; }
 {% for title, picture in pictures %}<h2>{{ title }}</h2>
 <img alt="{{ title }}" src="data:image/png;base64,{{ picture }}">
 {% endfor %}
-{% if evaluated %}<p>The guarantee above covers what follows from one paid release: the generator and the synthetic
+{% if evaluated %}<p>The guarantee above covers what follows from what was paid for: the generator and the synthetic
 data. It does not cover “{{ evaluated }}”, for which real records were looked at: remove evaluation.json and
 write this page again (<code>privot report</code>) before handing it to anybody who may not see those records.</p>
-{% else %}<p>Everything on this page follows from one paid release; nothing else of the records was looked at.</p>
+{% else %}<p>Everything on this page follows from what was paid for; nothing else of the records was looked at.</p>
 {% endif %}
 </body></html>
 """
@@ -90,10 +90,16 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     rows = [
         ["method", str(params["method"])],
         ["generator", f"{generator['kind']}, latent {generator['latent']}, {generator['classes']} classes"],
-        ["features", ", ".join(f"{k} {v}" for k, v in features.items() if isinstance(v, int | float | str))[:300]],
         ["steps", str(len(learned["losses"]))],
-        ["noisy class counts", ", ".join(f"{c:.0f}" for c in learned["counts"])],
     ]
+    if features is None:
+        options = (learned.get("rules") or {}).get("options", {})
+        rows.append(["options", ", ".join(f"{k} {v}" for k, v in options.items())[:600]])
+        return rows
+    rows.append(
+        ["features", ", ".join(f"{k} {v}" for k, v in features.items() if isinstance(v, int | float | str))[:300]]
+    )
+    rows.append(["noisy class counts", ", ".join(f"{c:.0f}" for c in learned["counts"])])
     return rows
 
 

@@ -1,7 +1,7 @@
 """One interface to private synthesis: a vault goes in, a generator with a guarantee comes out; it sees no record.
 
-All it does with the vault is to ask for its public facts and for one release. Everything after that is
-post-processing.
+All it does with the vault is to ask for its public facts and for releases: one (`embedding`), or a stream of them that
+training answers with its next query or its next batch (`sinkhorn`, `sliced`). Everything after that is post-processing.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from privot.accounting import account, embedding
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
-from privot.mechanisms import FeatureMap, MeanEmbedding
+from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
 from privot.synthesis.design import Design, shares, usable_device
-from privot.synthesis.embedding import Progress, Scale, Target, Training, rehearse, train
-from privot.synthesis.features import public_range
-from privot.synthesis.generators import Generator, image_axes
+from privot.synthesis.embedding import Scale, Target, train
+from privot.synthesis.generators import Generator
 from privot.synthesis.job import Job
-from privot.synthesis.rules import Problem, Rules, choose_features, choose_rules
+from privot.synthesis.planning import plan
+from privot.synthesis.rules import Rules
+from privot.synthesis.streams import run_job, train_blocks
 from privot.synthesis.tables.design import TableDesign
 from privot.synthesis.tables.model import TableModel
+from privot.synthesis.team import ALONE, Team
+from privot.synthesis.training import Progress, Training
 from privot.tables.codec import TableCodec
 from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
 
-METHODS = ("embedding",)
 _SAMPLE_ROWS = 4096
 
 
@@ -43,15 +44,17 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     """Synthetic records under (ε, δ): `fit(vault)`, then `sample(n)` as often as wanted.
 
     `low` and `high` are the public range of values and `shape` the public shape of an image; both are stated,
-    never read off the records. `records` may say about how many there are where that is public although the
-    adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
-    makes everything but the privacy noise repeatable.
+    never read off the records. `method` says where the noise enters: "embedding" (class means of random features,
+    released once), "sinkhorn" (gradients at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD);
+    `options` are the knobs of the last two. `records` may say about how many there are where that is public although
+    the adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
+    makes everything but the privacy noise repeatable. `allow_unproven` lets releases through that no theorem covers.
 
     With a `TableCodec` the records are rows of a table: what is embedded are the indicators of its cells (marginals),
     and `model_` takes the place of `generator_`.
 
-    After `fit`: `release_`, `guarantee_`, `generator_`, `losses_`, `design_`. The release is kept even where training
-    fails: `train(release_, rules)` costs nothing more.
+    After `fit`: `guarantee_`, `generator_`, `losses_`, `design_`, and `release_` where there is just one, which is
+    kept even where training fails: `train(release_, rules)` costs nothing more.
     """
 
     def __init__(
@@ -66,9 +69,11 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         records: int | None = None,
         features: FeatureMap | None = None,
         rules: Rules | None = None,
+        options: Mapping[str, Any] | None = None,
         codec: TableCodec | None = None,
         device: str = "auto",
         seed: int | None = None,
+        allow_unproven: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -79,66 +84,60 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         self.records = records
         self.features = features
         self.rules = rules
+        self.options = options
         self.codec = codec
         self.device = device
         self.seed = seed
+        self.allow_unproven = allow_unproven
 
     def design(self, facts: Facts) -> Design | TableDesign:
         """What would be released and trained, from public facts alone; costs nothing."""
-        if self.method not in METHODS:
-            raise UsageError(f"Unknown method {self.method!r}: say {' or '.join(METHODS)}.")
-        if self.codec is not None:
-            if self.shape is not None or self.features is not None or self.rules is not None:
-                raise UsageError("What is released of a table follows from its schema: leave out the rest.")
-            return TableDesign.choose(self.codec, facts, self.method, self.epsilon, self.delta, self.seed)
-        device = usable_device(self.device)
-        public_range(self.low, self.high, facts.dim)
-        shape = None if self.shape is None else tuple(int(s) for s in self.shape)
-        if shape is not None:
-            image_axes(shape)
-            if int(np.prod(shape)) != facts.dim:
-                raise UsageError(f"An image of shape {shape} has {np.prod(shape)} values, a record has {facts.dim}.")
-        plan = embedding(adjacency=facts.adjacency, delta=self.delta, epsilon=self.epsilon)
-        records = facts.records
-        if self.records is not None:
-            records = arguments.whole("The stated number of records", self.records, 1)
-        problem = Problem(facts.dim, facts.classes or 1, plan.sigma, records, shape, device)
-        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
-        features = self.features or choose_features(problem, seed, self.low, self.high)
-        mechanism = MeanEmbedding(features, plan.sigma, facts.classes is not None, device=device)
-        rules = self.rules or choose_rules(problem)
-        return Design(mechanism, rules, seed, float(self.delta), facts.adjacency, facts)
+        return plan(self, facts)
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
-        """Pay for one release and train on it. With `folder`, a killed job goes on there (`resume`)."""
+        """Pay for releases and train on them. With `folder`, a killed job goes on there (`resume`)."""
         design = self.design(vault.facts)
-        if folder is None:
-            self._check(design, vault.facts)
-            release = vault.release(design.mechanism, purpose=f"synthesis by {self.method}", delta=design.delta)
-            self._paid(design, release)
-            if isinstance(design, TableDesign):
-                return self.use_model(design.fit(release, progress))
-            return self._trained(
-                train(release, design.rules, device=design.mechanism.device, seed=design.seed, progress=progress)
+        if folder is not None:
+            settings = {"params": self.to_params(), "design": design.to_dict()}
+            job = Job.start(Path(folder), settings)
+            return self.run(job, lambda: vault, lambda mark: False, progress=progress)
+        device, purpose = usable_device(self.device), f"synthesis by {self.method}"
+        design.check(vault.facts, self.epsilon, self.delta, device)
+        if isinstance(design, Design) and design.method != "embedding":
+            self._forget()
+            start = Training.start(design.rules, design.seed, device)
+            return self._streamed(
+                design,
+                *train_blocks(
+                    lambda: vault,
+                    design,
+                    purpose=purpose,
+                    training=start,
+                    allow_unproven=self.allow_unproven,
+                    progress=progress,
+                ),
             )
-        settings = {"params": self.to_params(), "design": design.to_dict()}
-        job = Job.start(Path(folder), settings)
-        return self.run(job, lambda: vault, lambda mark: False, progress=progress)
+        release = vault.release(design.mechanism, purpose=purpose, delta=design.delta)
+        self._paid(design, release)
+        if isinstance(design, TableDesign):
+            return self.use_model(design.fit(release, progress))
+        return self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
 
     def run(
         self,
         job: Job,
         open_vault: Callable[[], Vault],
-        spent: Callable[[str], bool],
+        spent: Callable[[str], int],
         *,
         ledger: str | None = None,
         pay_again: bool = False,
         progress: Progress | None = None,
         every: float = checkpoint.EVERY_SECONDS,
+        team: Team = ALONE,
     ) -> Synthesizer:
         """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
 
-        `spent`(mark) looks for the job's charge in the ledger that has the identity `ledger`, which must be the one
+        `spent`(mark) counts the job's charges in the ledger that has the identity `ledger`, which must be the one
         the job was started with if it says one. No other process can work on the job meanwhile.
         """
         device = usable_device(self.device)
@@ -148,23 +147,28 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
         opened: list[Vault] = []
 
-        def ready() -> None:
+        def ready() -> Vault:
             vault = open_vault()
-            self._check(design, vault.facts)
+            design.check(vault.facts, self.epsilon, self.delta, device)
             opened.append(vault)
+            return vault
 
         def pay(mark: str) -> Release:
             vault = opened[0]
             return vault.release(design.mechanism, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
 
         with job.alone():
+            if isinstance(design, Design) and design.method != "embedding":
+                self._forget()
+                unproven = self.allow_unproven
+                return self._streamed(design, *run_job(job, design, ready, spent, device, progress, unproven))
             release = job.release(pay, spent, pay_again, design.check_release, ready)
             self._paid(design, release)
             if isinstance(design, TableDesign):
                 # the release is all the checkpoint there is: the fit takes seconds, and gives the same again
                 return self.use_model(design.fit(release, progress))
             path, digest = job.folder / checkpoint.NAME, release.digest()
-            training = checkpoint.load(path, design.rules, device, digest) if path.exists() else None
+            training = checkpoint.load(path, design.rules, device, release=digest) if path.exists() else None
             training = train(
                 release,
                 design.rules,
@@ -173,36 +177,19 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
                 training=training,
                 progress=progress,
                 keep=checkpoint.Keeper(path, digest, every),
+                team=team,
             )
             return self._trained(training)
 
-    def _check(self, design: Design | TableDesign, facts: Facts) -> None:
-        """Refuse, before anything is paid, what would be lost or cost too much afterwards.
-
-        The accountant remembers: what the release will say of its cost is worked out here, so that hardly a moment
-        passes between the charge and the release on disk.
-        """
-        design.check_facts(facts)
-        if isinstance(design, TableDesign):
-            design.rehearse()
-        else:
-            classes = (facts.classes or 1) if design.mechanism.labels else 1
-            rehearse(design.mechanism.features, design.rules, classes, device=design.mechanism.device, seed=design.seed)
-        cost = account(design.mechanism.event(facts), design.delta)
-        cost.to_dict()
-        # written so that a NaN is refused; the slack is that of the search for σ
-        if design.delta != self.delta or not cost.epsilon() <= self.epsilon * (1.0 + 1e-9):
-            raise DataError(
-                f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {design.delta:g}, not the "
-                f"ε = {self.epsilon:g} at δ = {self.delta:g} that is asked for: nothing was paid."
-            )
+    def _forget(self) -> None:
+        """What an earlier release made may not be drawn from under another one's guarantee."""
+        for name in ("generator_", "model_", "release_", "guarantee_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     def _paid(self, design: Design | TableDesign, release: Release) -> None:
         """Keep what was paid for, whatever becomes of the training."""
-        for name in ("generator_", "model_"):
-            if hasattr(self, name):
-                # of an earlier release: it may not be drawn from under this one's guarantee
-                delattr(self, name)
+        self._forget()
         self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
 
     def _trained(self, training: Training) -> Synthesizer:
@@ -211,7 +198,13 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         self.use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
         return self
 
-    def use(self, generator: Generator, features: FeatureMap, counts: NDArray[Any], labels: bool) -> None:
+    def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
+        self.design_, self.guarantee_, self.losses_ = design, guarantee, training.losses
+        # how many records a class has was not paid for: samples go round all classes
+        self.use(training.best, None, np.ones(training.generator.classes), design.labels)
+        return self
+
+    def use(self, generator: Generator, features: FeatureMap | None, counts: NDArray[Any], labels: bool) -> None:
         """Sample from `generator` from now on."""
         self.generator_ = generator.eval()
         self.features_ = features
@@ -245,7 +238,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             if y.shape != (n,) or y.min() < 0 or y.max() >= self.generator_.classes:
                 raise UsageError(f"Give {n} labels from 0 to {self.generator_.classes - 1}.")
         device = next(self.generator_.parameters()).device
-        scale = Scale.of(self.features_, device)
+        scale = Scale.of(self.features_ or self, device)
         parts = []
         with torch.no_grad():
             for start in range(0, n, _SAMPLE_ROWS):
@@ -266,6 +259,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             "low": np.asarray(self.low, dtype=np.float64).tolist(),
             "high": np.asarray(self.high, dtype=np.float64).tolist(),
             "records": self.records,
+            "options": None if self.options is None else dict(self.options),
             "codec": None if self.codec is None else self.codec.to_dict(),
         }
 
@@ -298,6 +292,6 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     model_: TableModel
     losses_: list[float]
     counts_: NDArray[np.float64]
-    features_: FeatureMap
+    features_: FeatureMap | None
     labels_: bool
     design_: Design | TableDesign

@@ -12,15 +12,17 @@ from torch import Tensor
 
 LEVELS = 10
 LAST = 4
-"""How often potentials are absorbed while ε falls, and after it has fallen."""
+"""How often potentials are absorbed while ε falls, and after it has fallen,."""
 _LEAST = 1e-30
-"""Below what a marginal may weigh: float32 ends at 1e-38."""
+"""What is added to a marginal, so that none is 0: float32 ends at 1e-38."""
 
 
 def schedule(sweeps: int) -> list[tuple[float, int]]:
     """(share of the way from `reg` up to the largest cost, in logarithms; sweeps there), level by level."""
-    inner = max(1, round(sweeps / (LEVELS + LAST)))
-    return [(1.0 - level / LEVELS, inner) for level in range(LEVELS)] + [(0.0, inner)] * LAST
+    levels = max(2, min(LEVELS, sweeps // 3))
+    last = max(1, round(LAST * levels / LEVELS))
+    inner = max(1, round(sweeps / (levels + last)))
+    return [(1.0 - level / levels, inner) for level in range(levels)] + [(0.0, inner)] * last
 
 
 def unrolled_gradients(
@@ -32,17 +34,18 @@ def unrolled_gradients(
     sweeps: int = 100,
     square: float = 1.0,
     offset: Tensor | None = None,
+    a: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """∂/∂x and ∂/∂y of OT_ε(x, y), ε = `reg`, cost `square`·‖x−y‖² + `m`·‖x−y‖₁ + `offset`, by the envelope theorem.
 
-    x (n, d) has weights 1/n; y (M, d) the weights b (M,) ≥ 0, which are normalised here, so that a row of y with
-    b_j = 0 is not there. Where all of b is 0 there is nothing to move to, and both gradients are 0. `offset` (n, M) is
-    what labels add to the cost.
+    x (n, d) has the weights a (n,) ≥ 0 (1/n unless given), y (M, d) the weights b (M,) ≥ 0; both are normalised here,
+    and a row of weight 0 is not there. Where all of a or all of b is 0 there is nothing to move, and both gradients are
+    0. `offset` (n, M) is what labels add to the cost.
 
-    ε falls geometrically from the largest cost to `reg` in `LEVELS` steps (ε-scaling) and stays there for the rest; at
+    ε falls geometrically from the largest cost to `reg` level by level (ε-scaling) and stays there for the rest; at
     every level potentials are absorbed into the kernel and then scaled (Schmitzer 2019, "Stabilized sparse scaling
     algorithms for entropy regularized transport problems"). The last half-sweep is x's, so every row of the plan P sums
-    to 1/n exactly and the gradients
+    to a_i exactly and the gradients
 
         ∂x_i = Σ_j P_ij ∂₁c(x_i, y_j),        ∂y_j = Σ_i P_ij ∂₂c(x_i, y_j)
 
@@ -50,29 +53,27 @@ def unrolled_gradients(
     """
     with torch.no_grad():
         x, y = x.detach(), y.detach()
-        total = b.sum()
-        log_b = (b / torch.where(total > 0, total, torch.ones_like(total))).log()
-        n = len(x)
+        a = torch.ones(len(x), dtype=x.dtype, device=x.device) if a is None else a
+        (a, log_a, some_a), (b, log_b, some_b) = _shares(a), _shares(b)
+        some = some_a & some_b
         cost, l1 = _cost(x, y, square, m, offset)
-        present = b > 0
-        # sums over nothing would be −∞ − −∞: without any y the costs are as good as zero
-        cost = torch.where(present[None, :], cost, torch.zeros_like(cost))
-        log_b = torch.where(present.any(), log_b, torch.zeros_like(log_b))
-        a = torch.full((n,), 1.0 / n, dtype=x.dtype, device=x.device)
-        log_a = a.log()
-        weights = torch.where(present.any(), b / total, torch.ones_like(b))
-        f, g = torch.zeros_like(a), torch.zeros_like(weights)
+        # the largest cost is that of pairs that are there
+        cost = torch.where((a[:, None] > 0) & (b[None, :] > 0), cost, torch.zeros_like(cost))
+        f, g = torch.zeros_like(a), torch.zeros_like(b)
         top = cost.amax().clamp(min=reg)
+        least_u, least_v = torch.full_like(f, _LEAST), torch.full_like(g, _LEAST)
         for share, inner in schedule(sweeps):
             eps = reg * (top / reg) ** share
             f = -eps * torch.logsumexp((g[None, :] - cost) / eps + log_b[None, :], 1)
             g = -eps * torch.logsumexp((f[:, None] - cost) / eps + log_a[:, None], 0)
             # columns of K·diag(b) are exact now, so that its scalings start near 1 and stay in the number type
             kernel = ((f[:, None] + g[None, :] - cost) / eps).exp_()
+            # the weights go into the kernel once, so that a half-sweep is two launches
+            rows, columns = kernel * b[None, :], (kernel * a[:, None]).T.contiguous()
             v = torch.ones_like(g)
             for _ in range(inner):
-                u = 1.0 / torch.mv(kernel, v * weights).clamp_(min=_LEAST)
-                v = 1.0 / torch.mv(kernel.T, u * a).clamp_(min=_LEAST)
+                u = torch.addmv(least_u, rows, v).reciprocal_()
+                v = torch.addmv(least_v, columns, u).reciprocal_()
             f, g = f + eps * u.log(), g + eps * v.log()
         f = -reg * torch.logsumexp((g[None, :] - cost) / reg + log_b[None, :], 1)
         plan = ((f[:, None] + g[None, :] - cost) / reg + log_a[:, None] + log_b[None, :]).exp()
@@ -82,7 +83,16 @@ def unrolled_gradients(
             gx = gx + m * torch.ops.aten._cdist_backward(plan.contiguous(), x, y, 1.0, l1)
             back = plan.T.contiguous()
             gy = gy + m * torch.ops.aten._cdist_backward(back, y, x, 1.0, l1.T.contiguous())
-        return (torch.where(total > 0, gx, torch.zeros_like(gx)), torch.where(total > 0, gy, torch.zeros_like(gy)))
+        return torch.where(some, gx, torch.zeros_like(gx)), torch.where(some, gy, torch.zeros_like(gy))
+
+
+def _shares(weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(weights with sum 1, their logarithms, whether there are any); equal ones where there are none."""
+    total = weights.sum()
+    some = total > 0
+    # sums over nothing would be −∞ − −∞
+    held = torch.where(some, weights / torch.where(some, total, torch.ones_like(total)), 1.0 / len(weights))
+    return held, held.log(), some
 
 
 def _cost(x: Tensor, y: Tensor, square: float, m: float, offset: Tensor | None) -> tuple[Tensor, Tensor]:

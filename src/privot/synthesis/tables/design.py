@@ -13,7 +13,7 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, GroupedMarginals, ScoredMarginals
 from privot.release import Release
-from privot.synthesis.design import check_same_facts, plain_facts
+from privot.synthesis.design import check_cost, check_same_facts, plain_facts
 from privot.synthesis.tables.axes import axes_of
 from privot.synthesis.tables.fit import TablePlanner, fit_table
 from privot.synthesis.tables.model import TableModel
@@ -90,6 +90,12 @@ class TableDesign:
     def check_facts(self, facts: Facts) -> None:
         """Refuse records about which other things are public than about those that this was designed for."""
         check_same_facts(self.facts, facts)
+
+    def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
+        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        self.check_facts(facts)
+        self.rehearse()
+        check_cost(self.mechanism.event(facts), self.delta, epsilon, delta)
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose marginals, noise or events are not those that this design pays for."""

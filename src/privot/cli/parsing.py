@@ -1,0 +1,47 @@
+"""Reads what people type after an option: ranges, shapes, NAME=VALUE; it knows nothing of what they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privot.errors import UsageError
+
+
+def read_pair(text: str) -> tuple[float, float]:
+    """LOW,HIGH."""
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"A range is written LOW,HIGH, got {text!r}.") from None
+    return low, high
+
+
+def read_shape(text: str | None) -> tuple[int, ...] | None:
+    """HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS."""
+    try:
+        return None if text is None else tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
+
+
+def read_options(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, the value a number where it reads as one."""
+    options: dict[str, Any] = {}
+    for text in given or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"An option is written NAME=VALUE, got {text!r}.")
+        for kind in (int, float, str):
+            try:
+                options[name] = kind(value)
+                break
+            except ValueError:
+                continue
+    return options
+
+
+def positive(steps: int) -> int:
+    """A number of steps, if it is one."""
+    from privot.noise import arguments
+
+    return arguments.whole("The number of steps", steps, 1)

@@ -1,0 +1,195 @@
+"""Generators for images besides the plain ones of `generators`, some as in papers; they never see a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from privot.synthesis.generators import Generator, image_axes, one_hot, register
+
+
+class PictureGenerator(Generator):
+    """Makes (rows, channels, height, width) and lays it out in the order of the records' public `shape`."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.height, self.width, self.channels, self.last = image_axes(config["shape"])
+
+    def picture(self, code: torch.Tensor) -> torch.Tensor:
+        """(rows, channels, ≥ height, ≥ width) from [z; one-hot]."""
+        raise NotImplementedError
+
+    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The numbers before the head, (rows, dim)."""
+        image = self.picture(torch.cat([z, one_hot(labels, self.classes, z)], dim=1))
+        image = image[:, :, : self.height, : self.width]
+        if self.last:
+            image = image.permute(0, 2, 3, 1)
+        out: torch.Tensor = image.reshape(len(z), self.dim)
+        return out
+
+
+@register("dcgan")
+class DeepConvolutional(PictureGenerator):
+    """Four transposed convolutions with batch normalisation (Radford et al. 2016), as in DP-Sinkhorn for 28×28.
+
+    1×1 → ⌈h/4⌉ → ⌈h/4⌉ (3×3) → twice → four times that, `channels` falling by half; the class is one-hot beside z. The
+    head's sigmoid on [0, 1] is the paper's tanh on [−1, 1] with the argument halved.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        wide = int(config["channels"])
+        start = (-(-self.height // 4), -(-self.width // 4))
+        self.layers = nn.Sequential(
+            nn.ConvTranspose2d(self.latent + self.classes, wide, start, 1, 0, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU(),
+            nn.ConvTranspose2d(wide, wide // 2, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(wide // 2),
+            nn.ReLU(),
+            nn.ConvTranspose2d(wide // 2, wide // 4, 4, 2, 1, bias=False),
+            nn.BatchNorm2d(wide // 4),
+            nn.ReLU(),
+            nn.ConvTranspose2d(wide // 4, self.channels, 4, 2, 1),
+        )
+
+    def picture(self, code: torch.Tensor) -> torch.Tensor:
+        """(rows, channels, height, width)."""
+        out: torch.Tensor = self.layers(code[:, :, None, None])
+        return out
+
+
+@register("mapped")
+class MappedGenerator(PictureGenerator):
+    """z and the class go through a small network first (Karras et al. 2019), then up to half the size, then twice that.
+
+    A map of ⌈h/2^`doublings`⌉ with `channels` maps is doubled by transposed convolutions, halving the maps each time;
+    the last doubling rearranges the maps of one convolution (Shi et al. 2016), four a channel, so that nothing wide is
+    ever computed at full size.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        hidden, doublings, wide = (int(config[name]) for name in ("hidden", "doublings", "channels"))
+        code = self.latent + self.classes
+        self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
+        self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+        self.project = nn.Linear(hidden + self.classes, wide * self.start[0] * self.start[1])
+        self.wide = wide
+        layers: list[nn.Module] = [nn.BatchNorm2d(wide), nn.ReLU()]
+        for _ in range(doublings - 1):
+            layers += [nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1, bias=False), nn.BatchNorm2d(wide // 2), nn.ReLU()]
+            wide //= 2
+        layers += [nn.Conv2d(wide, wide, 3, padding=1, bias=False), nn.BatchNorm2d(wide), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Conv2d(wide, 4 * self.channels, 5, padding=2), nn.PixelShuffle(2))
+
+    def picture(self, code: torch.Tensor) -> torch.Tensor:
+        """(rows, channels, ≥ height, ≥ width)."""
+        small = self.project(torch.cat([self.mapping(code), code[:, self.latent :]], dim=1))
+        small = small.view(-1, self.wide, *self.start)
+        out: torch.Tensor = self.layers(small.contiguous(memory_format=torch.channels_last))
+        return out
+
+
+class _Residual(nn.Module):
+    """x ↦ up(x) + conv(relu(bn(conv(up(relu(bn(x)))))): a block of BigGAN's generator (Brock et al. 2019)."""
+
+    def __init__(self, narrow: int, wide: int) -> None:
+        super().__init__()
+        self.before, self.after = nn.BatchNorm2d(narrow), nn.BatchNorm2d(wide)
+        self.first = nn.Conv2d(narrow, wide, 3, padding=1)
+        self.second = nn.Conv2d(wide, wide, 3, padding=1)
+        self.skip = nn.Conv2d(narrow, wide, 1)
+        self.up = nn.Upsample(scale_factor=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = self.first(self.up(torch.relu(self.before(x))))
+        out: torch.Tensor = self.second(torch.relu(self.after(inner))) + self.skip(self.up(x))
+        return out
+
+
+@register("residual")
+class ResidualGenerator(PictureGenerator):
+    """Residual blocks, each doubling the map from 4×4, as in DP-Sinkhorn for 32×32 colour.
+
+    Three blocks of three convolutions (their skips included), the projection, the last normalised convolution: with 32
+    rows twelve layers of weights in all.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.wide = int(config["channels"])
+        side, doublings = 4, 0
+        while side < max(self.height, self.width):
+            side, doublings = 2 * side, doublings + 1
+        self.project = nn.Linear(self.latent + self.classes, self.wide * 16)
+        self.blocks = nn.Sequential(*(_Residual(self.wide, self.wide) for _ in range(doublings)))
+        self.finish = nn.Sequential(
+            nn.BatchNorm2d(self.wide), nn.ReLU(), nn.Conv2d(self.wide, self.channels, 3, padding=1)
+        )
+
+    def picture(self, code: torch.Tensor) -> torch.Tensor:
+        """(rows, channels, side, side), side the power of two at or above the image's."""
+        out: torch.Tensor = self.finish(self.blocks(self.project(code).view(-1, self.wide, 4, 4)))
+        return out
+
+
+@register("upsampling")
+class UpsamplingGenerator(PictureGenerator):
+    """The generator of DP-SWD's Table 3 (Rakotomamonjy & Ralaivola 2021), which is DP-MERF's.
+
+    FC 20 – 200, batch normalisation, FC 200 – 784, batch normalisation, as 16 maps of 7×7 (⌈h/4⌉ in general), twice up
+    by 2 and convolved 5×5, to 8 maps with a ReLU and then to the image, with the head's sigmoid. A ReLU stands after
+    each normalisation, without which the two layers would be one.
+    """
+
+    maps = 16
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.start = (-(-self.height // 4), -(-self.width // 4))
+        inner = self.maps * self.start[0] * self.start[1]
+        self.dense = nn.Sequential(
+            nn.Linear(self.latent + self.classes, 200),
+            nn.BatchNorm1d(200),
+            nn.ReLU(),
+            nn.Linear(200, inner),
+            nn.BatchNorm1d(inner),
+            nn.ReLU(),
+        )
+        self.layers = nn.Sequential(
+            nn.Upsample(scale_factor=2, mode="bilinear"),
+            nn.Conv2d(self.maps, 8, 5, padding=2),
+            nn.ReLU(),
+            nn.Upsample(scale_factor=2, mode="bilinear"),
+            nn.Conv2d(8, self.channels, 5, padding=2),
+        )
+
+    def picture(self, code: torch.Tensor) -> torch.Tensor:
+        """(rows, channels, ≥ height, ≥ width)."""
+        out: torch.Tensor = self.layers(self.dense(code).view(-1, self.maps, *self.start))
+        return out
+
+
+@register("affine")
+class AffineGenerator(Generator):
+    """x' = head(γ·b_c + W_c z): an image a class and `latent` ways in which it varies; for few records and much noise.
+
+    Noise in a gradient is averaged only by parameters that many points share. Here all points of a class share b_c, and
+    nothing else stands between it and them. γ = 50 lets b_c, which has far to go, move that much faster than W_c.
+    """
+
+    gain = 50.0
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.level = nn.Parameter(torch.zeros(self.classes, self.dim))
+        self.ways = nn.Parameter(0.1 * torch.randn(self.classes, self.latent, self.dim))
+
+    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The numbers before the head, (rows, dim)."""
+        return self.gain * self.level[labels] + torch.einsum("bi,bij->bj", z, self.ways[labels])

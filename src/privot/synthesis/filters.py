@@ -1,0 +1,139 @@
+"""Features of what small filters see in an image, region by region; drawn from a recorded seed, without any record.
+
+A network that classifies images looks at edges and textures, wherever in a region they lie. Pixels compared one by one
+(`features.Fourier`) say little of that, these features do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from privot.errors import UsageError
+from privot.noise import arguments
+from privot.synthesis.features import BITS, Fourier, kept_on, public_range, register, to_unit
+from privot.synthesis.generators import image_axes
+from privot.transport.directions import check_seed
+
+_STRIDE = 2
+
+
+class Filtered:
+    """φ(x) = Fourier(u(x)), u_fc = (cell/√F)·mean over positions p in region c of |⟨w_f, patch of x' at p⟩|.
+
+    x' is the image scaled from [`low`, `high`] to [0, 1]; w_f are F Gaussian filters of `width` × `width` × channels,
+    of mean zero and norm one; regions are squares of `cell` pixels, positions lie two pixels apart, and outside of the
+    image is 0. `bandwidths` are those of `Fourier` in the unit of u. The norm of φ is exactly 1.
+
+    In float64 everything is as exact as there: x' lies on a grid of 2⁻¹⁶ and w on one of its own, so that an inner
+    product and the sum over a region are whole numbers below 2⁵³, in whatever order they are summed; u is one
+    multiplication of that, and `Fourier` puts it on a grid again.
+    """
+
+    kind = "filtered"
+    rounding = Fourier.rounding
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        filters: int,
+        frequencies: int,
+        bandwidths: Sequence[float],
+        seed: int,
+        low: float | Sequence[float] = 0.0,
+        high: float | Sequence[float] = 1.0,
+        width: int = 5,
+        cell: int = 4,
+    ) -> None:
+        self.shape = tuple(int(s) for s in shape)
+        self.height, self.breadth, self.channels, self.last = image_axes(self.shape)
+        self.dim = self.height * self.breadth * self.channels
+        self.filters = arguments.whole("The number of filters", filters, 1)
+        self.width = arguments.whole("The width of a filter", width, 2)
+        self.cell = arguments.whole("The side of a region", cell, _STRIDE)
+        if self.cell % _STRIDE:
+            raise UsageError(f"The side of a region must be a multiple of {_STRIDE}.")
+        self.seed = check_seed(seed)
+        self.low, self.high = public_range(low, high, self.dim)
+        self.regions = (-(-self.height // self.cell), -(-self.breadth // self.cell))
+        # the most that u can be: all positive weights of a filter on white, all others on black
+        most = self._gain * float(np.maximum(self._weights, 0.0).sum(axis=0).max())
+        bank = self.filters * self.regions[0] * self.regions[1]
+        # not orthogonal: among thousands of columns directions nearly are, and a frame takes minutes to draw
+        scaled = [h / most for h in bandwidths]
+        self.inner = Fourier(bank, frequencies, scaled, self.seed, 0.0, most, "independent")
+        self.bandwidths = tuple(float(h) for h in bandwidths)
+
+    @property
+    def size(self) -> int:
+        """A cosine and a sine for every frequency."""
+        return self.inner.size
+
+    @property
+    def _gain(self) -> float:
+        return self.cell / math.sqrt(self.filters)
+
+    @property
+    def _positions(self) -> int:
+        """In one region."""
+        return (self.cell // _STRIDE) ** 2
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        """w of shape (channels·width², filters), on its grid."""
+        dice = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(2,))))
+        drawn = dice.standard_normal((self.channels * self.width**2, self.filters))
+        drawn -= drawn.mean(axis=0)
+        drawn /= np.linalg.norm(drawn, axis=0)
+        # |a region's sum| ≤ positions·Σ|w|: with 16 bits for x', w may have this many behind the point
+        bits = 52 - BITS - math.frexp(self._positions * float(np.abs(drawn).sum(axis=0).max()))[1]
+        return np.ldexp(np.rint(np.ldexp(drawn, bits)), -bits)
+
+    def seen(self, x: torch.Tensor) -> torch.Tensor:
+        """u, of shape (rows, filters · regions)."""
+        weights, low, span = kept_on(self, x, lambda: (self._weights, self.low, self.high))
+        image = to_unit(x, low, span).reshape(len(x), *self.shape)
+        if len(self.shape) == 2:
+            image = image[:, None]
+        elif self.last:
+            image = image.permute(0, 3, 1, 2)
+        before, after = self.width // 2, (self.width - 1) // 2
+        rows, columns = self.regions
+        below, right = rows * self.cell - self.height, columns * self.cell - self.breadth
+        image = torch.nn.functional.pad(image, (before, after + right, before, after + below))
+        patches = torch.nn.functional.unfold(image, self.width, stride=_STRIDE)
+        side = self.cell // _STRIDE
+        found = (patches.transpose(1, 2) @ weights).abs().view(len(x), rows, side, columns, side, self.filters)
+        out: torch.Tensor = found.sum(dim=(2, 4)).reshape(len(x), -1) * (self._gain / self._positions)
+        return out
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        """(rows, size) from (rows, dim)."""
+        return self.inner.features(self.seen(x))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All it takes to draw the map again."""
+        return {
+            "kind": self.kind,
+            "shape": list(self.shape),
+            "filters": self.filters,
+            "frequencies": self.inner.frequencies,
+            "bandwidths": list(self.bandwidths),
+            "seed": self.seed,
+            "low": self.low,
+            "high": self.high,
+            "width": self.width,
+            "cell": self.cell,
+        }
+
+
+@register("filtered")
+def _filtered(fields: Mapping[str, Any]) -> Filtered:
+    names = ("shape", "filters", "frequencies", "bandwidths", "seed", "low", "high", "width", "cell")
+    return Filtered(**{name: fields[name] for name in names})

@@ -1,0 +1,132 @@
+"""The knobs of the strategies that pay step by step, with the rules that set them from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from privot.errors import UsageError
+from privot.synthesis.generators import image_axes
+from privot.synthesis.rules import SMALL_IMAGE, Problem
+
+BLOCKS = 20
+"""Into how many charges a job is cut, unless told: a kill loses the rest of one."""
+
+
+def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+    """DP-Sinkhorn's: the published loss and cost; how many steps of how many records is ours.
+
+    A step's signal has norm C at most whatever the batch, and T steps of it stand against noise of C·2σ_m/√T a number,
+    so √T/2σ_m is what a budget buys. It grows with T and falls with the batch: for 60,000 records at (10, 1e-5) it is
+    311 for 100,000 steps of 50 and 194 for as many of 200; for 1,437 records 91, 52, 27 and 7 for 10,000 steps of 5,
+    20, 50 and 200. But a class that the sample lacks says nothing in that step, so the batch is about the number of
+    classes, or a few a class where records are many, and the steps are as many as the device makes in minutes.
+    """
+    cuda = problem.device == "cuda"
+    usual: dict[str, Any] = {
+        "steps": 200_000 if cuda else 10_000,
+        "blocks": BLOCKS // 2 if cuda else BLOCKS,
+        "batch": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
+        "points": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
+        "clip": 0.5,
+        "p": 0.4,
+        "mixture": 1.0,
+        "square": 1.0,
+        "reg": 0.05 if problem.dim <= 1024 else 5.0,
+        "sweeps": 40 if cuda else 8,
+        "label_weight": 15.0,
+        "balance": 1,
+        "debias": "matched",
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "average": 0.999,
+        "generator": "dcgan",
+        "channels": 256 if cuda else 64,
+        "latent": 12,
+    }
+    return _checked(usual, given, problem)
+
+
+def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+    """DP-SWD's: slices, fixed-size batches, the generator of its Table 3; each release may be trained on many times.
+
+    A release shows every row of a batch, so what T steps of B rows say about a mean has the error σ/√(T·B) a number of
+    one whole frame, and k slices say k/dim of that for σ that falls as √k does: slices cost time, not accuracy. The
+    error is least for batches of about 1 % of the records and as many steps as the device makes in minutes.
+    """
+    cuda = problem.device == "cuda"
+    records = problem.records or 0
+    usual: dict[str, Any] = {
+        "steps": 10_000 if cuda else 6_000,
+        "blocks": BLOCKS,
+        "batch": max(1, min(records, max(20, records // 100))),
+        "labels": "outer",
+        "slices": min(32, problem.dim),
+        "frame": "orthogonal",
+        "bound": "exact",
+        "repeats": 1,
+        "over": 4,
+        "label_share": 0.4,
+        "optimizer": "adam",
+        "learning_rate": 2e-3 if cuda else 1e-3,
+        "average": 0.999,
+        "generator": "upsampling",
+        "channels": 64,
+        "latent": 10,
+    }
+    return _checked(usual, given, problem)
+
+
+def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
+    unknown = sorted(set(given) - set(usual))
+    if unknown:
+        raise UsageError(f"Unknown option {unknown[0]!r}: known are {', '.join(sorted(usual))}.")
+    options = {**usual, **given}
+    # rows that are no images are made by fully connected layers, and small images on a processor by the least there is
+    if "generator" not in given:
+        small = problem.device != "cuda" and problem.dim <= SMALL_IMAGE
+        if problem.shape is None or small:
+            options["generator"] = "mlp" if problem.shape is None else "affine"
+        elif options["generator"] == "dcgan" and image_axes(problem.shape)[2] == 3:
+            options["generator"] = "residual"
+    for name, value in options.items():
+        kind = type(usual[name])
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            options[name] = value = float(value)
+        if not isinstance(value, kind) or isinstance(value, bool) or (kind is float and not math.isfinite(value)):
+            raise UsageError(f"The option {name} must be of the kind of {usual[name]!r}, got {value!r}.")
+    for name in ("steps", "blocks", "batch", "points", "slices", "repeats", "over", "sweeps", "latent", "channels"):
+        if name in options and options[name] < 1:
+            raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
+    if options["learning_rate"] <= 0.0 or not 0.0 <= options["average"] < 1.0:
+        raise UsageError("The learning rate must be greater than 0, and average at least 0 and below 1.")
+    if options["optimizer"] not in ("adam", "sgd"):
+        raise UsageError(f"Unknown optimizer {options['optimizer']!r}: say adam or sgd.")
+    if options.get("balance", 0) not in (0, 1):
+        raise UsageError(f"The option balance is 0 or 1, got {options['balance']!r}.")
+    options["blocks"] = min(options["blocks"], options["steps"])
+    # whole blocks: what is charged is what runs
+    options["steps"] -= options["steps"] % options["blocks"]
+    return options
+
+
+def generator_config(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The dictionary `generators.build` reads."""
+    config: dict[str, Any] = {
+        "kind": options["generator"],
+        "dim": problem.dim,
+        "classes": problem.classes,
+        "segments": [list(s) for s in problem.segments or ((0, problem.dim, "interval"),)],
+        "latent": options["latent"],
+    }
+    if options["generator"] == "affine":
+        return config
+    if options["generator"] == "mlp":
+        return {**config, "hidden": [512, 512] if problem.device == "cuda" else [256, 256]}
+    if problem.shape is None:
+        raise UsageError(f"A {options['generator']} generator makes images: say their shape.")
+    shape = list(problem.shape)
+    if options["generator"] == "deconv":
+        return {**config, "shape": shape, "doublings": 2, "channels": options["channels"]}
+    return {**config, "shape": shape, "channels": options["channels"]}

@@ -1,0 +1,74 @@
+"""From what somebody asks for and the public facts to a design, for any method; it costs nothing and sees no record."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privot.accounting import account, embedding
+from privot.errors import UnprovenError, UsageError
+from privot.guarantee import Standing
+from privot.mechanisms import MeanEmbedding
+from privot.mechanisms.mechanism import Facts
+from privot.noise import arguments
+from privot.synthesis.design import METHODS, Design, strategy_of, usable_device
+from privot.synthesis.features import public_range
+from privot.synthesis.generators import image_axes
+from privot.synthesis.rules import Problem, choose_features, choose_rules
+from privot.synthesis.tables.design import TableDesign
+from privot.transport.directions import check_seed, fresh_seed
+
+if TYPE_CHECKING:
+    from privot.synthesis.synthesizer import Synthesizer
+
+
+def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
+    """What `asked` would release and train on records with these `facts`."""
+    if asked.method not in METHODS:
+        raise UsageError(f"Unknown method {asked.method!r}: say {' or '.join(METHODS)}.")
+    if asked.codec is not None:
+        if asked.shape is not None or asked.features is not None or asked.rules is not None or asked.options:
+            raise UsageError("What is released of a table follows from its schema: leave out the rest.")
+        return TableDesign.choose(asked.codec, facts, asked.method, asked.epsilon, asked.delta, asked.seed)
+    device = usable_device(asked.device)
+    public_range(asked.low, asked.high, facts.dim)
+    shape = _shape(asked, facts)
+    records = facts.records
+    if asked.records is not None:
+        records = arguments.whole("The stated number of records", asked.records, 1)
+    labels, classes, delta = facts.classes is not None, facts.classes or 1, float(asked.delta)
+    seed = fresh_seed() if asked.seed is None else check_seed(asked.seed)
+    if asked.method != "embedding":
+        if asked.features is not None or asked.rules is not None:
+            raise UsageError(f"The method {asked.method} takes options, not features or rules.")
+        problem = Problem(facts.dim, classes, math.nan, records, shape, device)
+        terms, span = (asked.epsilon, asked.delta), (asked.low, asked.high)
+        mechanism, rules = strategy_of(asked.method).design(problem, facts, terms, span, asked.options or {})
+        design = Design(mechanism, rules, seed, delta, facts.adjacency, facts, asked.method)
+        standing = account(design.block(facts), delta).standing
+        if standing is not Standing.PROVEN and asked.allow_unproven is not True:
+            raise UnprovenError(
+                f"The calibration that was chosen is {standing}, no theorem: say allow_unproven (--allow-unproven) to "
+                "use it nevertheless."
+            )
+        return design
+    if asked.options:
+        raise UsageError("The method embedding takes features and rules, no options.")
+    sigma = embedding(adjacency=facts.adjacency, delta=asked.delta, epsilon=asked.epsilon).sigma
+    problem = Problem(facts.dim, classes, sigma, records, shape, device)
+    features = asked.features or choose_features(problem, seed, asked.low, asked.high)
+    rules = asked.rules or choose_rules(problem)
+    return Design(MeanEmbedding(features, sigma, labels, device=device), rules, seed, delta, facts.adjacency, facts)
+
+
+def _shape(asked: Synthesizer, facts: Facts) -> tuple[int, ...] | None:
+    """The public shape of an image, if there is one, checked against the columns."""
+    if asked.shape is None:
+        return None
+    shape = tuple(int(s) for s in asked.shape)
+    image_axes(shape)
+    if int(np.prod(shape)) != facts.dim:
+        raise UsageError(f"An image of shape {shape} has {np.prod(shape)} values, a record has {facts.dim}.")
+    return shape

@@ -1,0 +1,86 @@
+"""Trains a generator on noisy gradients of its parameters: DP-Sinkhorn's loss with DP-SGD's place for the noise.
+
+The loss, the cost and the sampler are those of `sinkhorn`; what leaves the vault is not the gradient at the points but,
+pulled back through the generator, that of its parameters, clipped as a whole and noisy in every one of them (the
+ablation of Cao et al. 2021, Table 2). The second term never saw a record: its gradient is added un-noised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields as fields_of
+from typing import Any
+
+import torch
+
+from privot.accounting.sampling import sampling_from_dict
+from privot.errors import DataError
+from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
+from privot.stream import Stream
+from privot.synthesis.design import Design
+from privot.synthesis.generators import build
+from privot.synthesis.rules import Rules
+from privot.synthesis.sinkhorn import REFRESH, SinkhornStrategy, first_gradient, second_term
+from privot.synthesis.training import Training
+from privot.transport.replay import Replayed
+
+
+class ParametersStrategy(SinkhornStrategy):
+    """`parameters`: noise at the parameters' gradient."""
+
+    def make(self, rules: Rules, **fields: Any) -> SanitizedParameters:
+        """The mechanism of one block, for a generator with that many parameters."""
+        with torch.random.fork_rng(devices=[]):
+            size = sum(p.numel() for p in build(rules.generator).parameters())
+        return SanitizedParameters(**fields, parameters=size)
+
+    def write(self, mechanism: SanitizedGradient) -> dict[str, Any]:
+        """As plain JSON types; which generator is asked about is the training's business."""
+        held = {f.name: getattr(mechanism, f.name) for f in fields_of(mechanism) if f.name != "handle"}
+        return {**held, "sampling": mechanism.sampling.to_dict()}
+
+    def read(self, fields: Mapping[str, Any], device: str) -> SanitizedParameters:
+        """What `write` wrote, for another device if need be."""
+        values = {**fields, "sampling": sampling_from_dict(fields["sampling"]), "device": device}
+        try:
+            return SanitizedParameters(**values)
+        except TypeError:
+            raise DataError("This does not describe sanitized parameters.") from None
+
+    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
+        """One query a step; what is watched is ‖released gradient‖/(σ√parameters), which is 1 for noise alone."""
+        mechanism: SanitizedParameters = design.mechanism
+        options, n = design.rules.options, mechanism.points
+        fresh = int(n * options["p"])
+        debias, matched = options["debias"] != "none", options["debias"] == "matched"
+        rows = n + fresh + (int(options["batch"]) if matched else 0)
+        term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
+        handle, optimizer = mechanism.handle, training.optimizer
+        handle.use(training.generator)
+        parameters = list(training.generator.parameters())
+        usual = mechanism.sigma * math.sqrt(mechanism.parameters)
+        factor = torch.ones((), device=training.device)
+        taken = 0
+
+        def step(stream: Stream) -> torch.Tensor:
+            nonlocal factor, taken
+            z, labels = training.draw(rows)
+            total = torch.as_tensor(stream.ask(ParameterQuery(z, labels)).value)
+            watched: torch.Tensor = torch.linalg.vector_norm(total) / usual
+            if debias:
+                if matched and taken % REFRESH == 0:
+                    x = handle.points(z, labels)
+                    found = handle.pull(x, stand_in(x.detach(), labels)[0])
+                    factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
+                x = handle.points(z, labels)
+                total = total - factor * handle.pull(x, term(x.detach(), labels)[0])
+            start = 0
+            for p in parameters:
+                p.grad = total[start : start + p.numel()].view_as(p).to(p.dtype)
+                start += p.numel()
+            optimizer.step()
+            taken += 1
+            return watched
+
+        return step

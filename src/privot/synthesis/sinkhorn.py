@@ -1,0 +1,181 @@
+"""Trains a generator on sanitized gradients (DP-Sinkhorn); it sees what a stream answers, never a record.
+
+The loss is the semi-debiased one, 2Ŵ(X[0:n], Y) − Ŵ(X[0:n], X[n′:n+n′]), n′ = ⌊n·p⌋, of n + n′ generated points (Cao
+et al. 2021). The first term's gradient comes clipped and noisy out of the vault; the second never saw a record and is
+added un-noised. The vault scales the first by min(1, C/‖G‖) and may not tell how much. `debias` says what that does to
+the second: "matched" scales it by min(1, C/‖G′‖), G′ the first term's gradient with a batch of generated points in
+place of Y, which is public; "plain" leaves it as it is; "none" leaves it out (the ablation without debiasing).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from privot.accounting import gradient
+from privot.accounting.plans import choose_sampling
+from privot.accounting.sampling import sampling_from_dict
+from privot.errors import DataError, UsageError
+from privot.mechanisms import GradientQuery, SanitizedGradient
+from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.stream import Stream
+from privot.synthesis.design import Design
+from privot.synthesis.options import generator_config, sinkhorn_options
+from privot.synthesis.points import points_of
+from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
+from privot.synthesis.training import Training
+from privot.transport.replay import Replayed
+from privot.transport.unrolled import unrolled_gradients
+
+DEBIAS = ("matched", "plain", "none")
+REFRESH = 20
+"""Steps between two looks at how far the first term's gradient exceeds the clip."""
+
+
+class SinkhornStrategy:
+    """`sinkhorn`: noise at the gradient."""
+
+    def design(
+        self,
+        problem: Problem,
+        facts: Facts,
+        terms: tuple[float, float],
+        span: tuple[Any, Any],
+        given: Mapping[str, Any],
+    ) -> tuple[Mechanism, Rules]:
+        """σ from (ε, δ), the steps and the sampling rate; the sampler that is counted is the one that runs."""
+        options = sinkhorn_options(problem, given)
+        if options["debias"] not in DEBIAS:
+            raise UsageError(f"Unknown debias {options['debias']!r}: say {', '.join(DEBIAS)}.")
+        if not 0.0 <= options["p"] <= 1.0:
+            raise UsageError(f"p is the share of points drawn anew, from 0 to 1, got {options['p']!r}.")
+        low, high = span
+        if not isinstance(low, float | int) or not isinstance(high, float | int):
+            raise UsageError("The method sinkhorn takes one public range for all columns.")
+        records = facts.records or problem.records or ASSUMED_RECORDS
+        batch = options["batch"] = min(options["batch"], records)
+        plan = gradient(
+            adjacency=facts.adjacency,
+            delta=terms[1],
+            epsilon=terms[0],
+            records=records,
+            batch=batch,
+            steps=options["steps"],
+            clip=options["clip"],
+        )
+        sampling = choose_sampling(facts.adjacency, records, batch)
+        assert sampling is not None
+        rules = Rules(
+            generator_config(problem, options), options["steps"], options["points"], options["learning_rate"], options
+        )
+        mechanism = self.make(
+            rules,
+            points=options["points"],
+            sigma=plan.sigma,
+            clip=options["clip"],
+            sampling=sampling,
+            steps=options["steps"] // options["blocks"],
+            # six deviations of a Poisson sample, if there are as many records as stated
+            capacity=batch + math.ceil(6.0 * math.sqrt(batch)),
+            reg=options["reg"],
+            mixture=options["mixture"],
+            square=options["square"],
+            sweeps=options["sweeps"],
+            labels=facts.classes is not None,
+            label_weight=options["label_weight"],
+            balance=bool(options["balance"]),
+            low=float(low),
+            high=float(high),
+            device=problem.device,
+        )
+        return mechanism, rules
+
+    def make(self, rules: Rules, **fields: Any) -> SanitizedGradient:
+        """The mechanism of one block."""
+        return SanitizedGradient(**fields)
+
+    def write(self, mechanism: SanitizedGradient) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {**asdict(mechanism), "sampling": mechanism.sampling.to_dict()}
+
+    def read(self, fields: Mapping[str, Any], device: str) -> SanitizedGradient:
+        """What `write` wrote, for another device if need be."""
+        values = {**fields, "sampling": sampling_from_dict(fields["sampling"]), "device": device}
+        try:
+            return SanitizedGradient(**values)
+        except TypeError:
+            raise DataError("This does not describe a sanitized gradient.") from None
+
+    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
+        """One query a step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
+        mechanism: SanitizedGradient = design.mechanism
+        options, n = design.rules.options, mechanism.points
+        fresh = int(n * options["p"])
+        debias, matched = options["debias"] != "none", options["debias"] == "matched"
+        rows = n + fresh + (int(options["batch"]) if matched else 0)
+        points, labels = points_of(training, rows), training.draw(rows)[1]
+        term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
+        asked = labels[:n].clone() if mechanism.labels else None
+        usual = mechanism.sigma * math.sqrt(n * training.generator.dim)
+        factor = torch.ones((), device=training.device)
+        taken = 0
+
+        def step(stream: Stream) -> torch.Tensor:
+            nonlocal factor, taken
+            x = points.make()
+            released = torch.as_tensor(stream.ask(GradientQuery(x[:n], asked)).value).to(x.dtype)
+            slope = torch.zeros_like(x)
+            if debias:
+                if matched and taken % REFRESH == 0:
+                    factor = (mechanism.clip / torch.linalg.vector_norm(stand_in(x, labels)[0])).clamp(max=1.0)
+                slope -= factor * term(x, labels)[0]
+            slope[:n] += released
+            points.learn(slope)
+            taken += 1
+            watched: torch.Tensor = torch.linalg.vector_norm(released) / usual
+            return watched
+
+        return step
+
+
+def _between(mechanism: SanitizedGradient, x: torch.Tensor, labels: torch.Tensor, one: slice, two: slice) -> Any:
+    """Gradients of Ŵ(X[one], X[two]) in both."""
+    own, marks = labels[one], labels[two]
+    offset = mechanism.cost * (own[:, None] != marks[None, :]).to(x.dtype) if mechanism.labels else None
+    weights = torch.ones(len(marks), dtype=x.dtype, device=x.device)
+    return unrolled_gradients(
+        x[one], x[two], weights, mechanism.reg, mechanism.mixture, mechanism.sweeps, mechanism.square, offset
+    )
+
+
+def second_term(
+    mechanism: SanitizedGradient, n: int, fresh: int
+) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
+    """(x, labels) → the gradient of Ŵ(X[0:n], X[n′:n+n′]) in all points."""
+
+    def work(x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
+        one, two = slice(0, n), slice(fresh, n + fresh)
+        first, second = _between(mechanism, x, labels, one, two)
+        out = torch.zeros_like(x)
+        out[one] += first
+        out[two] += second
+        return (out,)
+
+    return work
+
+
+def first_gradient(
+    mechanism: SanitizedGradient, n: int, fresh: int
+) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
+    """(x, labels) → the gradient of 2Ŵ(X[0:n], ·) in all points, against the last ones in place of records: public."""
+
+    def work(x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
+        out = torch.zeros_like(x)
+        out[:n] = 2.0 * _between(mechanism, x, labels, slice(0, n), slice(n + fresh, len(x)))[0]
+        return (out,)
+
+    return work

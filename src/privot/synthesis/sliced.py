@@ -1,0 +1,129 @@
+"""Trains a generator on noisy projections (DP-SWD); it sees releases, never a record.
+
+A release is (U, XU + V) of a batch X of records with their labels, rows clipped to C: one-hot ⊗ x ("outer"), so that
+the means of classes are means of columns, which is what is left under much noise; or [x; w·one-hot] ("append"). The
+loss is the Gaussian-smoothed sliced distance: generated rows are clipped, projected on the same U, noised by the same
+law, and
+
+    mean over slices j of  1/B·Σ_i (sort(XU_j + V_j)_i − sort(GU_j + V′_j)_i)²           (W₂² of sorted columns)
+
+with each row of X repeated `over` times, where that many times as many rows are generated
+
+(Rakotomamonjy & Ralaivola 2021). A release was paid for once and may be trained on `repeats` times: post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from privot.accounting import projection
+from privot.errors import DataError, NoTheoremError, UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import RandomProjection, directions_of
+from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.stream import Stream
+from privot.synthesis.design import Design
+from privot.synthesis.generators import one_hot
+from privot.synthesis.options import generator_config, sliced_options
+from privot.synthesis.rules import Problem, Rules
+from privot.synthesis.training import Training
+
+
+class SlicedStrategy:
+    """`sliced`: noise at the projection."""
+
+    def design(
+        self,
+        problem: Problem,
+        facts: Facts,
+        terms: tuple[float, float],
+        span: tuple[Any, Any],
+        given: Mapping[str, Any],
+    ) -> tuple[Mechanism, Rules]:
+        """σ from (ε, δ), the steps, the batch and the bound; labels are projected with the records."""
+        if facts.adjacency is not Adjacency.REPLACE_ONE or facts.records is None:
+            raise NoTheoremError("The method sliced shows how many records took part: use --adjacency replace-one.")
+        options = sliced_options(problem, given)
+        batch = options["batch"] = min(options["batch"], facts.records)
+        labelled, outer = facts.classes is not None, options["labels"] == "outer"
+        if options["labels"] not in ("outer", "append"):
+            raise UsageError(f"Unknown labels {options['labels']!r}: say outer or append.")
+        dim = facts.dim * (facts.classes or 1) if outer else facts.dim + (facts.classes or 0)
+        plan = projection(
+            dim,
+            options["slices"],
+            adjacency=facts.adjacency,
+            delta=terms[1],
+            epsilon=terms[0],
+            records=facts.records,
+            batch=batch,
+            steps=options["steps"],
+            clip=facts.clip,
+            frame=options["frame"],
+            bound=options["bound"],
+        )
+        mechanism = RandomProjection(
+            slices=options["slices"],
+            sigma=plan.sigma,
+            frame=options["frame"],
+            batch=batch,
+            steps=options["steps"] // options["blocks"],
+            label_weight=options["label_share"] * facts.clip if labelled and not outer else None,
+            outer=labelled and outer,
+            bound=options["bound"],
+            failure=None if options["bound"] == "exact" else terms[1] / (2.0 * options["steps"]),
+        )
+        low, high = span
+        # the training needs these too, and they are public
+        options.update(clip=facts.clip, low=low, high=high)
+        config = generator_config(problem, options)
+        return mechanism, Rules(config, options["steps"], batch, options["learning_rate"], options)
+
+    def write(self, mechanism: RandomProjection) -> dict[str, Any]:
+        """As plain JSON types."""
+        return asdict(mechanism)
+
+    def read(self, fields: Mapping[str, Any], device: str) -> RandomProjection:
+        """What `write` wrote."""
+        try:
+            return RandomProjection(**fields)
+        except TypeError:
+            raise DataError("This does not describe a random projection.") from None
+
+    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
+        """One release a step, trained on `repeats` times; what is watched is the loss of the last time."""
+        mechanism: RandomProjection = design.mechanism
+        options, where = design.rules.options, training.device
+        low, high = (torch.tensor(options[name], dtype=torch.float32, device=where) for name in ("low", "high"))
+        generator, optimizer = training.generator, training.optimizer
+
+        def step(stream: Stream) -> torch.Tensor:
+            release = next(stream)
+            directions = torch.as_tensor(directions_of(release.public), dtype=torch.float32, device=where)
+            target = torch.tensor(release.value, dtype=torch.float32, device=where).sort(0).values
+            # each of the B rows stands against `over` generated ones, whose noise then weighs less
+            target = target.repeat_interleave(int(options["over"]), 0)
+            loss = torch.zeros((), device=where)
+            for _ in range(int(options["repeats"])):
+                z, labels = training.draw(len(target))
+                rows = low + (high - low) * generator(z, labels)
+                if mechanism.label_weight is not None:
+                    rows = torch.cat([rows, mechanism.label_weight * one_hot(labels, generator.classes, rows)], dim=1)
+                norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+                rows = rows * (options["clip"] / norms.clamp(min=options["clip"]))
+                if mechanism.outer:
+                    hot = one_hot(labels, generator.classes, rows)
+                    rows = (hot[:, :, None] * rows[:, None, :]).flatten(1)
+                noise = torch.randn(target.shape, generator=training.random, device=where)
+                ours = (rows @ directions + mechanism.sigma * noise).sort(0).values
+                loss = (ours - target).square().mean()
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+            return loss.detach()
+
+        return step

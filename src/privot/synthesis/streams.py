@@ -1,0 +1,215 @@
+"""Training that pays as it goes: a job is cut into blocks of steps, each block charged before its first release.
+
+Equal steps compose to the same ε however they are grouped, so B charges of T/B steps cost what one of T costs. The
+ledger is then the durable record of what may have left the vault, and a resumed job trusts nothing else:
+
+  * a block is charged, run, trained on, and a checkpoint written, in that order;
+  * after a kill, every block the ledger knows counts as released, whether or not its steps were used. The block under
+    way is lost: its noise is gone with the process, and none of its steps runs again under the same charge;
+  * what remains are the blocks not yet charged. The job never runs or charges more than the T steps it was designed
+    for, so it ends with fewer trained steps, and with a guarantee of *all* blocks charged, lost ones included.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+
+from privot.accounting import read_guarantee
+from privot.accounting.events import Composed, event_from_dict, leaves
+from privot.errors import BudgetError, ConvergenceError, DataError, PrivotError, UsageError
+from privot.guarantee import Guarantee
+from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.stream import Stream
+from privot.synthesis import checkpoint
+from privot.synthesis.design import Design, strategy_of
+from privot.synthesis.job import Job
+from privot.synthesis.rules import Problem, Rules
+from privot.synthesis.training import Progress, Training
+from privot.vault import Vault
+
+Keep = Callable[[Training, int, Guarantee], None]
+"""(training, blocks charged so far, the guarantee of one block): called when a block is done."""
+
+
+class Strategy(Protocol):
+    """A way to train on a stream of releases."""
+
+    def design(
+        self,
+        problem: Problem,
+        facts: Facts,
+        terms: tuple[float, float],
+        span: tuple[Any, Any],
+        given: Mapping[str, Any],
+    ) -> tuple[Mechanism, Rules]:
+        """The mechanism of one *block* and the rules, for (ε, δ) and the public range [low, high]."""
+        ...
+
+    def write(self, mechanism: Any) -> dict[str, Any]:
+        """A mechanism as plain JSON types."""
+        ...
+
+    def read(self, fields: Mapping[str, Any], device: str) -> Mechanism:
+        """The mechanism that `write` wrote."""
+        ...
+
+    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
+        """Takes one release from a stream, trains on it and answers with a public number to watch."""
+        ...
+
+
+def rehearse_blocks(design: Design, device: str) -> None:
+    """Go through a first step's worth of generated points, so that what cannot be trained is found before paying."""
+    rules, facts = design.rules, design.facts
+    _blocks(design)
+    if min(rules.steps, rules.batch) < 1 or not 0.0 < rules.learning_rate < math.inf:
+        raise UsageError("A training needs at least one step, one sample, and a learning rate above 0.")
+    try:
+        training = Training.start(rules, design.seed, device)
+        generator = training.generator
+        if (generator.classes, generator.dim) != (facts.classes or 1, facts.dim):
+            raise UsageError(
+                f"The generator makes {generator.classes} classes of {generator.dim} columns, the records have "
+                f"{facts.classes or 1} of {facts.dim}."
+            )
+        # with gradients, as in training: without them other code would be tried
+        made = generator(*training.draw(rules.batch))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        if isinstance(error, PrivotError):
+            raise
+        raise UsageError(
+            f"The generator cannot take a first step ({type(error).__name__}): change its options."
+        ) from None
+    if made.shape != (rules.batch, facts.dim):
+        raise UsageError("The generator's samples do not have the columns of the records.")
+
+
+def _blocks(design: Design) -> tuple[int, int]:
+    """(blocks, steps in each)."""
+    blocks, size = int(design.rules.options["blocks"]), int(design.mechanism.steps)
+    if min(blocks, size) < 1 or blocks * size != design.rules.steps:
+        raise DataError("This job's blocks do not fit its steps.")
+    return blocks, size
+
+
+def train_blocks(
+    vault: Callable[[], Vault],
+    design: Design,
+    *,
+    purpose: str,
+    training: Training,
+    charged: int = 0,
+    block: Guarantee | None = None,
+    allow_unproven: bool = False,
+    progress: Progress | None = None,
+    keep: Keep | None = None,
+) -> tuple[Training, Guarantee]:
+    """Run the blocks that were not `charged` yet; (the training, the guarantee of all blocks charged).
+
+    `block` is the guarantee of one block where earlier ones ran in another process. `vault` is called only if
+    something has to be paid.
+    """
+    rules = design.rules
+    blocks, size = _blocks(design)
+    if charged > blocks:
+        raise DataError(f"The ledger knows {charged} charges of this job, which has {blocks} blocks: start a new job.")
+    if charged == blocks and block is None:
+        raise BudgetError("All blocks of this job are paid for and none of them was kept: start a new job.")
+    # steps that were lost are skipped, so that the schedule ends where it was meant to
+    training.step = charged * size
+    opened = vault() if charged < blocks else None
+    step = strategy_of(design.method).trainer(training, design)
+    training.generator.train()
+    for number in range(charged, blocks):
+        assert opened is not None
+        stream = opened.stream(design.mechanism, purpose=purpose, delta=design.delta, allow_unproven=allow_unproven)
+        block = stream.guarantee
+        watched: list[torch.Tensor] = []
+        for _ in range(size):
+            training.decay_rate()
+            watched.append(step(stream))
+            training.step += 1
+            training.average_in(float(rules.options["average"]))
+            # read in bunches: a number asked for at every step would make the device wait
+            if len(watched) == 50 or training.step % size == 0:
+                training.losses += [float(v) for v in torch.stack(watched).tolist()]
+                watched.clear()
+                if not math.isfinite(training.losses[-1]):
+                    raise ConvergenceError(
+                        f"Training left the numbers at step {training.step}: lower the learning rate."
+                    )
+                if progress is not None:
+                    progress(training.step, rules.steps, training.losses[-1])
+        if keep is not None:
+            keep(training, number + 1, block)
+    training.generator.eval()
+    assert block is not None
+    paid = max(charged, blocks)
+    return training, block if paid == 1 else block.compose(*[block] * (paid - 1))
+
+
+def run_job(
+    job: Job,
+    design: Design,
+    vault: Callable[[], Vault],
+    spent: Callable[[str], int],
+    device: str,
+    progress: Progress | None,
+    allow_unproven: bool,
+) -> tuple[Training, Guarantee]:
+    """The blocks of `job` that nobody has paid for yet, from the last checkpoint; `spent`(mark) counts its charges.
+
+    `vault` is called, and may refuse, only if something has to be paid. The caller keeps other processes out.
+    """
+    path, charged = job.folder / checkpoint.NAME, int(spent(job.mark))
+    block, kept = None, 0
+    if path.exists():
+        training = checkpoint.load(path, design.rules, device, job=job.name)
+        kept, block = read_blocks(checkpoint.load_facts(path), design)
+    else:
+        training = Training.start(design.rules, design.seed, device)
+    if charged < kept:
+        raise DataError(
+            f"The ledger knows {charged} charges of the job in {job.folder} and its checkpoint {kept}: "
+            "resume it with the ledger it was started with."
+        )
+
+    def keep(training: Training, blocks: int, block: Guarantee) -> None:
+        checkpoint.save(training, path, job=job.name, blocks=blocks, guarantee=block.to_dict())
+
+    return train_blocks(
+        vault,
+        design,
+        purpose=f"synthesis by {design.method} {job.mark}",
+        training=training,
+        charged=charged,
+        block=block,
+        allow_unproven=allow_unproven,
+        progress=progress,
+        keep=keep,
+    )
+
+
+def read_blocks(facts: Mapping[str, Any], design: Design) -> tuple[int, Guarantee]:
+    """From the facts of a checkpoint: the blocks it knows, and the guarantee of one, which must be the design's.
+
+    The guarantee is counted anew from its events, and keeps what was assumed about the noise.
+    """
+    try:
+        fields = facts["guarantee"]
+        kept = int(facts["blocks"])
+        stated, counted = Guarantee.from_dict(fields), read_guarantee(json.dumps(fields))
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"This checkpoint is not of a job that pays as it goes ({type(error).__name__}).") from None
+    paid = leaves(Composed(tuple(event_from_dict(e) for e in counted.events)))
+    if paid != leaves(design.block(design.facts)) or counted.at_delta != design.delta:
+        raise DataError("This checkpoint's blocks cost something else than those of its job: remove it.")
+    return kept, replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))

@@ -1,0 +1,91 @@
+"""A training under way: weights, optimiser, random numbers; it sees releases, never a record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from privot.synthesis.generators import Generator, build
+from privot.synthesis.rules import Rules
+
+Progress = Callable[[int, int, float], None]
+"""Step, steps in all, loss."""
+
+
+@dataclass
+class Training:
+    """A training under way: everything that `checkpoint` keeps, so that it goes on as if never interrupted."""
+
+    generator: Generator
+    optimizer: torch.optim.Optimizer
+    random: torch.Generator
+    rules: Rules
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    average: Generator | None = None
+    """The mean of past weights, where the rules ask for one: noise that stays in the last weights averages out."""
+
+    @classmethod
+    def start(cls, rules: Rules, seed: int, device: str) -> Training:
+        """Fresh weights from `seed`, which is public."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed % 2**63)
+            generator = build(rules.generator)
+            average = build(rules.generator) if rules.options.get("average") else None
+        generator.to(device)
+        if device == "cuda":
+            # convolutions in half precision run on the tensor cores only so laid out
+            generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if average is not None:
+            average.to(device).load_state_dict(generator.state_dict())
+        random = torch.Generator(device=device)
+        random.manual_seed((seed + 1) % 2**63)
+        optimizer: torch.optim.Optimizer
+        if rules.options.get("optimizer", "adam") == "sgd":
+            optimizer = torch.optim.SGD(generator.parameters(), lr=rules.learning_rate, momentum=0.9)
+        else:
+            # steps are recorded on a GPU, where the rate must lie on the device too
+            recorded = device == "cuda"
+            rate = torch.tensor(rules.learning_rate, device=device) if recorded else rules.learning_rate
+            optimizer = torch.optim.Adam(generator.parameters(), lr=rate, betas=(0.5, 0.99), capturable=recorded)
+        return cls(generator, optimizer, random, rules, average=average)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self.random.device
+
+    @property
+    def best(self) -> Generator:
+        """What samples are drawn from: the average, where there is one."""
+        return self.generator if self.average is None else self.average
+
+    @torch.no_grad()
+    def average_in(self, decay: float) -> None:
+        """ā ← ā + (1 − decay_t)(a − ā), decay_t = min(decay, t/(t + 10)): short at first; statistics are taken over."""
+        if self.average is None:
+            return
+        weight = 1.0 - min(decay, self.step / (self.step + 10.0))
+        means: list[torch.Tensor] = list(self.average.parameters())
+        news: list[torch.Tensor] = list(self.generator.parameters())
+        torch._foreach_lerp_(means, news, weight)
+        kept: list[torch.Tensor] = list(self.average.buffers())
+        if kept:
+            torch._foreach_copy_(kept, list(self.generator.buffers()))
+
+    def decay_rate(self) -> None:
+        """The learning rate on a cosine from the rules' to zero, also for a recorded step."""
+        rate = self.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * self.step / self.rules.steps))
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def draw(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """z of shape (rows, latent), and labels that go round all classes."""
+        z = torch.randn(rows, self.generator.latent, generator=self.random, device=self.device)
+        return z, torch.arange(rows, device=self.device) % self.generator.classes

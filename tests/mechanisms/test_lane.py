@@ -1,0 +1,219 @@
+"""A private stream: what is queued on it waits for the caller, and the caller waits for it, whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from privot.accounting import FixedSize, Poisson
+from privot.errors import UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import GradientQuery, SanitizedGradient
+from privot.mechanisms.lane import Lane
+from privot.vault import Vault
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+class Device:
+    """A stand-in for torch.cuda that writes down what is queued where."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, ...]] = []
+        self.made = 0
+        self.now = threading.local()
+
+    def Stream(self) -> Any:
+        self.made += 1
+        return Queue(self, f"private {self.made}")
+
+    def current_stream(self) -> Any:
+        return getattr(self.now, "stream", None) or Queue(self, f"caller {threading.current_thread().name}")
+
+    @contextmanager
+    def stream(self, stream: Any) -> Iterator[None]:
+        before, self.now.stream = self.current_stream(), stream
+        try:
+            yield
+        finally:
+            self.now.stream = before
+
+    def queue(self, what: str) -> None:
+        self.log.append((self.current_stream().name, what))
+
+
+class Queue:
+    def __init__(self, device: Device, name: str) -> None:
+        self.device, self.name = device, name
+
+    def wait_stream(self, other: Any) -> None:
+        self.device.log.append((self.name, "waits for", other.name))
+
+
+class Answered:
+    """A tensor's stand-in."""
+
+    def __init__(self) -> None:
+        self.read_on: list[str] = []
+
+    def record_stream(self, stream: Any) -> None:
+        self.read_on.append(stream.name)
+
+
+def test_a_turn_waits_before_and_is_waited_for_after() -> None:
+    device, value = Device(), Answered()
+    lane = Lane("cuda", device)
+    with lane.turn() as hand_over:
+        device.queue("work")
+        given = hand_over(value)  # type: ignore[arg-type]
+    device.queue("look")
+    caller = f"caller {threading.current_thread().name}"
+    assert device.log == [
+        ("private 1", "waits for", caller),
+        ("private 1", "work"),
+        (caller, "waits for", "private 1"),
+        (caller, "look"),
+    ]
+    assert given is value
+    assert value.read_on == [caller]
+    assert device.made == 1
+
+
+def test_a_turn_that_fails_is_waited_for_all_the_same() -> None:
+    device = Device()
+    lane = Lane("cuda", device)
+    with pytest.raises(ValueError, match="broken"), lane.turn():
+        raise ValueError("broken")
+    assert device.log[-1][1:] == ("waits for", "private 1")
+    with lane.turn():
+        device.queue("next")
+    assert device.log[-2] == ("private 1", "next")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_turns_of_several_threads_do_not_interleave(device: str) -> None:
+    stand_in = Device()
+    lane = Lane(device, stand_in if device == "cuda" else None)
+
+    def work() -> None:
+        for _ in range(20):
+            with lane.turn():
+                stand_in.queue(f"begin {threading.current_thread().name}")
+                threading.Event().wait(1e-4)
+                stand_in.queue(f"end {threading.current_thread().name}")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told = [entry[1].split(" ", 1) for entry in stand_in.log if "wait" not in entry[1]]
+    assert len(told) == 160
+    for (first, one), (second, two) in zip(told[::2], told[1::2], strict=True):
+        assert (first, second, one) == ("begin", "end", two)
+
+
+@pytest.mark.parametrize("probe", ["torch.cuda.is_current_stream_capturing", "torch.compiler.is_compiling"])
+def test_nothing_is_answered_while_a_graph_is_recorded(monkeypatch: pytest.MonkeyPatch, probe: str) -> None:
+    """Noise drawn ahead would be in the graph, and every replay would add it to another answer."""
+    vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(1e6, 1e-5))
+    stream = vault.stream(SanitizedGradient(4, 1.0, 0.5, FixedSize(2, 8), steps=2, sweeps=14), purpose="test")
+    asked = GradientQuery(torch.zeros(4, 8))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: "cuda" in probe)
+        patch.setattr(probe, lambda: True)
+        with pytest.raises(UsageError, match="replay"):
+            stream.ask(asked)
+        with pytest.raises(UsageError, match="replay"), Lane("cpu").turn():
+            pass
+    # a query that was refused used up no step
+    stream.ask(asked)
+    stream.ask(asked)
+
+
+def cuda_vault(records: int, noise: Any = None) -> Vault:
+    x = np.random.default_rng(0).uniform(size=(records, 30))
+    y = np.arange(records) % 3
+    return Vault(x, y, classes=3, clip=1.0, adjacency="add-remove", budget=(1e9, 1e-5), noise=noise)
+
+
+def cuda_mechanism(device: str, **changes: Any) -> SanitizedGradient:
+    usual = {"points": 12, "sigma": 1e-3, "clip": 0.5, "sampling": Poisson(1.0), "capacity": 40, "steps": 300}
+    return SanitizedGradient(**{**usual, "reg": 1.0, "sweeps": 100, "labels": True, "device": device, **changes})
+
+
+@needs_cuda
+def test_a_gpu_answers_what_a_processor_answers() -> None:
+    """All records take part and σ is small: both answers are the clipped gradient to within the noise."""
+    x = torch.rand(12, 30, generator=torch.Generator().manual_seed(1)) * 2 - 1
+    marks = torch.arange(12) % 3
+    found = []
+    for device in ("cpu", "cuda"):
+        stream = cuda_vault(40).stream(cuda_mechanism(device), purpose="test")
+        asked = GradientQuery(x.to(device), marks.to(device))
+        found.append(torch.stack([torch.as_tensor(stream.ask(asked).value).cpu() for _ in range(100)]).mean(0))
+    assert float((found[0] - found[1]).abs().max()) < 1e-3
+    assert float(found[0].norm()) > 0.3
+
+
+@needs_cuda
+def test_answers_asked_for_on_many_streams_are_those_of_one() -> None:
+    """Each thread on its own stream, with a query of its own: an answer mixed up with another's would be far off."""
+    mechanism = cuda_mechanism("cuda", steps=400)
+    stream = cuda_vault(40).stream(mechanism, purpose="test")
+    queries = [torch.full((12, 30), 0.2 * k - 0.3) for k in range(4)]
+    marks = torch.arange(12) % 3
+    expected = []
+    for x in queries:
+        alone = cuda_vault(40).stream(cuda_mechanism("cpu", steps=1, sigma=1e-4), purpose="test")
+        expected.append(torch.as_tensor(alone.ask(GradientQuery(x, marks)).value))
+    worst = [0.0] * len(queries)
+
+    def ask(k: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            asked = GradientQuery(queries[k].cuda(), marks.cuda())
+            for _ in range(50):
+                value = torch.as_tensor(stream.ask(asked).value)
+                worst[k] = max(worst[k], float((value.cpu() - expected[k]).abs().max()))
+
+    threads = [threading.Thread(target=ask, args=(k,)) for k in range(len(queries))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # six deviations of the noise, and float32 sums in another order
+    assert max(worst) < 6e-3 + 1e-3
+
+
+@needs_cuda
+def test_noise_on_a_gpu_is_fresh_at_every_step_and_of_the_size_that_is_counted() -> None:
+    """σ as charged is accepted and two thirds of it would not be."""
+    stream = cuda_vault(40).stream(cuda_mechanism("cuda", sigma=2.0), purpose="test")
+    asked = GradientQuery(torch.zeros(12, 30, device="cuda"), torch.arange(12, device="cuda") % 3)
+    values = torch.stack([torch.as_tensor(stream.ask(asked).value).cpu() for _ in range(300)])
+    spread = float((values - values.mean(0)).square().sum() / (299 * values[0].numel())) ** 0.5
+    assert abs(spread - 2.0) < 0.05
+    centred = (values - values.mean(0)).flatten(1) / spread
+    lagged = (centred[1:] * centred[:-1]).mean()
+    assert abs(float(lagged)) < 5.0 / (299 * 360) ** 0.5
+
+
+@needs_cuda
+def test_a_gpu_takes_samples_of_the_rate_that_is_counted() -> None:
+    """One record among zeros, far away: the answer says whether it took part."""
+    x = np.full((50, 30), 0.5)
+    x[0] = 1.0
+    vault = Vault(x, clip=1.0, adjacency=Adjacency.ADD_REMOVE, budget=(1e9, 1e-5))
+    mechanism = cuda_mechanism(
+        "cuda", sampling=Poisson(0.2), labels=False, steps=2000, sigma=1e-3, clip=1e3, capacity=50
+    )
+    stream = vault.stream(mechanism, purpose="test")
+    asked = GradientQuery(torch.zeros(12, 30, device="cuda"))
+    seen = sum(float(torch.as_tensor(stream.ask(asked).value).abs().max()) > 1e-2 for _ in range(2000))
+    assert abs(seen - 400) < 5 * (2000 * 0.2 * 0.8) ** 0.5

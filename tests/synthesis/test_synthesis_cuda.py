@@ -1,0 +1,87 @@
+"""On a GPU: recorded training steps are those of the eager ones, and whole jobs learn, resume and say their cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    pytest.skip("needs a CUDA device", allow_module_level=True)
+
+from privot.synthesis import Synthesizer, checkpoint
+from privot.synthesis.points import Points, RecordedPoints
+from privot.synthesis.rules import Rules
+from privot.synthesis.training import Training
+from privot.vault import Vault
+
+DIM = 64
+CONFIG = {"dim": DIM, "classes": 2, "segments": [[0, DIM, "interval"]], "latent": 4}
+
+
+def training(kind: str = "dcgan") -> Training:
+    config = {**CONFIG, "kind": kind, "shape": [8, 8], "channels": 16}
+    return Training.start(Rules(config, 10, 20, 1e-3, {"optimizer": "adam", "average": 0.9}), 1, "cuda")
+
+
+def pictures(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    y = np.arange(n) % 2
+    x = 0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((n, DIM))
+    return np.clip(x, 0.0, 1.0), y
+
+
+@pytest.mark.parametrize("kind", ["dcgan", "affine", "upsampling"])
+def test_recorded_steps_are_the_eager_ones(kind: str) -> None:
+    eager, recorded = training(kind), training(kind)
+    one, two = Points(eager, 20), RecordedPoints(recorded, 20)
+    two.make()
+    for t in (eager, recorded):
+        t.generator.train()
+    recorded.random.set_state(eager.random.get_state())
+    for step in range(5):
+        x, again = one.make(), two.make()
+        torch.testing.assert_close(x, again, rtol=1e-3, atol=1e-4)
+        slope = torch.sin(torch.arange(20 * DIM, device="cuda").view(20, DIM) * (step + 1.0)) * 1e-2
+        one.learn(slope)
+        two.learn(slope)
+    for p, q in zip(eager.generator.parameters(), recorded.generator.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-2, atol=2e-4)
+    for p, q in zip(eager.generator.buffers(), recorded.generator.buffers(), strict=True):
+        if p.dtype.is_floating_point:
+            torch.testing.assert_close(p, q, rtol=1e-2, atol=1e-3)
+
+
+def asked(method: str, **options: Any) -> Synthesizer:
+    usual = {"steps": 300, "blocks": 3, "batch": 40}
+    if method != "sliced":
+        usual.update(points=20, sweeps=20)
+    given = {**usual, "learning_rate": 5e-3, "average": 0.0, **options}
+    return Synthesizer(1000.0, 1e-5, method=method, shape=(8, 8), options=given, device="cuda", seed=1, records=400)
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "parameters", "sliced"])
+def test_classes_are_learned_where_they_are(method: str) -> None:
+    x, y = pictures()
+    vault = Vault(x, y, classes=2, clip=6.0, adjacency="replace-one", budget=(1000.0, 1e-5))
+    done = asked(method, generator="affine", repeats=5) if method == "sliced" else asked(method, generator="affine")
+    done.fit(vault)
+    sampled, labels = done.sample(200, seed=0)
+    for c in (0, 1):
+        assert abs(float(sampled[labels == c].mean()) - (0.25 + 0.5 * c)) < 0.15, c
+    assert done.guarantee_.epsilon() <= 1000.0
+
+
+def test_a_job_on_a_gpu_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    x, y = pictures()
+    vault = Vault(x, y, classes=2, clip=6.0, adjacency="replace-one", budget=(1000.0, 1e-5))
+    done = asked("sinkhorn", generator="dcgan", channels=16).fit(vault, folder=tmp_path / "out")
+    facts = checkpoint.load_facts(tmp_path / "out" / checkpoint.NAME)
+    assert facts["blocks"] == 3
+    from privot.synthesis.job import Job
+
+    job = Job.open(tmp_path / "out")
+    again = asked("sinkhorn", generator="dcgan", channels=16).run(job, lambda: vault, lambda mark: 3)
+    assert np.allclose(done.sample(20, seed=1)[0], again.sample(20, seed=1)[0], atol=1e-5)

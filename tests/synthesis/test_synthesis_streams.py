@@ -1,0 +1,417 @@
+"""Strategies that pay as they go: what runs is what was planned, a kill pays nothing twice, and both learn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from synthesis_samples import toy
+
+from privot.accounting import FixedSize, Poisson, Repeated, account, gradient, projection
+from privot.errors import BudgetError, DataError, NoTheoremError, UnprovenError, UsageError
+from privot.ledger import Ledger
+from privot.mechanisms import SanitizedGradient
+from privot.noise import SeededNoise
+from privot.synthesis import Synthesizer, build, checkpoint
+from privot.synthesis.design import Design
+from privot.synthesis.job import Job
+from privot.synthesis.points import Points, RecordedPoints, still
+from privot.synthesis.recording import unchanged
+from privot.synthesis.rules import Rules
+from privot.synthesis.sinkhorn import first_gradient, second_term
+from privot.synthesis.training import Training
+from privot.transport import sinkhorn, with_labels
+from privot.vault import Vault
+
+SMALL: dict[str, Any] = {"steps": 12, "blocks": 4, "batch": 20}
+SINKHORN = {**SMALL, "points": 10, "sweeps": 14}
+SLICED = {**SMALL, "slices": 4, "repeats": 2, "over": 2}
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing after it runs."""
+
+
+def asked(method: str, **changes: Any) -> Synthesizer:
+    options = SLICED if method == "sliced" else SINKHORN
+    given = {"epsilon": 5.0, "delta": 1e-5, "seed": 1, "device": "cpu", "records": 400, **changes}
+    return Synthesizer(**{"options": options, **given}, method=method)
+
+
+def locked(tmp_path: Path, adjacency: str = "replace-one") -> tuple[Ledger, Vault]:
+    x, y = toy()
+    path = tmp_path / "ledger"
+    ledger = Ledger.open(path) if path.exists() else Ledger.create(path)
+    return ledger, Vault(x, y, classes=2, clip=1.0, adjacency=adjacency, ledger=ledger, budget=(5.0, 1e-5))
+
+
+def counted(ledger: Ledger) -> Any:
+    return lambda mark: sum(mark in entry.purpose for entry in ledger.entries())
+
+
+def open_vault(adjacency: str, epsilon: float = 50.0) -> Vault:
+    x, y = toy()
+    return Vault(x, y, classes=2, clip=1.0, adjacency=adjacency, budget=(epsilon, 1e-5))
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str) -> None:
+    vault = open_vault(adjacency)
+    design = asked(method).design(vault.facts)
+    plan = gradient(adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=0.5)
+    assert plan.event == Repeated(design.mechanism.event(vault.facts), 12)
+    assert isinstance(design.mechanism.sampling, Poisson if adjacency == "add-remove" else FixedSize)
+    assert design.mechanism.steps * design.rules.options["blocks"] == design.rules.steps == 12
+    done = asked(method).fit(vault)
+    assert 4.9 < done.guarantee_.epsilon() <= 5.0
+    assert str(done.guarantee_.adjacency) == adjacency
+
+
+@pytest.mark.parametrize("bound", ["exact", "bernstein", "clt"])
+@pytest.mark.parametrize("labels", ["outer", "append"])
+def test_sliced_charges_what_its_plan_said_with_labels_counted(bound: str, labels: str) -> None:
+    vault = open_vault("replace-one")
+    options = {**SLICED, "bound": bound, "frame": "independent", "labels": labels}
+    if bound == "clt":
+        # a limit argument, no bound: nobody gets it by accident
+        with pytest.raises(UnprovenError, match="asymptotic"):
+            asked("sliced", options=options).design(vault.facts)
+    allowed = asked("sliced", options=options, allow_unproven=bound == "clt")
+    design = allowed.design(vault.facts)
+    # two columns and two classes: what is projected has four, appended or multiplied
+    plan = projection(
+        4, 4, adjacency="replace-one", delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=1.0,
+        frame="independent", bound=bound,
+    )  # fmt: skip
+    assert plan.event == Repeated(design.mechanism.event(vault.facts), 12)
+    done = allowed.fit(vault)
+    assert 4.5 < done.guarantee_.epsilon() <= 5.0
+    assert str(done.guarantee_.standing) == ("asymptotic" if bound == "clt" else "proven")
+
+
+def test_sliced_has_no_theorem_under_add_remove() -> None:
+    with pytest.raises(NoTheoremError, match="replace-one"):
+        asked("sliced").fit(open_vault("add-remove"))
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+def test_a_design_survives_json(method: str) -> None:
+    facts = open_vault("replace-one").facts
+    design = asked(method).design(facts)
+    again = Design.from_dict(json.loads(json.dumps(design.to_dict())), "cpu")
+    assert again == design
+    params = asked(method).to_params()
+    assert Synthesizer.from_params(json.loads(json.dumps(params)), "cpu").to_params() == params
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+def test_what_is_written_samples_again_without_a_vault(method: str, tmp_path: Path) -> None:
+    done = asked(method).fit(open_vault("replace-one"))
+    done.save(tmp_path)
+    again = Synthesizer.load(tmp_path)
+    assert np.array_equal(done.sample(30, seed=4)[0], again.sample(30, seed=4)[0])
+    assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+    x, y = again.sample(30)
+    assert x.min() >= 0.0
+    assert x.max() <= 1.0
+    assert sorted(np.bincount(y)) == [15, 15]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("sinkhorn", {"steps": 150, "blocks": 2, "points": 20, "batch": 50, "sweeps": 14, "learning_rate": 5e-3}),
+        ("sliced", {"steps": 20, "blocks": 2, "slices": 4, "batch": 200, "repeats": 20, "average": 0.0}),
+    ],
+)
+def test_classes_are_learned_where_they_are(method: str, options: dict[str, Any]) -> None:
+    x, y = toy()
+    vault = Vault(x, y, classes=2, clip=1.5, adjacency="replace-one", budget=(2000.0, 1e-5))
+    done = asked(method, epsilon=1000.0, options=options).fit(vault)
+    sampled, labels = done.sample(400, seed=0)
+    for c in (0, 1):
+        assert np.abs(sampled[labels == c].mean(0) - (0.25 + 0.5 * c)).max() < 0.12, c
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designed_for(
+    method: str, tmp_path: Path
+) -> None:
+    ledger, vault = locked(tmp_path)
+    folder = tmp_path / "out"
+
+    def kill(step: int, steps: int, loss: float) -> None:
+        if step == 6:
+            raise Killed
+
+    with pytest.raises(Killed):
+        asked(method).fit(vault, folder=folder, progress=kill)
+    # the second block was charged and run, and its training lost
+    assert len(ledger.entries()) == 2
+    assert checkpoint.load_facts(folder / checkpoint.NAME)["blocks"] == 1
+    seen: list[int] = []
+    job = Job.open(folder)
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        job, lambda: locked(tmp_path)[1], counted(ledger), progress=lambda step, steps, loss: seen.append(step)
+    )
+    assert len(ledger.entries()) == 4
+    assert seen == [9, 12]
+    # three blocks were trained on, four were paid for, and the guarantee is of four
+    assert len(done.losses_) == 9
+    whole = Repeated(Design.from_dict(job.settings["design"], "cpu").mechanism.event(vault.facts), 12)
+    assert done.guarantee_.epsilon() == pytest.approx(asked(method).fit(locked_memory()).guarantee_.epsilon())
+    assert sum(leaf["times"] * 1 for leaf in _repeats(done.guarantee_.events)) == whole.times
+
+
+def locked_memory() -> Vault:
+    x, y = toy()
+    return Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+
+
+def _repeats(events: Any) -> list[dict[str, Any]]:
+    """The repeated steps inside written events."""
+    found: list[dict[str, Any]] = []
+    for event in events:
+        if event["kind"] == "repeated" and event["event"]["kind"] == "sampled":
+            found.append(event)
+        elif event["kind"] == "composed":
+            found += _repeats(event["events"])
+        elif event["kind"] == "repeated":
+            found += [{**f, "times": f["times"] * event["times"]} for f in _repeats([event["event"]])]
+    return found
+
+
+def test_a_job_all_paid_for_ends_without_the_vault(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    done = asked("sinkhorn").fit(vault, folder=tmp_path / "out")
+
+    def no_vault() -> Vault:
+        raise AssertionError("the vault was opened again")
+
+    job = Job.open(tmp_path / "out")
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(job, no_vault, counted(ledger))
+    assert len(ledger.entries()) == 4
+    assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+    assert set(again.guarantee_.assumptions) == set(done.guarantee_.assumptions)
+    assert np.array_equal(done.sample(20, seed=1)[0], again.sample(20, seed=1)[0])
+
+
+def test_a_job_all_paid_for_with_nothing_kept_says_so(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    design = asked("sinkhorn").design(vault.facts)
+    job = Job.start(tmp_path / "out", {"params": asked("sinkhorn").to_params(), "design": design.to_dict()})
+    with pytest.raises(BudgetError, match="new job"):
+        asked("sinkhorn").run(job, lambda: vault, lambda mark: 4)
+    assert ledger.entries() == []
+
+
+def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(tmp_path: Path) -> None:
+    _, vault = locked(tmp_path)
+    asked("sinkhorn").fit(vault, folder=tmp_path / "out")
+    with pytest.raises(DataError, match="ledger it was started with"):
+        asked("sinkhorn").run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 3)
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+def test_a_checkpoint_of_another_job_is_refused(method: str, tmp_path: Path) -> None:
+    """The same rules, the same blocks, and yet other releases: what they taught is not under this job's guarantee."""
+    _, vault = locked(tmp_path)
+    asked(method).fit(vault, folder=tmp_path / "out")
+    other = Job.start(tmp_path / "other", Job.open(tmp_path / "out").settings)
+    held = (tmp_path / "out" / checkpoint.NAME).read_bytes()
+    (tmp_path / "other" / checkpoint.NAME).write_bytes(held)
+    with pytest.raises(DataError, match="another job"):
+        asked(method).run(other, lambda: vault, lambda mark: 4)
+
+
+def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    asked("sinkhorn").fit(vault, folder=tmp_path / "out")
+    job, path = Job.open(tmp_path / "out"), tmp_path / "out" / checkpoint.NAME
+    design = Design.from_dict(job.settings["design"], "cpu")
+    training = checkpoint.load(path, design.rules, "cpu", job=job.name)
+    weaker = Repeated(replace(design.mechanism, sigma=50.0).event(vault.facts), design.mechanism.steps)
+    guarantee = account(weaker, 1e-5).to_dict()
+    checkpoint.save(training, path, job=job.name, blocks=4, guarantee=guarantee)
+    with pytest.raises(DataError, match="cost something else"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger))
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+def test_less_noise_than_was_asked_for_is_refused_before_paying(method: str, tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    design = asked(method).design(vault.facts).to_dict()
+    design["mechanism"]["sigma"] *= 0.9
+    job = Job.start(tmp_path / "out", {"params": asked(method).to_params(), "design": design})
+    with pytest.raises(DataError, match="nothing was paid"):
+        asked(method).run(job, lambda: vault, counted(ledger))
+    assert ledger.entries() == []
+
+
+def test_records_of_other_facts_are_refused_before_paying(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    job = Job.start(
+        tmp_path / "out",
+        {"params": asked("sinkhorn").to_params(), "design": asked("sinkhorn").design(vault.facts).to_dict()},
+    )
+    x, y = toy()
+    other = Vault(x[:-1], y[:-1], classes=2, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(5.0, 1e-5))
+    with pytest.raises(DataError, match="records differs"):
+        asked("sinkhorn").run(job, lambda: other, counted(ledger))
+    assert ledger.entries() == []
+
+
+def test_another_ledger_and_another_process_are_refused(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    settings = {"params": asked("sinkhorn").to_params(), "design": asked("sinkhorn").design(vault.facts).to_dict()}
+    job = Job.start(tmp_path / "out", {**settings, "ledger": ledger.identity})
+    with pytest.raises(DataError, match="another ledger"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger="somebody else's")
+    # a lock taken through another opening of the file is another process's
+    with Job.open(tmp_path / "out").alone(), pytest.raises(UsageError, match="Another process"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
+    assert ledger.entries() == []
+
+
+def test_a_generator_that_cannot_be_trained_costs_nothing(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    design = asked("sinkhorn").design(vault.facts).to_dict()
+    design["rules"]["generator"]["dim"] = 3
+    design["rules"]["generator"]["segments"] = [[0, 3, "interval"]]
+    job = Job.start(tmp_path / "out", {"params": asked("sinkhorn").to_params(), "design": design})
+    with pytest.raises(UsageError, match="columns"):
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger))
+    assert ledger.entries() == []
+
+
+def test_a_budget_too_small_for_all_blocks_stops_at_the_one_it_does_not_cover(tmp_path: Path) -> None:
+    x, y = toy()
+    vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(4.0, 1e-5))
+    with pytest.raises(BudgetError):
+        asked("sinkhorn").fit(vault)
+
+
+def test_seeded_noise_is_refused() -> None:
+    x, y = toy()
+    noise = SeededNoise(1)
+    vault = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", budget=(9.0, 1e-5), noise=noise)
+    with pytest.raises(Exception, match="allow_unproven"):
+        asked("sinkhorn").fit(vault)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_debiasing_term_is_the_gradient_of_the_loss_ssecond_term(labels: bool) -> None:
+    """In both of its arguments, which share points: against autograd through the converging solver."""
+    n, fresh = 10, 4
+    mechanism = SanitizedGradient(n, 1.0, 0.5, FixedSize(5, 9), reg=1.0, mixture=0.5, sweeps=3000, labels=labels)
+    x = torch.rand(n + fresh, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * 2 - 1
+    marks = torch.arange(n + fresh) % 2
+    (found,) = second_term(mechanism, n, fresh)(x, marks)
+    x.requires_grad_()
+    points = with_labels(x, marks, 2, 15.0) if labels else x
+    sinkhorn(points[:n], points[fresh:], 1.0, ("mixture", 0.5), 1e-9).value.backward()
+    torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_the_stand_in_is_the_first_term_s_gradient_against_generated_points() -> None:
+    """∇2Ŵ by autograd through the converging solver."""
+    x = torch.rand(30, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2 - 1
+    marks = torch.zeros(30, dtype=torch.int64)
+    points = x[:10].clone().requires_grad_()
+    (2.0 * sinkhorn(points, x[20:], 1.0, "sqeuclidean", 1e-9).value).backward()
+    mechanism = SanitizedGradient(10, 1.0, 0.5, FixedSize(5, 9), reg=1.0, mixture=0.0, sweeps=3000)
+    (found,) = first_gradient(mechanism, 10, 10)(x, marks)
+    torch.testing.assert_close(found[:10], points.grad, rtol=1e-4, atol=1e-7)
+    assert not bool(found[10:].any())
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("sinkhorn", {"speed": 1}),
+        ("sinkhorn", {"steps": 0}),
+        ("sinkhorn", {"steps": 2.5}),
+        ("sinkhorn", {"p": 1.5}),
+        ("sinkhorn", {"debias": "fully"}),
+        ("sinkhorn", {"optimizer": "lion"}),
+        ("sinkhorn", {"average": 1.0}),
+        ("sinkhorn", {"generator": "dcgan"}),
+        ("sliced", {"points": 3}),
+        ("sliced", {"bound": "guess"}),
+        ("sliced", {"labels": "none"}),
+        ("sliced", {"learning_rate": float("nan")}),
+        ("embedding", {"steps": 3}),
+    ],
+)
+def test_impossible_options_are_refused_before_paying(method: str, options: dict[str, Any]) -> None:
+    vault = open_vault("replace-one")
+    with pytest.raises(UsageError):
+        Synthesizer(5.0, 1e-5, method=method, options=options, device="cpu").design(vault.facts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "latent", "weights"),
+    [
+        # FC 20–200, FC 200–784, two normalisations, 16→8 and 8→1 of 5×5: what Table 3 adds up to
+        ("upsampling", [28, 28], 10, 20 * 200 + 200 + 400 + 200 * 784 + 784 + 2 * 784 + 16 * 8 * 25 + 8 + 8 * 25 + 1),
+        ("dcgan", [28, 28], 12, None),
+        ("dcgan", [1, 30, 27], 12, None),
+        ("residual", [32, 32, 3], 32, None),
+        ("residual", [3, 20, 24], 32, None),
+    ],
+)
+def test_published_generators_make_pictures(kind: str, shape: list[int], latent: int, weights: int | None) -> None:
+    dim = int(np.prod(shape))
+    config = {"kind": kind, "shape": shape, "latent": latent, "classes": 10, "dim": dim, "channels": 16}
+    made = build({**config, "segments": [[0, dim, "interval"]]})
+    out = made(torch.randn(3, latent), torch.tensor([0, 4, 9]))
+    assert out.shape == (3, dim)
+    assert float(out.detach().min()) > 0.0
+    assert weights is None or sum(p.numel() for p in made.parameters()) == weights
+
+
+def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two recorded halves, replayed by hand on a processor, are the eager step: warming up leaves no trace."""
+    config = {"kind": "mlp", "dim": 3, "classes": 2, "segments": [[0, 3, "interval"]], "latent": 4, "hidden": [8]}
+    rules = Rules(config, 10, 6, 1e-2, {"optimizer": "adam"})
+    eager, recorded = Training.start(rules, 1, "cpu"), Training.start(rules, 1, "cpu")
+
+    def record(self: RecordedPoints) -> tuple[Any, Any]:
+        with unchanged(self.training):
+            for _ in range(3):
+                self.training.optimizer.zero_grad(set_to_none=True)
+                self._work()
+
+        def make() -> None:
+            with still(self.training.generator), torch.no_grad():
+                self._x = self._forward(self._z, self._labels)
+
+        def learn() -> None:
+            self.training.optimizer.zero_grad(set_to_none=True)
+            self._work()
+
+        return make, learn
+
+    monkeypatch.setattr(RecordedPoints, "_record", record)
+    one, two = Points(eager, 6), RecordedPoints(recorded, 6)
+    two._slope.fill_(1.0)
+    two.make()
+    recorded.random.set_state(eager.random.get_state())
+    for step in range(4):
+        torch.testing.assert_close(one.make(), two.make())
+        slope = torch.sin(torch.arange(18.0).view(6, 3) * (step + 1.0))
+        one.learn(slope)
+        two.learn(slope)
+    # batches that were counted: those of the warm-up and of points made twice leave the statistics alone
+    for (name, p), (_, q) in zip(
+        eager.generator.state_dict().items(), recorded.generator.state_dict().items(), strict=True
+    ):
+        if "num_batches" not in name:
+            torch.testing.assert_close(p, q)

@@ -1,0 +1,96 @@
+"""Several processes: the step of one, a release that is paid once, an end for everybody when the first one fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+STEP = """
+import sys, torch
+from torch import distributed
+from privot.synthesis.embedding import _Step
+from privot.synthesis.features import Fourier
+from privot.synthesis.rules import Rules
+from privot.synthesis.team import Team
+from privot.synthesis.training import Training
+
+team = Team.join("cpu")
+config = {"kind": "mlp", "dim": 3, "classes": 2, "latent": 2, "hidden": [], "segments": [[0, 3, "interval"]]}
+training = Training.start(Rules(config, 1, 4, 0.1), 5, "cpu")
+training.optimizer = torch.optim.SGD(training.generator.parameters(), lr=1.0)
+means = torch.linspace(-1, 1, 2 * 10).view(2, 10)
+step = _Step(training, Fourier(3, 5, [0.5], 1), means, torch.tensor([0.3, 0.7]), team)
+z = torch.linspace(-2, 2, 2 * 4 * 2).view(2, 4, 2)
+rows = 4 // team.size
+step._z = z[:, team.rank * rows : (team.rank + 1) * rows].reshape(-1, 2)
+step._work()
+if team.rank == 0:
+    torch.save([p.detach() for p in training.generator.parameters()], sys.argv[1])
+if team.size > 1:
+    distributed.destroy_process_group()
+"""
+
+
+def _run(processes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+
+
+def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
+    script = tmp_path / "step.py"
+    script.write_text(STEP, encoding="utf-8")
+    for processes in (1, 2):
+        done = _run(processes, str(script), str(tmp_path / f"{processes}.pt"))
+        assert done.returncode == 0, done.stderr[-2000:]
+    one, two = (torch.load(tmp_path / f"{n}.pt") for n in (1, 2))
+    start = one[0].new_zeros(())
+    for a, b in zip(one, two, strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+        start = start + a.abs().sum()
+    assert start > 0.0
+
+
+SYNTH = [
+    "--delta",
+    "1e-5",
+    "--adjacency",
+    "replace-one",
+    "--steps",
+    "21",
+    "--samples",
+    "50",
+    "--device",
+    "cpu",
+    "--json",
+]
+
+
+def test_a_team_pays_once_and_writes_once(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = _run(2, "-m", "privot", "synth", "digits", "--epsilon", "5", "--out", str(out), *SYNTH)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout)["samples"] == 50
+    assert (out / "report.html").exists()
+    shown = subprocess.run(
+        [sys.executable, "-m", "privot", "ledger", "show", str(tmp_path / "digits.ledger"), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.count('"purpose"') == 1
+
+
+@pytest.mark.parametrize("wrong", [["--epsilon", "-1"], ["--epsilon", "5", "--method", "sinkhorn"]])
+def test_when_the_first_refuses_nobody_waits(tmp_path: Path, wrong: list[str]) -> None:
+    done = _run(2, "-m", "privot", "synth", "digits", "--out", str(tmp_path / "out"), *wrong, *SYNTH)
+    assert done.returncode != 0
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,94 @@
+"""Transport in a fixed number of sweeps: near the converging solver's, and defined for whatever it is given."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from privot.transport import sinkhorn
+from privot.transport.replay import Replayed
+from privot.transport.unrolled import LAST, LEVELS, schedule, unrolled_gradients
+
+
+def clouds(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(0)
+    x, y = (torch.rand(n, 3, generator=random, dtype=torch.float64).to(dtype) for n in (9, 7))
+    return x, y
+
+
+@pytest.mark.parametrize("m", [0.0, 0.7])
+@pytest.mark.parametrize("reg", [0.05, 1.0])
+def test_enough_sweeps_agree_with_the_solver(m: float, reg: float) -> None:
+    x, y = (t.requires_grad_() for t in clouds())
+    sinkhorn(x, y, reg, ("mixture", m), 1e-10).value.backward()
+    both = unrolled_gradients(x, y, torch.ones(7, dtype=x.dtype), reg, m, 3000)
+    for found, exact in zip(both, (x.grad, y.grad), strict=True):
+        torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-7)
+
+
+def test_an_absolute_cost_alone() -> None:
+    x, y = clouds()
+    exact = sinkhorn(x, y, 0.5, "l1", 1e-10).gradient
+    found, _ = unrolled_gradients(x, y, torch.ones(7, dtype=x.dtype), 0.5, 1.0, 2000, square=0.0)
+    torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-7)
+
+
+def test_weights_are_shares_and_points_without_weight_are_not_there() -> None:
+    x, y = clouds()
+    b = torch.tensor([1.0, 2, 0, 1, 0, 3, 1], dtype=x.dtype)
+    exact = sinkhorn(x, y[b > 0], 0.5, "sqeuclidean", 1e-10, b=b[b > 0] / b.sum()).gradient
+    far = y.clone()
+    far[b == 0] = 1e6
+    for points in (y, far):
+        found, other = unrolled_gradients(x, points, 5 * b, 0.5, 0.0, 3000)
+        torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-7)
+        assert not bool(other[b == 0].any())
+
+
+@pytest.mark.parametrize("m", [0.0, 1.0])
+def test_nothing_to_move_to_moves_nothing(m: float) -> None:
+    x, y = clouds()
+    for found in unrolled_gradients(x, y, torch.zeros(7, dtype=x.dtype), 0.5, m):
+        assert not bool(found.any())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("reg", [1e-6, 1e-3, 1e6])
+def test_too_few_sweeps_stay_within_the_reach_of_the_cost(dtype: torch.dtype, reg: float) -> None:
+    """Rows of the plan sum to 1/n, so no point is pulled further than to the farthest y: n·|∂x| ≤ 2·diameter."""
+    x, y = clouds(dtype)
+    found, _ = unrolled_gradients(x, y, torch.ones(7, dtype=dtype), reg, 0.0, 1)
+    assert bool(torch.isfinite(found).all())
+    assert float(9 * found.norm(dim=1).max()) <= 2.0 * 3.0**0.5 * 1.01
+
+
+def test_the_schedule_falls_to_the_end_and_stays() -> None:
+    shares, inner = zip(*schedule(100), strict=True)
+    assert shares[0] == 1.0
+    assert list(shares) == sorted(shares, reverse=True)
+    assert shares[-LAST:] == (0.0,) * LAST
+    assert len(shares) == LEVELS + LAST
+    assert set(inner) == {7}
+
+
+def test_elsewhere_than_on_cuda_a_replay_is_a_call() -> None:
+    calls: list[int] = []
+
+    def work(t: torch.Tensor) -> tuple[torch.Tensor]:
+        calls.append(1)
+        return (2.0 * t,)
+
+    replay = Replayed(work)
+    assert [float(replay(torch.tensor(v))[0]) for v in (1.0, 4.0)] == [2.0, 8.0]
+    assert len(calls) == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_replay_on_cuda_is_the_call() -> None:
+    x, y = (t.cuda() for t in clouds(torch.float32))
+    b = torch.ones(7, device="cuda")
+    replay = Replayed(lambda *given: unrolled_gradients(*given, 0.5, 1.0, 50))
+    for shift in (0.0, 0.3, -0.2):
+        expected = unrolled_gradients(x + shift, y, b, 0.5, 1.0, 50)
+        for found, wanted in zip(replay(x + shift, y, b), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
