@@ -1,8 +1,9 @@
 """Finds a score where no likelihood ratio is known: linear discriminants learned on trials that are not counted later.
 
-What is observed in a trial is a row of numbers. The score is the best of: each column by itself, Fisher's discriminant
-of the columns, and Fisher's discriminant of columns and squares. A column without noise, or one that is a function of
-another, makes the covariance singular; the ridge is so small that the discriminant then points straight at it.
+What is observed in a trial is a row of numbers. The score is the best of: each column by itself and its distance from
+what is usual under D, Fisher's discriminant of the columns, and Fisher's discriminant of columns and squares. A column
+without noise, or one that is a function of another, makes the covariance singular; the ridge is so small that the
+discriminant then points straight at it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def learn(without: Array, with_: Array) -> Score:
     zeros, ones = (np.atleast_2d(np.asarray(a, dtype=np.float64)) for a in (without, with_))
     half0, half1 = len(zeros) // 2, len(ones) // 2
     found: list[Score] = [_column(i) for i in range(zeros.shape[1])]
+    found += [_distance(i, float(np.median(zeros[:half0, i]))) for i in range(zeros.shape[1])]
     if zeros.shape[1] > 1:
         found += [_fisher(zeros[:half0], ones[:half1], squares=squares) for squares in (False, True)]
     found += [_flipped(score) for score in found]
@@ -41,6 +43,10 @@ def learned_scores(without: Array, with_: Array) -> tuple[Array, Array]:
 
 def _column(index: int) -> Score:
     return lambda rows: np.asarray(rows[:, index])
+
+
+def _distance(index: int, usual: float) -> Score:
+    return lambda rows: np.asarray(np.abs(rows[:, index] - usual))
 
 
 def _flipped(score: Score) -> Score:
