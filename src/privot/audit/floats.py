@@ -7,8 +7,10 @@ min(−log₂|y|/σ, number of trailing zero bits of y): small *and* coarse. Rig
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,10 +72,23 @@ class FloatAttack:
         return None
 
 
-def on_grid(release: Release, sigma: float, scale: float = 1.0) -> Check:
-    """Whether every number of a release, times `scale`, lies on the grid that noise of this σ is added on."""
+def on_grid(release: Release, sigma: float) -> Check:
+    """Whether every number of a release lies on the grid that noise of this σ is added on."""
+    held = np.concatenate([np.ravel(a).astype(np.float64) for a in release._arrays().values()])
+    return _on_grid("every number", held, sigma, 1.0)
+
+
+def embedding_on_grid(release: Release) -> list[Check]:
+    """The same for the sums and counts of an embedding, which were divided by their weights after the noise."""
+    weight, sigma = float(release.public["count_weight"]), float(release.public["sigma"])
+    value: Any = release.value
+    weights = {"sums": math.sqrt((1.0 - weight) * (1.0 + weight)), "counts": weight}
+    return [_on_grid(f"the {name}", np.ravel(value[name]), sigma, share) for name, share in weights.items()]
+
+
+def _on_grid(what: str, held: Array, sigma: float, weight: float) -> Check:
+    """A quotient is rounded, so what is asked is whether the nearest number on the grid gives the same one."""
     grid = grid_of(sigma)
-    held = np.concatenate([np.ravel(a).astype(np.float64) for a in release._arrays().values()]) * scale
-    # a sum of more than 53 bits was rounded after the noise; what is left is a multiple of a coarser grid
-    off = float(np.abs(held / grid - np.rint(held / grid)).max(initial=0.0))
-    return Check("noise was added on a grid", off == 0.0, f"{held.size} numbers, grid {grid:.3g}")
+    nearest = np.rint(held * weight / grid) * grid
+    passed = bool((nearest / weight == held).all())
+    return Check(f"the noise of {what} was added on a grid", passed, f"{held.size} numbers, grid {grid:.3g}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from privot.audit.attack import audit
 from privot.audit.bounds import DEFAULT_CONFIDENCE
 from privot.audit.embeddings import EmbeddingAttack
 from privot.audit.findings import Check, Findings
+from privot.audit.floats import embedding_on_grid
 from privot.audit.leftovers import checkpoint_reveals_no_record
 from privot.audit.membership import Membership, attack_generator, copying
 from privot.errors import DataError
@@ -104,31 +104,13 @@ def _files(folder: Path) -> list[Check]:
     if (folder / RELEASE).exists():
         release = Release.load(folder / RELEASE)
         public = release.public
-        value: Any = release.value
-        for name in ("sums", "counts"):
-            part = Release(value[name], release.guarantee, {})
-            found.append(_grid(name, part, float(public["sigma"]), float(public["count_weight"])))
+        found += embedding_on_grid(release)
         if release.guarantee.adjacency is Adjacency.ADD_REMOVE:
             said = public.get("records")
             found.append(Check("the release does not say how many records there were", said is None, "add-remove"))
     if (folder / CHECKPOINT).exists():
         found.append(checkpoint_reveals_no_record(folder / CHECKPOINT))
     return found
-
-
-def _grid(name: str, part: Release, sigma: float, weight: float) -> Check:
-    """Sums and counts were divided by their weights after the noise; multiplied back they are near the grid again.
-
-    The division rounds, so what is asked is whether the number nearest on the grid gives the same quotient.
-    """
-    from privot.noise.adding import grid_of
-
-    share = weight if name == "counts" else float(np.sqrt((1.0 - weight) * (1.0 + weight)))
-    held = np.ravel(next(iter(part._arrays().values()))).astype(np.float64)
-    grid = grid_of(sigma)
-    nearest = np.rint(held * share / grid) * grid
-    passed = bool((nearest / share == held).all())
-    return Check(f"the noise of the {name} was added on a grid", passed, f"{held.size} numbers, grid {grid:.3g}")
 
 
 def _attack(synthesizer: Synthesizer, guarantee: Guarantee, device: str) -> EmbeddingAttack:
