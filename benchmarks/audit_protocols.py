@@ -45,7 +45,8 @@ def pictures(source: str) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     with np.load(source, allow_pickle=False) as file:
         private, public = file["x_train"], file["x_test"]
     shape = private.shape[1:]
-    return tuple(p.reshape(len(p), -1) / 127.5 - 1.0 for p in (private, public)) + (shape,)  # type: ignore[return-value]
+    first, second = (p.reshape(len(p), -1) / 127.5 - 1.0 for p in (private, public))
+    return first, second, shape
 
 
 def moved(x: np.ndarray, gamma: np.ndarray, t: float) -> np.ndarray:
@@ -102,7 +103,9 @@ def main() -> None:
     gap = far + near - distance(x, y)
     shown.append((f"FedWad's γ after {said.rounds} rounds", seen[assignment(x, seen)]))
     tell(f"FedWad, {said.rounds} rounds, closed form", invert_fedwad(seen, y, far, near), ordered=False)
-    tell(f"FedWad, {said.rounds} rounds, eq. 5", identically_distributional(seen, y, far, near, rounds=25), ordered=False)
+    tell(
+        f"FedWad, {said.rounds} rounds, eq. 5", identically_distributional(seen, y, far, near, rounds=25), ordered=False
+    )
     whole = moved(x, y, 0.5)
     far, near = distance(x, whole), distance(whole, y)
     tell("FedWad at equality, closed form", invert_fedwad(whole, y, far, near), ordered=False)
@@ -114,7 +117,9 @@ def main() -> None:
     for epsilon in (10.0, 1.0):
         sigma = calibrate(lambda s: Gaussian(s, 2**0.5, Adjacency.REPLACE_ONE), epsilon=epsilon, delta=1e-5)
         noisy = add_noise(counts, SystemNoise(), sigma)
-        tell(f"sketch, ε = {epsilon:g}, δ = 1e-5, replace-one, proven", from_counts(noisy, prototypes, n), ordered=False)
+        tell(
+            f"sketch, ε = {epsilon:g}, δ = 1e-5, replace-one, proven", from_counts(noisy, prototypes, n), ordered=False
+        )
     print(f"{said.data}: {n} records a side, {x.shape[1]} dimensions, t = {T}")
     print("| attack | recovered exactly (95 %) | PSNR ≥ 20 dB | median PSNR, dB |\n|---|---|---|---|")
     for r in found:

@@ -66,15 +66,16 @@ def draw_recoveries(rows: list[tuple[str, Array]], shape: tuple[int, ...], low: 
     from matplotlib.figure import Figure
 
     shown = 10
-    figure = Figure(figsize=(shown * 0.9, len(rows) * 1.05), layout="constrained")
+    figure = Figure(figsize=(shown * 0.9, len(rows) * 1.15))
     axes = figure.subplots(len(rows), shown, squeeze=False)
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=1.0 - 0.3 / len(rows), wspace=0.05, hspace=0.35)
     for line, (title, pictures) in zip(axes, rows, strict=True):
         for axis in line:
             axis.set_axis_off()
         for axis, picture in zip(line, pictures[:shown], strict=False):
             unit = np.clip((picture.reshape(shape) - low) / (high - low), 0.0, 1.0)
             axis.imshow(unit, cmap="gray", vmin=0.0, vmax=1.0)
-        line[0].set_title(title, fontsize=8, loc="left")
+        line[0].text(0.0, 1.06, title, fontsize=8, transform=line[0].transAxes)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()

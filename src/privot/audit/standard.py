@@ -42,3 +42,17 @@ def composed_releases(delta: float = DELTA, device: str = "cpu") -> list[Attack]
         ParametersAttack(1.0, delta, Poisson(0.05), steps=100, records=20, device=device),
         ParametersAttack(2.0, delta, FixedSize(1, 5), steps=10, device=device),
     ]
+
+
+def usual_runs(attack: Attack) -> int:
+    """Runs of the mechanism, a data set, that take some seconds: fewer where a step is slow or a run has many."""
+    steps = int(getattr(attack, "steps", 1))
+    slow = isinstance(attack, GradientAttack)
+    if isinstance(attack, ProjectionAttack):
+        slow = attack.dim * attack.slices > 4096
+    return max(40, (400 if slow else 4000) // steps)
+
+
+def usual_trials(attack: Attack) -> int:
+    """The most trials of the core, a data set, whose noise takes some seconds."""
+    return max(20, 40_000_000 // int(getattr(attack, "steps", 1)))

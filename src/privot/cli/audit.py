@@ -107,16 +107,12 @@ def _device(name: str) -> str:
 
 def _play(attacks: list[Attack], runs: int | None, *, trials: int, confidence: float) -> Findings:
     from privot.audit.attack import audit as play
-    from privot.audit.gradients import GradientAttack
+    from privot.audit.standard import usual_runs, usual_trials
 
     found: Findings = []
     for attack in attacks:
-        # a run of several steps costs as many, and a gradient's takes longest
-        steps = getattr(attack, "steps", 1)
-        usual = 400 if isinstance(attack, GradientAttack) else 4000
-        count = max(40, usual // steps) if runs is None else runs
-        # trials are made of steps too: so many that their noise fits into a minute
-        many = max(1, min(trials, 40_000_000 // steps)) if trials else 0
+        count = usual_runs(attack) if runs is None else runs
+        many = min(trials, usual_trials(attack))
         found.append(play(attack, runs=count, trials=many, confidence=confidence))
     return found
 
