@@ -29,7 +29,7 @@ ADD, ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 SINGLE = [
     ProjectionAttack(8, 8, 1.0, DELTA),
     ProjectionAttack(8, 4, 0.7, DELTA),
-    ProjectionAttack(8, 4, 0.7, DELTA, frame="independent"),
+    ProjectionAttack(8, 4, 1.5, DELTA, frame="independent"),
     ParametersAttack(1.0, DELTA, Poisson(1.0)),
     ParametersAttack(2.0, DELTA, FixedSize(4, 4), records=4),
     EmbeddingAttack(2.0, DELTA, ONE),

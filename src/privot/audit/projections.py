@@ -11,6 +11,7 @@ places the record may stand in.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,12 +25,13 @@ from privot.accounting.sampling import FixedSize
 from privot.audit.caught import caught
 from privot.audit.cores import core_scores
 from privot.audit.findings import Claim
+from privot.audit.silence import Silence
 from privot.audit.worlds import World, releases
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
-from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.mechanism import Facts
 from privot.noise import NoiseSource, SystemNoise
+from privot.release import Release
 
 Array = NDArray[np.float64]
 
@@ -96,17 +98,32 @@ class ProjectionAttack:
 
     def real(self, present: bool, trials: int) -> Array:
         """Scores of whole runs, or rows of (likelihood ratio, how strongly the other records show)."""
-        found = releases(
-            self.world(present),
-            self.mechanism,
-            trials * self.steps,
-            clip=self.clip,
-            adjacency=Adjacency.REPLACE_ONE,
-            noise=self.noise,
-        )
+        found = self._releases(present, trials * self.steps, self.noise)
         seen = np.array([self._seen(np.asarray(r.value), directions_of(r.public)) for r in found])
         summed = np.asarray(seen.reshape(trials, self.steps, -1).sum(axis=1))
         return summed if self.batch is None else np.asarray(summed[:, 0])
+
+    def _releases(self, present: bool, steps: int, noise: NoiseSource) -> Iterator[Release]:
+        return releases(
+            self.world(present), self.mechanism, steps, clip=self.clip, adjacency=Adjacency.REPLACE_ONE, noise=noise
+        )
+
+    @cached_property
+    def measured_gap(self) -> tuple[float, float]:
+        """(how far apart the record's two values are before they are projected, the σ asked for), as the code has them.
+
+        Without noise a row is c·eᵀU, which gives c back.
+        """
+        silence = Silence(self.noise)
+        tries = 1 if self.batch is None else math.ceil(40.0 * self.records / self.batch)
+        ends = []
+        for present in (False, True):
+            values = []
+            for release in self._releases(present, tries, silence):
+                along = directions_of(release.public)[0]
+                values.append(float(np.asarray(release.value)[0] @ along / (along @ along)))
+            ends.append(values)
+        return max(ends[1]) - min(ends[0]), max(silence.sigmas)
 
     def _seen(self, value: Array, directions: Array) -> tuple[float, float]:
         gap = 2.0 * self.clip * directions[0]
@@ -124,11 +141,12 @@ class ProjectionAttack:
         if self.batch is not None and self.batch > 1:
             return None  # the record's place is hidden among others: nothing simpler than the mechanism itself
         sampling = None if self.batch is None else FixedSize(self.batch, self.records)
+        _, sigma = self.measured_gap
         return core_scores(
             present,
             trials,
             gap=self._gaps,
-            sigma=self.sigma,
+            sigma=sigma,
             noise=self.noise,
             sampling=sampling,
             steps=self.steps,
@@ -136,6 +154,6 @@ class ProjectionAttack:
         )
 
     def _gaps(self, count: int) -> Array:
-        """2C·√H, H = ‖eᵀU‖², drawn anew for each step."""
-        share = caught(count, self.dim, self.slices, self.frame == "orthogonal")
-        return 2.0 * self.clip * (1.0 - MARGIN) * np.sqrt(share)
+        """The gap times √H, H = ‖eᵀU‖², drawn anew for each step."""
+        gap, _ = self.measured_gap
+        return gap * np.sqrt(caught(count, self.dim, self.slices, self.frame == "orthogonal"))
