@@ -33,6 +33,25 @@ def test_rates_are_clopper_and_pearsons(hits: int, trials: int) -> None:
     assert float(rate_above(hits, trials, 0.025)) == pytest.approx(exact.high, abs=1e-12)
 
 
+def test_both_rates_of_a_test_share_the_error() -> None:
+    rates = Rates.of(70, 100, 20, 100, 0.95)
+    assert rates.true == pytest.approx(stats.binomtest(70, 100).proportion_ci(0.95, method="exact").low)
+    assert rates.false == pytest.approx(stats.binomtest(20, 100).proportion_ci(0.95, method="exact").high)
+
+
+def test_what_a_threshold_was_chosen_on_is_not_counted() -> None:
+    """The first halves are worlds apart, the second ones alike: nothing may be found."""
+    generator = np.random.default_rng(7)
+    alike = generator.standard_normal((2, 500))
+    far = generator.standard_normal((2, 500)) + np.array([[-50.0], [50.0]])
+    found = measure(np.concatenate([far[0], alike[0]]), np.concatenate([far[1], alike[1]]), 1e-5, 0.99)
+    assert found.epsilon == found.shift == 0.0
+    assert found.trials == 2000
+    rows = [np.concatenate([f, a])[:, None] for f, a in zip(far, alike, strict=True)]
+    assert measure(*learned_scores(*rows), 1e-5, 0.99).epsilon == 0.0
+    assert [len(scores) for scores in learned_scores(*rows)] == [500, 500]
+
+
 def test_perfect_knowledge_of_rates_gives_the_exact_epsilon_of_randomised_response() -> None:
     for epsilon in (0.1, 1.0, 5.0):
         right = math.exp(epsilon) / (1.0 + math.exp(epsilon))
