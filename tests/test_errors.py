@@ -13,6 +13,7 @@ from privot.errors import (
     DataError,
     NoTheoremError,
     PrivotError,
+    RefutedError,
     UnprovenError,
     UsageError,
     brief,
@@ -29,6 +30,7 @@ from privot.errors import (
         (UnprovenError, 5),
         (NoTheoremError, 5),
         (ConvergenceError, 6),
+        (RefutedError, 7),
     ],
 )
 def test_exit_codes_are_those_of_the_contract(kind: type[PrivotError], code: int) -> None:
@@ -42,7 +44,7 @@ def test_every_error_is_ours_and_has_a_code() -> None:
     assert len(kinds) >= 8
     for kind in kinds:
         assert issubclass(kind, PrivotError)
-        assert kind.exit_code in {1, 2, 3, 4, 5, 6}
+        assert kind.exit_code in {1, 2, 3, 4, 5, 6, 7}
         assert kind.__doc__
 
 

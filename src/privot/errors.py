@@ -50,6 +50,12 @@ class ConvergenceError(PrivotError):
     exit_code = 6
 
 
+class RefutedError(PrivotError):
+    """An audit measured more than was claimed, or found a leak; its findings say where."""
+
+    exit_code = 7
+
+
 def brief(value: object) -> str:
     """`value` on one short line, for an error message."""
     try:

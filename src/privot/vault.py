@@ -203,8 +203,8 @@ class Vault(Sealed):
     ) -> Release:
         """One step, already paid for."""
         try:
-            value, public = work()
-            return Release(value, guarantee, public)
+            # no name here for what the mechanism returned: this frame goes with the error that is raised below
+            return _released(guarantee, *work())
         except BaseException as error:
             failure: type[BaseException] = type(error)
         # raised out here: inside the handler the failure, whose message and frames may hold records, hangs on
@@ -221,6 +221,10 @@ class Vault(Sealed):
         f = self.__facts
         count = "records" if f.records is None else f"{f.records} records"
         return f"<Vault {self.__label!r}: {count} in {f.dim} dimensions, clip {f.clip:g}, {f.adjacency}>"
+
+
+def _released(guarantee: Guarantee, value: Value, public: Mapping[str, Any]) -> Release:
+    return Release(value, guarantee, public)
 
 
 def _pair(budget: Any) -> tuple[float, float]:

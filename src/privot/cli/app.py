@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, bench, compare, demo, evaluate, ledger, report, study, synth, tables
+from privot.cli import account, audit, bench, compare, demo, evaluate, ledger, report, study, synth, tables
 
 app = typer.Typer(
     name="privot",
     help="Private optimal transport: compare, learn from and synthesise data you may not share.",
     epilog="Start with: privot demo. Exit codes: 0 done; 2 wrong usage; 3 bad data; 4 the budget refuses; "
-    "5 unproven and not allowed; 6 did not converge. --debug shows a traceback.",
+    "5 unproven and not allowed; 6 did not converge; 7 an audit refutes a claim. --debug shows a traceback.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -29,6 +29,7 @@ app.command("synth")(synth.synth)
 app.command("sample")(synth.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
+app.command("audit")(audit.audit)
 
 
 def _version(asked: bool) -> None:

@@ -38,6 +38,7 @@ MADE = (
     "config.json",
     "guarantee.json",
     "evaluation.json",
+    "audit.json",
     "synthetic.*",
     "grid.png",
     "curves.png",

@@ -10,6 +10,7 @@ from typing import Any
 from privot.synthesis.files import read_json, write_bytes
 
 REPORT = "report.html"
+AUDIT = "audit.json"
 
 CONFIDENTIAL = "not private: these figures say something about the test records, so they are as confidential as those"
 """What is said wherever scores on real records are shown or written."""
@@ -65,6 +66,8 @@ def write_report(folder: Path) -> Path:
         said += _comparisons(evaluation)
         evaluated = [title for title, _, _ in said]
         tables = said + tables
+    if (folder / AUDIT).exists():
+        tables += _attacks(read_json(folder / AUDIT))
     page = Environment(autoescape=True).from_string(_PAGE)
     text = page.render(
         epsilon=f"{guarantee.epsilon():.6g}",
@@ -133,3 +136,50 @@ def _comparisons(fields: Mapping[str, Any]) -> list[tuple[str, list[list[str]], 
             rows.append([name, *[f"{v:.4f}" for v in near[key]]])
         out.append(("Nearest real neighbours", rows, str(near["marked"])))
     return out
+
+
+def _attacks(fields: Mapping[str, Any]) -> list[tuple[str, list[list[str]], str]]:
+    """What `privot audit` found: claimed beside measured, checks, and tests of membership."""
+    measured = [["attack", "claimed ε at most", "measured ε at least", "δ", "neighbours, standing", "verdict"]]
+    checks, failed = [["what was checked", "verdict", "detail"]], []
+    for found in fields.get("findings", []):
+        if found["kind"] == "check":
+            checks.append([found["name"], "passed" if found["passed"] else "FAILED", found["detail"]])
+            failed += [] if found["passed"] else [found["name"]]
+            continue
+        claimed, seen = found["claimed"], found["measured"]
+        words = f"{seen['epsilon']:.3g}"
+        if seen.get("epsilon_if_gaussian") is not None:
+            words += f" ({seen['epsilon_if_gaussian']:.3g} if the noise is Gaussian)"
+        measured.append(
+            [
+                found["name"],
+                "nothing" if claimed["epsilon"] is None else f"{claimed['epsilon']:.4g}",
+                f"{words}, {100 * seen['confidence']:.0f} % sure",
+                f"{claimed['delta']:g}",
+                f"{claimed['adjacency']}, {claimed['standing']}",
+                "REFUTED" if found["refuted"] else "holds",
+            ]
+        )
+        failed += [found["name"]] if found["refuted"] else []
+    guesses = [
+        ["generator and test", "AUC (½ is a guess)", "members nearly copied", "non-members", "ε at least, one run"]
+    ]
+    for test in fields.get("membership", []):
+        low, high = test["auc_interval"]
+        least, most = test["copied_interval"]
+        guesses.append(
+            [
+                test["name"],
+                f"{test['auc']:.3f} ({low:.3f} to {high:.3f})",
+                f"{100 * test['copied']:.1f} % ({100 * least:.1f} to {100 * most:.1f})",
+                f"{100 * test['copied_others']:.1f} %",
+                f"{test['epsilon']:.3g} at δ = {test['delta']:g}, {test['adjacency']}",
+            ]
+        )
+    note = f"Did not survive the audit: {', '.join(failed)}." if failed else ""
+    return [
+        ("Audit: claimed and measured", measured, note),
+        ("Audit: who was in the data (on records of the audit's own)", guesses, ""),
+        ("Audit: checks", checks, ""),
+    ]

@@ -1,0 +1,10 @@
+"""Attacks what privot publishes: lower bounds on ε beside the claimed upper ones, on records the audit makes itself.
+
+Nothing here reads anybody's data: data sets, neighbours and canaries are made for the occasion. What is handed in is a
+mechanism's parameters, a guarantee, a release, a folder of synthetic data or the messages of a protocol.
+"""
+
+from privot.audit.attack import Attack, audit
+from privot.audit.findings import Check, Claim, Finding
+
+__all__ = ["Attack", "Check", "Claim", "Finding", "audit"]

@@ -1,0 +1,109 @@
+"""Plays an attack: trials on two neighbouring data sets that the audit made itself, and what they say of a claim.
+
+A claim is called refuted only if a second set of trials, made anew, refutes it too at a far higher confidence: an audit
+that accuses at 95 % would accuse every twentieth tight mechanism.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.audit.bounds import DEFAULT_CONFIDENCE, check_confidence
+from privot.audit.findings import Claim, Finding
+from privot.audit.learning import learned_scores
+from privot.audit.measuring import Measured, measure
+from privot.errors import UsageError
+
+Array = NDArray[np.float64]
+
+SURE = 0.999
+"""Of a refutation: both it and the stated confidence must be exceeded, each on trials of its own."""
+RUNS = 4_000
+TRIALS = 1_000_000
+
+
+class Attack(Protocol):
+    """Two neighbouring data sets, a mechanism that runs on either, and what an attacker makes of its output.
+
+    Observations are scores (trials,), higher speaking for the second data set, or rows of numbers (trials, columns) of
+    which a score is learned.
+    """
+
+    @property
+    def name(self) -> str:
+        """The mechanism and its parameters, in a few words."""
+        ...
+
+    @property
+    def claim(self) -> Claim:
+        """What is said of it."""
+        ...
+
+    @property
+    def how(self) -> str:
+        """The data sets and the statistic, in words."""
+        ...
+
+    def real(self, present: bool, trials: int) -> Array:
+        """Observations from runs of the mechanism itself, on D' where `present`, else on D."""
+        ...
+
+    def core(self, present: bool, trials: int) -> Array | None:
+        """Observations from many trials at once of its noise and sampler, on values its code computed; None if none."""
+        ...
+
+
+def audit(
+    attack: Attack,
+    *,
+    runs: int = RUNS,
+    trials: int = TRIALS,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> Finding:
+    """Attack with `runs` runs of the mechanism and `trials` trials of its core, for each of the two data sets."""
+    check_confidence(confidence)
+    if min(runs, trials) < 0 or max(runs, trials) == 0:
+        raise UsageError("An audit needs runs of the mechanism, trials of its core, or both.")
+    began = time.monotonic()
+    real, core = _play(attack, runs, trials, confidence)
+    refuted = any(refutes(m, attack.claim) for m in (real, core) if m is not None)
+    if refuted:
+        again = _play(attack, runs, trials, max(SURE, confidence))
+        refuted = any(refutes(m, attack.claim) for m in again if m is not None)
+    return Finding(attack.name, attack.claim, attack.how, real, core, refuted, time.monotonic() - began)
+
+
+def refutes(measured: Measured, claim: Claim) -> bool:
+    """Whether what was measured contradicts any part of the claim: its ε at its δ, its shift, or its curve anywhere."""
+    if measured.epsilon > claim.epsilon:
+        return True
+    # the slack is for the last bits of quantiles, not for luck
+    if claim.shift is not None and measured.shift > claim.shift * (1.0 + 1e-9):
+        return True
+    curve = claim.curve
+    return curve is not None and any(rates.refute(curve) for rates in (measured.free, measured.gaussian))
+
+
+def _play(attack: Attack, runs: int, trials: int, confidence: float) -> tuple[Measured | None, Measured | None]:
+    """Both kinds of trials, sharing the error between those that take place."""
+    delta = attack.claim.delta
+    seen = [attack.core(present, trials) for present in (False, True)] if trials else [None, None]
+    kinds = int(runs > 0) + int(seen[0] is not None)
+    each = 1.0 - (1.0 - confidence) / max(kinds, 1)
+    real = core = None
+    if runs:
+        real = measure(*_scores(attack.real(False, runs), attack.real(True, runs)), delta, each)
+    if seen[0] is not None and seen[1] is not None:
+        core = measure(*_scores(seen[0], seen[1]), delta, each)
+    if kinds == 0:
+        raise UsageError("This attack has no core: give it runs of the mechanism.")
+    return real, core
+
+
+def _scores(without: Array, with_: Array) -> tuple[Array, Array]:
+    """As they are, or learned where there are several columns."""
+    return (without, with_) if without.ndim == 1 else learned_scores(without, with_)

@@ -1,0 +1,134 @@
+"""What an audit found: a claimed upper bound beside a measured lower one, never a number without its adjacency."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from privot.audit.bounds import shift_epsilon
+from privot.audit.measuring import Measured
+from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCurve
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An upper bound as stated: ε at δ, under which adjacency, how firmly it stands, and its whole curve if known.
+
+    `shift` is set where the claim is that of a Gaussian mechanism with this shift.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    standing: Standing
+    sampling: str = "all records"
+    curve: Curve | None = field(default=None, repr=False)
+    shift: float | None = None
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, shift: float | None = None) -> Claim:
+        """The claim of a guarantee; its curve is tabulated once, because an audit asks it often."""
+        fields = guarantee.to_dict()
+        points = tuple((p["delta"], math.inf if p["epsilon"] is None else p["epsilon"]) for p in fields["curve"])
+        return cls(
+            guarantee.epsilon(),
+            guarantee.at_delta,
+            guarantee.adjacency,
+            guarantee.standing,
+            guarantee.sampling,
+            TabulatedCurve(points),
+            shift,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types; ε is null where nothing is claimed."""
+        return {
+            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
+            "delta": self.delta,
+            "adjacency": str(self.adjacency),
+            "standing": str(self.standing),
+            "sampling": self.sampling,
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack: what was claimed, what was measured and how, and whether the claim survived.
+
+    `real` are bounds from runs of the mechanism itself, `core` from many more trials of its noise, its sampler and the
+    un-noised values that its own code was seen to compute; either is None where there was none.
+    """
+
+    name: str
+    claim: Claim
+    how: str
+    real: Measured | None
+    core: Measured | None
+    refuted: bool
+    seconds: float
+
+    @property
+    def epsilon(self) -> float:
+        """The largest lower bound that assumes nothing of the mechanism."""
+        return max((m.epsilon for m in (self.real, self.core) if m is not None), default=0.0)
+
+    @property
+    def if_gaussian(self) -> float | None:
+        """The lower bound on ε if the noise is Gaussian, where the claim says so; None elsewhere."""
+        if self.claim.shift is None:
+            return None
+        shifts = [m.shift for m in (self.real, self.core) if m is not None]
+        return shift_epsilon(max(shifts), self.claim.delta)
+
+    @property
+    def confidence(self) -> float:
+        """With which everything said here holds together: the errors of both kinds of trials add up."""
+        return 1.0 - sum(1.0 - m.confidence for m in (self.real, self.core) if m is not None)
+
+    @property
+    def ratio(self) -> float:
+        """Measured over claimed, without assumptions."""
+        return self.epsilon / self.claim.epsilon if self.claim.epsilon > 0.0 else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {
+            "kind": "mechanism",
+            "name": self.name,
+            "claimed": self.claim.to_dict(),
+            "measured": {
+                "epsilon": self.epsilon,
+                "epsilon_if_gaussian": self.if_gaussian,
+                "confidence": self.confidence,
+                "delta": self.claim.delta,
+                "adjacency": str(self.claim.adjacency),
+                "meaning": "a lower bound: the mechanism is not private for any smaller ε at this δ",
+            },
+            "how": self.how,
+            "real": None if self.real is None else self.real.to_dict(),
+            "core": None if self.core is None else self.core.to_dict(),
+            "refuted": self.refuted,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+@dataclass(frozen=True)
+class Check:
+    """One yes-or-no question about an implementation or a file."""
+
+    name: str
+    passed: bool
+    detail: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {"kind": "check", "name": self.name, "passed": self.passed, "detail": self.detail}
+
+
+Findings = list[Finding | Check]
+
+
+def broken(findings: Findings) -> list[str]:
+    """Names of what did not survive."""
+    return [f.name for f in findings if (f.refuted if isinstance(f, Finding) else not f.passed)]

@@ -1,0 +1,94 @@
+"""Attacks noise through the bits of floating-point numbers: does a noisy number's own grid tell what it was added to?
+
+Mironov 2012. Where v + n happens to be small although v is not, a plain floating-point sum keeps the coarse grid of n;
+a noisy zero of the same size has finer digits. So compare v = 0 with v = σ/4 and score an output y by
+min(−log₂|y|/σ, number of trailing zero bits of y): small *and* coarse. Right noise gives the same grid to both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting import Gaussian, account
+from privot.audit.findings import Check, Claim
+from privot.guarantee import Adjacency
+from privot.noise import NoiseSource, SystemNoise, add_noise
+from privot.noise.adding import grid_of
+from privot.release import Release
+
+Array = NDArray[np.float64]
+Add = Callable[[Array, NoiseSource, float], Array]
+
+_SHIFT = 0.25
+
+
+def trailing_zeros(values: Array) -> NDArray[np.int64]:
+    """How many of the 53 significant bits of each number, from the last one up, are zero; 53 for 0 itself."""
+    bits = np.abs(np.asarray(values, dtype=np.float64)).view(np.int64) & ((1 << 52) - 1)
+    # the lowest set bit, as a power of two that a float holds exactly
+    lowest = np.log2(np.maximum(bits & -bits, 1).astype(np.float64)).astype(np.int64)
+    zeros = np.where(bits == 0, 52, lowest)
+    return np.asarray(np.where(values == 0.0, 53, zeros))
+
+
+def plain_sum(values: Array, noise: NoiseSource, sigma: float) -> Array:
+    """v + n as a program would write it: the fault that `add_noise` mends."""
+    return np.asarray(values + noise.normal(values.shape, sigma))
+
+
+@dataclass(frozen=True)
+class FloatAttack:
+    """`add` on 0 and on σ/4, looked at bit by bit."""
+
+    add: Add = add_noise
+    sigma: float = 1.0
+    delta: float = 1e-5
+    noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
+    name: str = "floating point: noise on a grid"
+    how: str = "0 against σ/4; small outputs whose last bits are zero"
+
+    @property
+    def claim(self) -> Claim:
+        """A Gaussian mechanism with shift ¼; it has no adjacency of its own, so that of a counter is used."""
+        event = Gaussian(self.sigma, _SHIFT * self.sigma, Adjacency.ADD_REMOVE)
+        return Claim.of(account(event, self.delta), _SHIFT)
+
+    def real(self, present: bool, trials: int) -> Array:
+        """Scores of bits."""
+        value = np.full(trials, _SHIFT * self.sigma if present else 0.0)
+        seen = self.add(value, self.noise, self.sigma)
+        with np.errstate(divide="ignore"):
+            small = -np.log2(np.abs(seen) / self.sigma)
+        return np.minimum(small, trailing_zeros(seen).astype(np.float64))
+
+    def core(self, present: bool, trials: int) -> Array | None:
+        """None: this is the real code already."""
+        return None
+
+
+def on_grid(release: Release, sigma: float) -> Check:
+    """Whether every number of a release lies on the grid that noise of this σ is added on."""
+    held = np.concatenate([np.ravel(a).astype(np.float64) for a in release._arrays().values()])
+    return _on_grid("every number", held, sigma, 1.0)
+
+
+def embedding_on_grid(release: Release) -> list[Check]:
+    """The same for the sums and counts of an embedding, which were divided by their weights after the noise."""
+    weight, sigma = float(release.public["count_weight"]), float(release.public["sigma"])
+    value: Any = release.value
+    weights = {"sums": math.sqrt((1.0 - weight) * (1.0 + weight)), "counts": weight}
+    return [_on_grid(f"the {name}", np.ravel(value[name]), sigma, share) for name, share in weights.items()]
+
+
+def _on_grid(what: str, held: Array, sigma: float, weight: float) -> Check:
+    """A quotient is rounded, so what is asked is whether the nearest number on the grid gives the same one."""
+    grid = grid_of(sigma)
+    nearest = np.rint(held * weight / grid) * grid
+    passed = bool((nearest / weight == held).all())
+    return Check(f"the noise of {what} was added on a grid", passed, f"{held.size} numbers, grid {grid:.3g}")

@@ -1,0 +1,78 @@
+"""Audits a release or a guarantee read from a file: its events are played, its numbers looked at bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from privot.accounting import read_guarantee
+from privot.audit.attack import audit
+from privot.audit.bounds import DEFAULT_CONFIDENCE
+from privot.audit.events import EventAttack
+from privot.audit.findings import Check, Findings
+from privot.audit.floats import embedding_on_grid, on_grid
+from privot.audit.projections import ProjectionAttack
+from privot.errors import DataError
+from privot.guarantee import Adjacency, Guarantee
+from privot.release import Release
+
+
+def audit_guarantee(
+    guarantee: Guarantee, *, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
+) -> Findings:
+    """Play its events; that they are the ones that happened is the ledger's word, not the file's."""
+    return [audit(EventAttack(guarantee, device=device), runs=0, trials=trials, confidence=confidence)]
+
+
+def read_guarantee_file(path: Path) -> Guarantee:
+    """The guarantee in a JSON file, counted anew."""
+    try:
+        return read_guarantee(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise DataError(f"{path.name!r} is not a guarantee privot wrote: not text.") from None
+
+
+def audit_release(
+    path: Path, *, runs: int, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
+) -> tuple[Findings, Guarantee]:
+    """Everything that a release's file allows: counted anew, played, and its own numbers examined.
+
+    For a projection the mechanism itself is run too, with the release's public facts on records of the audit's own.
+    """
+    release = Release.load(path)
+    public, guarantee = release.public, release.guarantee
+    findings = audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
+    kind = public.get("mechanism")
+    if kind == "embedding":
+        findings += embedding_on_grid(release)
+    elif "sigma" in public:
+        findings.append(on_grid(release, float(public["sigma"])))
+    if guarantee.adjacency is Adjacency.ADD_REMOVE:
+        hidden = public.get("records") is None
+        findings.append(Check("the release does not say how many records there were", hidden, "add-remove"))
+    if kind == "projection":
+        findings.append(
+            audit(
+                _projection(public, guarantee.at_delta, device),
+                runs=runs,
+                trials=trials if public["batch"] in (None, 1) else 0,
+                confidence=confidence,
+            )
+        )
+    return findings, guarantee
+
+
+def _projection(public: Any, delta: float, device: str) -> ProjectionAttack:
+    """One step of the mechanism that the public facts describe."""
+    return ProjectionAttack(
+        public["dim"],
+        public["slices"],
+        public["sigma"],
+        delta,
+        public["clip"],
+        public["frame"],
+        # without a batch every record has a row of its own, and a few of them are as good as many
+        public["records"] if public["batch"] else min(public["records"], 4),
+        public["batch"],
+        device=device,
+    )

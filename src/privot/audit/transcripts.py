@@ -1,0 +1,57 @@
+"""Audits what a party sent in FedWad or TriangleWad: whether its records follow from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.audit.findings import Check
+from privot.audit.protocols import assignment, invert_constant, invert_shared
+from privot.errors import DataError
+
+Array = NDArray[np.float64]
+
+_WANTED = ("points", "towards", "t")
+
+
+def read_transcript(path: Path) -> tuple[Array, Array, float]:
+    """(interpolant, the points it was moved towards, t) from a `.npz` with `points`, `towards` and `t`."""
+    held: dict[str, Any] | None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            held = {name: np.asarray(file[name], dtype=np.float64) for name in _WANTED}
+    except Exception:  # a damaged file can raise nearly anything
+        held = None
+    if held is None:
+        raise DataError(f"{path.name!r} is neither a release nor a transcript with points, towards and t.")
+    points, towards, t = held["points"], held["towards"], held["t"]
+    fine = points.ndim == towards.ndim == 2 and points.shape[1:] == towards.shape[1:] and points.size and towards.size
+    if not fine or t.size != 1 or not 0.0 <= float(t.ravel()[0]) < 1.0:
+        raise DataError(f"{path.name!r} does not hold points and towards in one space, and a t from 0 to below 1.")
+    return points, towards, float(t.ravel()[0])
+
+
+def audit_transcript(points: Array, towards: Array, t: float) -> Check:
+    """Whether the sender's records can be computed from its message.
+
+    They are the right ones if, moved towards the same points by the optimal plan, they give the message again; nobody's
+    records are needed to see that.
+    """
+    constant = bool((towards == towards[0]).all())
+    if not constant and len(towards) != len(points):
+        return Check("records behind the message", True, "other sizes than this attack inverts; that proves nothing")
+    if constant:
+        found = invert_constant(points, towards[0], t)
+        again = (1.0 - t) * found + t * towards[0]
+    else:
+        found = invert_shared(points, towards, t)
+        again = (1.0 - t) * found + t * towards[assignment(found, towards)]
+    off = float(np.abs(again - points).max() / max(float(np.abs(points).max()), 1e-300))
+    kind = "constant" if constant else "shared random"
+    detail = (
+        f"{len(found)} records inverted ({kind} defence data); moved again they differ from the message by {off:.1e}"
+    )
+    return Check("records behind the message", off > 1e-6, detail)

@@ -1,0 +1,148 @@
+"""Our own mechanisms: never measured above what is claimed, and measured close enough for that to mean something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privot.accounting import Composed, Gaussian, Laplace, Projection, Repeated, Sampled, account, gaussian
+from privot.accounting.sampling import FixedSize, Poisson
+from privot.audit import audit
+from privot.audit.attack import refutes
+from privot.audit.caught import caught
+from privot.audit.embeddings import EmbeddingAttack
+from privot.audit.events import EventAttack
+from privot.audit.findings import Claim, broken
+from privot.audit.gradients import GradientAttack
+from privot.audit.one_run import one_run
+from privot.audit.parameters import ParametersAttack
+from privot.audit.projections import ProjectionAttack
+from privot.errors import NoTheoremError, UsageError
+from privot.guarantee import Adjacency
+from privot.transport.directions import draw_directions
+
+DELTA = 1e-5
+ADD, ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+
+SINGLE = [
+    ProjectionAttack(8, 8, 1.0, DELTA),
+    ProjectionAttack(8, 4, 0.7, DELTA),
+    ProjectionAttack(8, 4, 1.5, DELTA, frame="independent"),
+    ParametersAttack(1.0, DELTA, Poisson(1.0)),
+    ParametersAttack(2.0, DELTA, FixedSize(4, 4), records=4),
+    EmbeddingAttack(2.0, DELTA, ONE),
+    EmbeddingAttack(1.0, DELTA, ADD),
+    EmbeddingAttack(1.0, DELTA, ADD, labels=True, count_weight=0.9, title="counts"),
+    GradientAttack(0.02, DELTA, Poisson(1.0)),
+    GradientAttack(0.02, DELTA, FixedSize(12, 12)),
+]
+
+
+@pytest.mark.parametrize("attack", SINGLE, ids=lambda a: a.name)
+def test_single_releases_are_never_refuted_and_nearly_reached(attack: Any) -> None:
+    # so sure that a bound above the truth is no accident
+    found = audit(attack, runs=60, trials=150_000, confidence=0.9999)
+    assert not found.refuted
+    assert found.epsilon <= found.claim.epsilon
+    assert found.ratio > 0.4
+    if found.if_gaussian is not None:
+        assert 0.9 * found.claim.epsilon < found.if_gaussian <= found.claim.epsilon
+
+
+@pytest.mark.parametrize("attack", [
+    ParametersAttack(0.7, DELTA, Poisson(0.1), steps=10),
+    ParametersAttack(1.4, DELTA, FixedSize(1, 5), steps=10),
+    ProjectionAttack(4, 4, 0.7, DELTA, records=10, batch=1, steps=10),
+    GradientAttack(0.02, DELTA, Poisson(0.3), records=12, steps=5),
+], ids=lambda a: a.name)  # fmt: skip
+def test_composed_samples_are_never_refuted_and_reached_by_two_fifths(attack: Any) -> None:
+    found = audit(attack, runs=0, trials=200_000)
+    assert not found.refuted
+    assert 0.38 < found.ratio <= 1.0
+
+
+def test_runs_of_a_mechanism_agree_with_its_core() -> None:
+    """The same law from the whole code and from noise, sampler and gap alone."""
+    from scipy.stats import ks_2samp
+
+    attack = ParametersAttack(0.8, DELTA, Poisson(0.4), steps=3)
+    for present in (False, True):
+        whole, core = attack.real(present, 1500)[:, 0], attack.core(present, 20_000)
+        assert core is not None
+        assert ks_2samp(whole, core).pvalue > 1e-4
+    attack2 = ProjectionAttack(6, 3, 0.5, DELTA, frame="independent")
+    core = attack2.core(True, 20_000)
+    assert core is not None
+    # without a batch real scores leave out ‖a‖²/2σ², which depends on the directions alone and is public
+    assert np.mean(attack2.real(True, 1000)[:, 0]) == pytest.approx(np.mean(core), rel=0.2)
+
+
+def test_the_law_of_what_directions_catch_is_that_of_directions() -> None:
+    from scipy.stats import ks_2samp
+
+    for orthogonal, frame in ((True, "orthogonal"), (False, "independent")):
+        drawn = [float((draw_directions(5, 7, frame, seed)[0] ** 2).sum()) for seed in range(2000)]  # type: ignore[arg-type]
+        assert ks_2samp(drawn, caught(20_000, 5, 7, orthogonal)).pvalue > 1e-4
+
+
+def test_guarantees_are_audited_by_their_events() -> None:
+    event = Composed((Gaussian(2.0, 1.0, ONE), Repeated(Sampled(Gaussian(1.0, 1.0, ONE), FixedSize(1, 10)), 4)))
+    found = audit(EventAttack(account(event, DELTA)), runs=0, trials=200_000)
+    assert not found.refuted
+    assert found.ratio > 0.4
+    projection = account(Projection(6, 3, 0.5, 1.0, ONE), DELTA)
+    assert audit(EventAttack(projection), runs=0, trials=200_000).ratio > 0.4
+    alone = EventAttack(account(Repeated(Gaussian(2.0, 1.0, ADD), 4), DELTA))
+    assert alone.claim.shift == pytest.approx(1.0)
+
+
+def test_a_guarantee_that_says_less_than_its_events_cost_is_refuted() -> None:
+    honest = account(Gaussian(1.0, 1.0, ADD), DELTA)
+    attack = EventAttack(honest)
+    low = Claim(2.0, DELTA, ADD, honest.standing)
+    from privot.audit.stated import Stated
+
+    assert audit(Stated(attack, low, "too low"), runs=0, trials=200_000).refuted
+    assert not audit(attack, runs=0, trials=200_000).refuted
+
+
+def test_what_cannot_be_played_is_refused() -> None:
+    with pytest.raises(NoTheoremError, match="Laplace"):
+        audit(EventAttack(account(Laplace(1.0, 1.0, ADD), DELTA)), runs=0, trials=100)
+    with pytest.raises(UsageError, match="too many"):
+        audit(EventAttack(account(Repeated(Gaussian(100.0, 1.0, ADD), 5000), DELTA)), runs=0, trials=100)
+    with pytest.raises(UsageError, match="no mechanism that could be run"):
+        audit(EventAttack(account(Gaussian(1.0, 1.0, ADD), DELTA)), runs=50, trials=0)
+    with pytest.raises(UsageError, match="needs runs"):
+        audit(SINGLE[0], runs=0, trials=0)
+
+
+def test_one_run_of_dp_sgd_is_below_its_claim_and_above_nothing() -> None:
+    found = one_run(0.3, DELTA, canaries=600)
+    assert 1.0 < found.epsilon <= found.claim.epsilon
+    assert not found.refuted
+    sampled = one_run(0.5, DELTA, rate=0.5, steps=4, canaries=300)
+    assert sampled.epsilon <= sampled.claim.epsilon
+    assert sampled.to_dict()["measured"]["adjacency"] == "add-remove"
+
+
+def test_one_run_catches_missing_noise() -> None:
+    from broken import Quiet
+
+    found = one_run(2.0, DELTA, canaries=600, noise=Quiet(factor=0.05))
+    assert found.refuted
+
+
+def test_a_finding_never_shows_a_number_without_adjacency_and_standing() -> None:
+    found = audit(SINGLE[3], runs=40, trials=5000)
+    said = found.to_dict()
+    assert said["claimed"]["adjacency"] == said["measured"]["adjacency"] == "add-remove"
+    assert said["claimed"]["standing"] == "proven"
+    assert said["measured"]["confidence"] == pytest.approx(0.95)
+    assert said["measured"]["delta"] == DELTA
+    assert broken([found]) == []
+    assert found.real is not None
+    assert not refutes(found.real, found.claim)
+    assert gaussian.epsilon(1.0, DELTA) == pytest.approx(found.claim.epsilon)

@@ -1,0 +1,118 @@
+"""Every planted fault is caught, and the same attack lets the right mechanism pass.
+
+A refutation here means: at 95 %, and again on fresh trials at 99.9 %.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from broken import ExactCounts, LargestIsOne, Quiet, QuietInside, Repeating, Shuffled, TwoSided, Unclipped
+
+from privot.accounting import account
+from privot.accounting.events import Gaussian, Sampled
+from privot.accounting.sampling import FixedSize, Poisson
+from privot.audit import Claim, audit
+from privot.audit.embeddings import EmbeddingAttack
+from privot.audit.findings import Finding
+from privot.audit.learned import LearnedAttack
+from privot.audit.parameters import ParametersAttack
+from privot.audit.projections import ProjectionAttack
+from privot.audit.stated import Stated, wasserstein_claim
+from privot.audit.worlds import World
+from privot.guarantee import Adjacency
+from privot.mechanisms import RandomProjection
+from privot.mechanisms.mechanism import Facts
+
+DELTA = 1e-5
+
+
+def runs(attack: Any, count: int) -> Finding:
+    """Runs of the mechanism alone."""
+    return audit(attack, runs=count, trials=0)
+
+
+def cores(attack: Any, count: int = 20_000) -> Finding:
+    """Trials of the core alone."""
+    return audit(attack, runs=0, trials=count)
+
+
+@pytest.mark.parametrize("attack", [
+    ProjectionAttack(4, 4, 0.5, DELTA),
+    ParametersAttack(1.0, DELTA, Poisson(1.0)),
+    EmbeddingAttack(1.0, DELTA, Adjacency.ADD_REMOVE),
+], ids=lambda a: a.name)  # fmt: skip
+def test_noise_of_seven_tenths(attack: Any) -> None:
+    assert cores(replace(attack, noise=Quiet())).refuted
+    assert not cores(attack).refuted
+
+
+def test_noise_of_seven_tenths_inside_a_mechanism() -> None:
+    attack = ProjectionAttack(4, 4, 0.5, DELTA)
+    assert runs(replace(attack, make=QuietInside), 1200).refuted
+    assert cores(replace(attack, make=QuietInside)).refuted  # σ is read off what the code asks for
+    assert not runs(attack, 600).refuted
+
+
+def test_clipping_removed() -> None:
+    attack = ParametersAttack(1.0, DELTA, Poisson(1.0))
+    found = runs(replace(attack, make=Unclipped), 300)
+    assert found.refuted
+    assert found.epsilon > 2.0
+    assert not runs(attack, 300).refuted
+    # the core sees it as well: the gap is read off the code, not off the claim
+    assert cores(replace(attack, make=Unclipped)).refuted
+
+
+def test_normalisation_by_the_largest_of_the_batch() -> None:
+    """The changed record's own row stays within its bound; the others give it away."""
+    attack = ProjectionAttack(4, 4, 1.0, DELTA, records=100)
+    assert runs(replace(attack, make=LargestIsOne), 400).refuted
+    assert not runs(attack, 400).refuted
+
+
+def test_poisson_counted_where_a_shuffled_epoch_runs() -> None:
+    attack = ParametersAttack(0.5, DELTA, Poisson(0.25), records=40, steps=4, opposite=True)
+    assert runs(replace(attack, make=Shuffled), 500).refuted
+    assert not runs(attack, 200).refuted
+
+
+def test_a_gradient_through_the_private_side() -> None:
+    without, with_ = np.zeros((4, 3)), np.zeros((4, 3))
+    without[:, 0] = with_[:, 0] = 0.5
+    with_[0] = [0.0, 0.5, 0.0]
+    event = RandomProjection(3, 2.0).event(Facts(3, 4, 0.5, Adjacency.REPLACE_ONE))
+    claim = Claim.of(account(event, DELTA))
+    broken = LearnedAttack("two-sided", TwoSided(3, 2.0), World(without), World(with_), claim, 0.5)
+    assert runs(broken, 400).refuted
+    # one-sided: a public gradient of the noisy projections, 2·Uᵀ-images of them, is post-processing
+    assert not runs(replace(broken, mechanism=RandomProjection(3, 2.0)), 400).refuted
+
+
+def test_noise_reused() -> None:
+    attack = ParametersAttack(2.0, DELTA, Poisson(0.5), steps=3)
+    assert runs(replace(attack, noise=Repeating()), 300).refuted
+    assert not runs(attack, 300).refuted
+
+
+def test_class_counts_without_noise() -> None:
+    attack = EmbeddingAttack(2.0, DELTA, Adjacency.ADD_REMOVE, labels=True)
+    assert runs(replace(attack, make=ExactCounts), 400).refuted
+    assert not runs(attack, 400).refuted
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), [
+    (Poisson(0.1), Adjacency.ADD_REMOVE), (FixedSize(2, 20), Adjacency.REPLACE_ONE),
+], ids=str)  # fmt: skip
+def test_the_wasserstein_accountant_as_the_claim(sampling: Any, adjacency: Adjacency) -> None:
+    """At the published σ = 0.01·C, μ = 16, β = 32: ten steps, and whoever took part is seen at once."""
+    attack = ParametersAttack(0.01, DELTA, sampling, records=20, steps=10)
+    event = Sampled(Gaussian(0.01, adjacency.sensitivity(1.0), adjacency), sampling)
+    claim = wasserstein_claim(event, 10, DELTA)
+    found = cores(Stated(attack, claim, "Wasserstein accountant"))
+    assert found.refuted
+    assert claim.epsilon < 6.0 < found.epsilon
+    assert not cores(attack).refuted
