@@ -52,7 +52,7 @@ def test_noise_of_seven_tenths(attack: Any) -> None:
 
 def test_noise_of_seven_tenths_inside_a_mechanism() -> None:
     attack = ProjectionAttack(4, 4, 0.5, DELTA)
-    assert runs(replace(attack, make=QuietInside), 1200).refuted
+    assert runs(replace(attack, make=QuietInside), 3000).refuted
     assert cores(replace(attack, make=QuietInside)).refuted  # σ is read off what the code asks for
     assert not runs(attack, 600).refuted
 
