@@ -28,24 +28,31 @@ LARGEST_RATIO = 2.0**11
 """Of a value's coordinates to σ: beyond it the whole numbers would not fit float64."""
 
 
-def grid_of(sigma: float) -> float:
+def grid_of(sigma: float, bits: int = GRID_BITS) -> float:
     """The power of two to which value and noise are rounded."""
-    return math.ldexp(1.0, math.frexp(sigma)[1] - 1 - GRID_BITS)
+    return math.ldexp(1.0, math.frexp(sigma)[1] - 1 - bits)
 
 
-def check_ratio(bound: float, sigma: float) -> None:
+def check_ratio(bound: float, sigma: float, bits: int = GRID_BITS) -> None:
     """Refuse noise so small, next to values of up to `bound`, that it cannot be added safely."""
-    if bound > LARGEST_RATIO * sigma:
+    largest = math.ldexp(LARGEST_RATIO, GRID_BITS - bits)
+    if bound > largest * sigma:
         raise UsageError(
             f"σ = {sigma:g} is too small to be added safely to values of up to {bound:g}: raise it to at least "
-            f"{bound / LARGEST_RATIO:.3g}."
+            f"{bound / largest:.3g}."
         )
 
 
-def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> NDArray[np.float64]:
-    """`value` plus N(0, `sigma`²) in every coordinate, on the grid."""
-    grid = grid_of(sigma)
+def add_noise(
+    value: NDArray[np.float64], noise: NoiseSource, sigma: float, bits: int = GRID_BITS
+) -> NDArray[np.float64]:
+    """`value` plus N(0, `sigma`²) in every coordinate, on the grid 2^−`bits` of σ.
+
+    Fewer bits let larger values in (up to 2^(51 − bits)·σ) and round them by more: at most 2^−bits·σ·√k between
+    neighbours, which the caller's margin has to cover.
+    """
+    grid = grid_of(sigma, bits)
     top = float(np.max(np.abs(value), initial=0.0))
-    check_ratio(top, sigma)
+    check_ratio(top, sigma, bits)
     out: NDArray[np.float64] = (np.rint(value / grid) + np.rint(noise.normal(value.shape, sigma) / grid)) * grid
     return out

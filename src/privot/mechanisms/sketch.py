@@ -1,0 +1,113 @@
+"""Releases one noisy sum of bounded coordinates of all records, a private sketch; it shows nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event, Gaussian
+from privot.errors import UsageError
+from privot.guarantee import Standing
+from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.sketch_design import BLOCKS, SketchDesign
+from privot.noise import NoiseSource, add_noise, arguments
+from privot.noise.adding import check_ratio
+
+BITS = 30
+"""The grid is 2⁻³⁰ of σ, so that counts up to 2²¹·σ can be noised; it moves k coordinates by 1e-9·σ·√k at most, and
+features stay 1e-6 inside the unit ball, which leaves that room in every neighbour's difference."""
+BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class PrivateSketch:
+    """Σ_i w∘v(x_i) + N(0, `sigma`²): one Gaussian mechanism for all blocks of a `SketchDesign`.
+
+    Formal guarantees, for add-remove and for replace-one neighbours:
+      * the sum moves by at most `design.sensitivity(adjacency)` in L2, whatever the records are: nothing is
+        assumed of them, not even the vault's clip;
+      * directions, prototypes and radii are public and fixed beforehand, and the bound holds for all of them, so
+        a seed may be used again and by everybody;
+      * the number of records is shown under replace-one, where all neighbours share it, and never under add-remove.
+    """
+
+    design: SketchDesign
+    sigma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", arguments.sigma(self.sigma))
+
+    @property
+    def needs(self) -> Needs:
+        """Records in as many dimensions as the design."""
+        return Needs(dim=self.design.dim)
+
+    @property
+    def steps(self) -> int:
+        """One release."""
+        return 1
+
+    @property
+    def standing(self) -> Standing:
+        """PROVEN: the Gaussian mechanism."""
+        return Standing.PROVEN
+
+    @property
+    def seed(self) -> None:
+        """None: the sensitivity holds for every choice of directions, so no seed is used up."""
+        return None
+
+    def event(self, facts: Facts) -> Event:
+        """The Gaussian mechanism at the design's sensitivity."""
+        if facts.records is not None:
+            # before anything is paid for: noise this small could not be added safely
+            check_ratio(facts.records * max(self.design.weights.values()), self.sigma, BITS)
+        return Gaussian(self.sigma, self.design.sensitivity(facts.adjacency), facts.adjacency)
+
+    def run(
+        self, records: Records, noise: NoiseSource, event: Event, step: int
+    ) -> tuple[Mapping[str, NDArray[np.float64]], Mapping[str, Any]]:
+        """Noisy sums by block, each divided by its weight again; noise of block b has deviation σ/w_b."""
+        facts, design = records.facts, self.design
+        if not isinstance(event, Gaussian) or event.sensitivity < design.sensitivity(facts.adjacency):
+            raise UsageError("A sketch runs on the event it made.")
+        used = [(name, width, design.weights[name]) for name, width in design.widths.items() if width]
+        total = np.zeros(sum(width for _, width, _ in used))
+        for start in range(0, records.count, BLOCK_ROWS):
+            indices = np.arange(start, min(start + BLOCK_ROWS, records.count))
+            part = design.coordinates(records.rows(indices))
+            total += np.concatenate([part[name].sum(0) * weight for name, _, weight in used])
+        noisy = add_noise(total, noise, event.sigma, BITS)
+        cuts = np.cumsum([width for _, width, _ in used])[:-1]
+        value = {name: piece / w for (name, _, w), piece in zip(used, np.split(noisy, cuts), strict=True)}
+        public = {
+            "mechanism": "sketch",
+            "design": design.digest(),
+            "dim": design.dim,
+            "radius": design.radius,
+            "knots": design.knots.tolist(),
+            "weights": {name: w for name, _, w in used},
+            "prototype_costs": design.prototype_costs().tolist(),
+            "unmatched": [list(row) for row in design.unmatched],
+            "rank": design.rank,
+            "seed": design.seed,
+            "sigma": event.sigma,
+            "records": facts.records,
+        }
+        return value, public
+
+
+def noise_deviation(public: Mapping[str, Any], name: str) -> float:
+    """The deviation of the noise in each coordinate of block `name`, from the public facts."""
+    return float(public["sigma"]) / float(public["weights"][name])
+
+
+def expected_sensitivity(weights: Mapping[str, float], replace_one: bool) -> float:
+    """The sensitivity that weights by block imply, for whoever reads somebody else's sketch."""
+    factors = {name: (4.0 if name == "features" else 2.0) if replace_one else 1.0 for name in BLOCKS}
+    return math.sqrt(sum(factors[name] * w * w for name, w in weights.items()))
