@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, bench, compare, demo, ledger
+from privot.cli import account, bench, compare, demo, ledger, sketch
 
 app = typer.Typer(
     name="privot",
@@ -23,6 +23,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(bench.app, name="bench")
 app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
+app.command("sketch")(sketch.sketch)
 
 
 def _version(asked: bool) -> None:

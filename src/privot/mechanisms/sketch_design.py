@@ -38,7 +38,7 @@ VERSION = 1
 BLOCKS = ("features", "shells", "cells", "residuals")
 KNOTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Knots of squared radii, in units of the median squared radius of public data, or of C²/4."""
-WEIGHTS_PLAIN = {"features": 1.0, "shells": 1.0, "cells": 0.0, "residuals": 0.0}
+WEIGHTS_PLAIN = {"features": 1.0, "shells": 1.5, "cells": 0.0, "residuals": 0.0}
 WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1}
 UNMATCHED = 0.3
 """Share of the spread that optimal matching of samples leaves, where no public data says: see docs/evidence/issue-7."""
@@ -96,7 +96,7 @@ class SketchDesign:
 
     @classmethod
     def around(
-        cls, public: Any, *, prototypes: int = 30, seed: int = 0, directions: int = 64, principal: int = 16
+        cls, public: Any, *, prototypes: int = 30, seed: int = 0, directions: int = 32, principal: int = 16
     ) -> SketchDesign:
         """Around *public* rows: their mean, radii, principal directions, and `prototypes` means of their clusters."""
         rows = _rows(public)
@@ -195,7 +195,7 @@ def _cluster(rows: Array, count: int, seed: int, rounds: int = 25) -> Array:
     square = (rows * rows).sum(1)
 
     def to(means: Array) -> Array:
-        return np.maximum(square[:, None] + (means * means).sum(1) - 2.0 * rows @ means.T, 0.0)
+        return np.asarray(np.maximum(square[:, None] + (means * means).sum(1) - 2.0 * rows @ means.T, 0.0))
 
     means = rows[[int(generator.integers(len(rows)))]]
     while len(means) < count:

@@ -1,0 +1,89 @@
+"""`privot sketch DATA`: one private, signed sketch to send to somebody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privot.cli.output import print_facts, print_json
+
+
+def sketch(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
+    epsilon: Annotated[float, typer.Option(help="What the sketch may cost: ε …")],
+    delta: Annotated[float, typer.Option(help="… at this δ.")],
+    adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
+    out: Annotated[Path, typer.Option(help="The sketch.")],
+    prototypes: Annotated[
+        str | None, typer.Option(help="PUBLIC data to build the sketch around; the same for all who compare.")
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Without prototypes: a public guess of the largest usual norm of a record.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the public directions; the same for all who compare.")] = 0,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays; none means this once.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Release one private sketch of DATA; anybody may compare it with others of the same design, for ever.
+
+    Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --radius 4 --out a.sketch
+    """
+    from privot.cli.federated import in_words, summary
+    from privot.data import load
+    from privot.errors import UsageError
+    from privot.federation import sketch as release_sketch
+    from privot.federation.signing import make_key, public_name, read_key
+    from privot.guarantee import check_delta, check_epsilon
+    from privot.ledger import Ledger
+    from privot.mechanisms import SketchDesign
+    from privot.vault import Vault
+
+    check_epsilon(epsilon)
+    check_delta(delta)
+    if out.exists():
+        raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
+    if (prototypes is None) == (radius is None):
+        raise UsageError("Say --prototypes FILE (public data) or --radius NUMBER (a public guess), and not both.")
+    records = load(data)
+    if prototypes is not None:
+        design = SketchDesign.around(load(prototypes).x, seed=seed)
+    else:
+        assert radius is not None
+        design = SketchDesign.plain(records.x.shape[1], radius, seed=seed)
+    signing = None if key is None else read_key(key) if key.exists() else make_key(key)
+    label = Path(data).name
+    # nothing is clipped: every coordinate of a sketch is bounded by itself
+    if ledger is None:
+        vault = Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
+        made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
+    else:
+        with Ledger.open(ledger) as book:
+            vault = Vault(records.x, clip=1.0, adjacency=adjacency, ledger=book, label=label)
+            made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
+    made.save(out, signing)
+    signer = None if signing is None else public_name(signing)
+    if as_json:
+        print_json(
+            {
+                "out": str(out),
+                "design": design.digest(),
+                "sigma": made.public["sigma"],
+                "seed": seed,
+                "signer": signer,
+                "guarantee": summary(made.guarantee),
+            }
+        )
+        return
+    print_facts(
+        [
+            ("sketch", f"{out}, {out.stat().st_size} bytes"),
+            ("design", f"{design.digest()[:16]}…: only sketches of one design can be compared"),
+            ("privacy", in_words(made.guarantee)),
+            ("signed by", f"{signer[:16]}…" if signer else "a key used once: changes show, but not who wrote it"),
+        ]
+    )
