@@ -47,6 +47,8 @@ def sketch(
     check_delta(delta)
     if out.exists():
         raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
+    if not out.parent.is_dir():
+        raise UsageError(f"There is no folder {out.parent}: make it before the sketch is paid for.")
     if (prototypes is None) == (radius is None):
         raise UsageError("Say --prototypes FILE (public data) or --radius NUMBER (a public guess), and not both.")
     records = load(data)
