@@ -72,26 +72,29 @@ def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> Comparison:
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or 0 < draws < 100:
         raise UsageError("The number of draws must be 0, or at least 100.")
-    for key, what in (("design", "around other prototypes, radii or seeds"), ("dim", "in other dimensions")):
-        if a.public[key] != b.public[key]:
-            raise DataError(f"The sketches were made {what}: only sketches of one design can be compared.")
-    if {n: len(v) for n, v in a.value.items()} != {n: len(v) for n, v in b.value.items()}:
-        raise DataError("The sketches have blocks of different shapes: only sketches of one design can be compared.")
+    _check_alike(a, b)
     shared = Shared.of(a.public)
     sides = [_Side(sketch, shared) for sketch in (a, b)]
     whole, sliced = estimate(sides[0].read(), sides[1].read())
     guarantees = (a.guarantee, b.guarantee)
     if draws == 0:
         return Comparison(_plain(whole), _plain(sliced), None, guarantees)
-    seed = hashlib.sha256(a.to_bytes() + b.to_bytes()).digest()
-    generator = np.random.default_rng(np.frombuffer(seed, dtype="<u4"))
+    generator = _generator(a, b)
+    null = _Null(sides, _rank(a, b), generator)
+    drawn = null.draw(draws)
+    p_value = null.p_value(drawn)
+    alike = np.array(
+        [
+            estimate(*(s.read({n: m[k] for n, m in means.items()}) for s, means in zip(sides, drawn, strict=True)))
+            for k in range(draws)
+        ]
+    )
     noise_free, simulated = _around(sides, generator, draws)
-    null, p_value = _null(sides, min(float(s.public["rank"]) for s in (a, b)), generator, draws)
     distances = [
         Distance(
             math.sqrt(max(value, 0.0)),
             _interval(value, noise_free[k], simulated[:, k]),
-            math.sqrt(max(0.0, float(np.quantile(null[:, k], 1.0 - LEVEL)))),
+            math.sqrt(max(0.0, float(np.quantile(alike[:, k], 1.0 - LEVEL)))),
         )
         for k, value in enumerate((whole, sliced))
     ]
@@ -117,7 +120,7 @@ class _Side:
 
     def noised(self, means: dict[str, Array], generator: np.random.Generator) -> dict[str, Array]:
         """Fresh noise of this sketch's size on given means."""
-        return {name: m + self.deviation[name] * generator.standard_normal(len(m)) for name, m in means.items()}
+        return {name: m + self.deviation[name] * generator.standard_normal(m.shape) for name, m in means.items()}
 
 
 def _plain(square: float) -> Distance:
@@ -154,39 +157,76 @@ def _around(sides: list[_Side], generator: np.random.Generator, draws: int) -> t
     return noise_free, np.array(rows)
 
 
-def _null(sides: list[_Side], rank: float, generator: np.random.Generator, draws: int) -> tuple[Array, float]:
-    """Estimates when both parties draw from one distribution, and the p-value of what was seen."""
-    first, second = sides
-    total = first.records + second.records
-    share = first.records / total, second.records / total
-    pooled = {n: share[0] * first.means[n] + share[1] * second.means[n] for n in first.means}
-    k = len(pooled["features"])
-    deviations = [s.deviation["features"] for s in sides]
-    noise = k * sum((w * d) ** 2 for w, d in zip(share, deviations, strict=True))
-    pooled = {n: _shrunk(m, noise) if n == "features" else simplex(m) for n, m in pooled.items()}
-    spread = first.read(pooled, noisy=False).spread / first.shared.radius**2
-    directions = max(1, min(k, int(rank)))
-    frame, _ = np.linalg.qr(generator.standard_normal((k, directions)))
-    frame *= math.sqrt(spread / directions)
-    scale = {
-        n: sum(s.deviation[n] ** 2 + pooled[n] * (1.0 - pooled[n]) / s.records for s in sides)
-        for n in pooled
-        if n != "features"
-    }
+class _Null:
+    """Both parties draw from one distribution, the pooled one: what their sketches would then look like."""
 
-    def statistics(means: list[dict[str, Array]]) -> tuple[float, float]:
-        gap = {n: means[0][n] - means[1][n] for n in pooled}
-        return float(gap["features"] @ gap["features"]), float(sum((gap[n] ** 2 / scale[n]).sum() for n in scale))
+    def __init__(self, sides: list[_Side], rank: float, generator: np.random.Generator) -> None:
+        first, second = self.sides = sides
+        self.generator = generator
+        total = first.records + second.records
+        share = first.records / total, second.records / total
+        pooled = {n: share[0] * first.means[n] + share[1] * second.means[n] for n in first.means}
+        k = len(pooled["features"])
+        noise = k * sum((w * s.deviation["features"]) ** 2 for w, s in zip(share, sides, strict=True))
+        self.pooled = {n: _shrunk(m, noise) if n == "features" else simplex(m) for n, m in pooled.items()}
+        spread = first.read(self.pooled, noisy=False).spread / first.shared.radius**2
+        self.directions = max(1, min(k, int(rank)))
+        frame, _ = np.linalg.qr(generator.standard_normal((k, self.directions)))
+        self.frame = frame * math.sqrt(spread / self.directions)
+        self.scale = {
+            n: sum(s.deviation[n] ** 2 + self.pooled[n] * (1.0 - self.pooled[n]) / s.records for s in sides)
+            for n in pooled
+            if n != "features"
+        }
 
-    seen = statistics([s.means for s in sides])
-    rows, beyond = [], np.zeros(2)
-    for _ in range(draws):
-        drawn = []
-        for side in sides:
+    def draw(self, draws: int) -> list[dict[str, Array]]:
+        """Noisy means of both sides, each block of shape (draws, coordinates)."""
+        out = []
+        for side in self.sides:
             count = max(1, round(side.records))
-            means = {n: generator.multinomial(count, pooled[n] / pooled[n].sum()) / count for n in scale}
-            moved = frame @ generator.standard_normal(directions) / math.sqrt(side.records)
-            drawn.append(side.noised({"features": pooled["features"] + moved, **means}, generator))
-        beyond += np.array(statistics(drawn)) >= seen
-        rows.append(estimate(*(s.read(m) for s, m in zip(sides, drawn, strict=True))))
-    return np.array(rows), float(min(1.0, 2.0 * (1.0 + beyond.min()) / (1.0 + draws)))
+            means: dict[str, Array] = {
+                n: self.generator.multinomial(count, self.pooled[n] / self.pooled[n].sum(), draws) / count
+                for n in self.scale
+            }
+            moved = self.generator.standard_normal((draws, self.directions)) @ self.frame.T
+            means["features"] = self.pooled["features"] + moved / math.sqrt(side.records)
+            out.append(side.noised(means, self.generator))
+        return out
+
+    def statistics(self, means: list[dict[str, Array]]) -> Array:
+        """Of features and of histograms, (2, …): squared gaps, those of histograms over their variance."""
+        gap = {n: means[0][n] - means[1][n] for n in self.pooled}
+        histograms = sum((gap[n] ** 2 / self.scale[n]).sum(-1) for n in self.scale)
+        return np.array([(gap["features"] ** 2).sum(-1), histograms])
+
+    def p_value(self, drawn: list[dict[str, Array]]) -> float:
+        """How often both parties' being one would look at least this different; two tests, so twice the smaller."""
+        seen = self.statistics([s.means for s in self.sides])
+        beyond = (self.statistics(drawn) >= seen[:, None]).mean(1)
+        count = len(drawn[0]["features"])
+        return float(min(1.0, 2.0 * (1.0 + count * beyond.min()) / (1.0 + count)))
+
+
+def tell_apart(a: Sketch, b: Sketch, draws: int = 1000) -> float:
+    """The p-value of "both parties draw from one distribution" alone: in milliseconds, for many pairs."""
+    _check_alike(a, b)
+    shared = Shared.of(a.public)
+    null = _Null([_Side(s, shared) for s in (a, b)], _rank(a, b), _generator(a, b))
+    return null.p_value(null.draw(draws))
+
+
+def _rank(a: Sketch, b: Sketch) -> float:
+    return min(float(a.public["rank"]), float(b.public["rank"]))
+
+
+def _generator(a: Sketch, b: Sketch) -> np.random.Generator:
+    """Seeded by the sketches: the same question has the same answer."""
+    return np.random.default_rng(np.frombuffer(hashlib.sha256(a.to_bytes() + b.to_bytes()).digest(), dtype="<u4"))
+
+
+def _check_alike(a: Sketch, b: Sketch) -> None:
+    for key, what in (("design", "around other prototypes, radii or seeds"), ("dim", "in other dimensions")):
+        if a.public[key] != b.public[key]:
+            raise DataError(f"The sketches were made {what}: only sketches of one design can be compared.")
+    if {n: len(v) for n, v in a.value.items()} != {n: len(v) for n, v in b.value.items()}:
+        raise DataError("The sketches have blocks of different shapes: only sketches of one design can be compared.")
