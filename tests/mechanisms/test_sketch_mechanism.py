@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,6 +168,9 @@ def test_designs_are_repeatable_and_named_by_what_they_share() -> None:
     ("make", "error"),
     [
         (lambda: SketchDesign.plain(3, 0.0), UsageError),
+        (lambda: replace(DESIGNS["public"], knots=np.array([0.0, 2.0, 1.0])), UsageError),
+        (lambda: replace(DESIGNS["public"], knots=np.array([1.0, 2.0])), UsageError),
+        (lambda: replace(DESIGNS["public"], weights={**DESIGNS["public"].weights, "cells": 0.0}), UsageError),
         (lambda: SketchDesign.plain(3, 1.0, seed=1 << 127), UsageError),
         (lambda: SketchDesign.plain(3, 1.0, centre=[1.0, 2.0]), DataError),
         (lambda: SketchDesign.around(np.zeros((3, 2))), DataError),

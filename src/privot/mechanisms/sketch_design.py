@@ -23,6 +23,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,17 @@ class SketchDesign:
         check_own_seed(self.seed)
         if not (math.isfinite(self.radius) and self.radius > 0.0):
             raise UsageError(f"The radius of a sketch must be a finite number greater than 0, got {self.radius!r}.")
+        for name in ("centre", "basis", "prototypes", "knots"):
+            # read-only copies: the sensitivity rests on what is checked here
+            array = np.array(getattr(self, name), dtype=np.float64)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if len(self.knots) < 2 or self.knots[0] != 0.0 or not (np.diff(self.knots) > 0.0).all():
+            raise UsageError("The knots of a sketch must rise from 0.")
+        object.__setattr__(self, "weights", MappingProxyType({name: float(self.weights[name]) for name in BLOCKS}))
+        used = [self.weights[name] for name in (BLOCKS if len(self.prototypes) else BLOCKS[:2])]
+        if not all(math.isfinite(w) and 0.01 <= w <= 100.0 for w in used):
+            raise UsageError("The weights of a sketch must be numbers from 0.01 to 100.")
         q = self.basis.shape[1]
         if self.dim <= q + self.directions:
             matrix = np.eye(self.dim)  # few enough coordinates: all of them, exactly
