@@ -88,15 +88,32 @@ def test_any_changed_byte_is_refused(one: Sketch) -> None:
         assert payload == one.to_bytes()
 
 
-def test_another_version_of_the_envelope_is_refused(one: Sketch) -> None:
+def repacked(one: Sketch, head: dict | None = None, payload: bytes | None = None) -> bytes:
+    """An envelope whose container is in order, with another head or payload inside."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(seal(one.to_bytes(), Ed25519PrivateKey.generate()))) as old:
-        head = json.loads(old.read("signature.json"))
         with zipfile.ZipFile(out, "w") as new:
-            new.writestr("signature.json", json.dumps(head | {"version": 2}))
-            new.writestr("payload.npz", old.read("payload.npz"))
+            new.writestr("signature.json", json.dumps(json.loads(old.read("signature.json")) | (head or {})))
+            new.writestr("payload.npz", payload or old.read("payload.npz"))
+    return out.getvalue()
+
+
+def test_another_version_payload_or_signer_is_refused(one: Sketch) -> None:
+    assert open_sealed(repacked(one)).payload == one.to_bytes()
     with pytest.raises(DataError, match="version"):
-        open_sealed(out.getvalue())
+        open_sealed(repacked(one, {"version": 2}))
+    with pytest.raises(DataError, match="signature"):
+        open_sealed(repacked(one, payload=one.to_bytes() + b"more"))
+    with pytest.raises(DataError, match="signature"):
+        open_sealed(repacked(one, {"public_key": public_name(Ed25519PrivateKey.generate())}))
+    for key in ("", "zz", 5, None):
+        with pytest.raises(DataError, match="signature"):
+            open_sealed(repacked(one, {"signature": key}))
+    # a signature of the bare payload, without the words that say what it is for
+    stray = Ed25519PrivateKey.generate()
+    bare = {"public_key": public_name(stray), "signature": stray.sign(one.to_bytes()).hex()}
+    with pytest.raises(DataError, match="signature"):
+        open_sealed(repacked(one, bare))
 
 
 def changed(one: Sketch, change) -> bytes:
