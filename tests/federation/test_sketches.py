@@ -91,10 +91,10 @@ def test_any_changed_byte_is_refused(one: Sketch) -> None:
 def repacked(one: Sketch, head: dict | None = None, payload: bytes | None = None) -> bytes:
     """An envelope whose container is in order, with another head or payload inside."""
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(seal(one.to_bytes(), Ed25519PrivateKey.generate()))) as old:
-        with zipfile.ZipFile(out, "w") as new:
-            new.writestr("signature.json", json.dumps(json.loads(old.read("signature.json")) | (head or {})))
-            new.writestr("payload.npz", payload or old.read("payload.npz"))
+    sealed = io.BytesIO(seal(one.to_bytes(), Ed25519PrivateKey.generate()))
+    with zipfile.ZipFile(sealed) as old, zipfile.ZipFile(out, "w") as new:
+        new.writestr("signature.json", json.dumps(json.loads(old.read("signature.json")) | (head or {})))
+        new.writestr("payload.npz", payload or old.read("payload.npz"))
     return out.getvalue()
 
 
