@@ -134,8 +134,7 @@ def designs(folder: Path, base: str, seed: int = 1) -> dict[str, SketchDesign]:
     return {
         "in-domain": SketchDesign.around(images(folder, base, "test")[0][:PUBLIC_ROWS], seed=seed),
         "other domain": SketchDesign.around(images(folder, other, "test")[0][:PUBLIC_ROWS], seed=seed),
-        # half of √784, the largest norm that pixels in [0, 1] can have
-        "none": SketchDesign.plain(784, 14.0, seed=seed),
+        "none": SketchDesign.box(784, 0.0, 1.0, seed=seed),
     }
 
 

@@ -51,6 +51,8 @@ def test_refusals(capsys, folder) -> None:
     assert run([*sketch, "--out", "a.sketch"]) == 2
     assert run([*sketch, "--out", "nowhere/a.sketch"]) == 2
     assert run(["sketch", "a.npy", *TERMS, "--out", "c.sketch"]) == 2
+    assert run([*sketch, "--range", "0", "1", "--out", "c.sketch"]) == 2
+    assert run(["sketch", "a.npy", *TERMS, "--range", "-4", "4", "--out", "c.sketch"]) == 0
     data = bytearray((folder / "a.sketch").read_bytes())
     data[-400] ^= 1
     (folder / "changed.sketch").write_bytes(data)

@@ -25,6 +25,7 @@ PUBLIC = np.random.default_rng(0).normal(size=(120, 6)) * [3, 2, 1, 1, 1, 1]
 DESIGNS = {
     "plain": SketchDesign.plain(6, 2.0, directions=3),
     "whole space": SketchDesign.plain(6, 2.0),
+    "box": SketchDesign.box(6, -1.0, 3.0, directions=3),
     "public": SketchDesign.around(PUBLIC, prototypes=5, directions=2, principal=2),
 }
 ROWS = arrays(np.float64, (2, 6), elements=st.one_of(st.floats(-10, 10), st.floats(-1e150, 1e150)))
@@ -62,6 +63,14 @@ def test_the_formula_of_the_sensitivity() -> None:
     assert DESIGNS["public"].sensitivity(R) == pytest.approx(math.sqrt(4 * squares[0] + 2 * sum(squares[1:])))
     assert DESIGNS["plain"].sensitivity(A) == pytest.approx(math.sqrt(1 + 1.5**2))
     assert DESIGNS["plain"].sensitivity(R) == pytest.approx(math.sqrt(4 + 2 * 1.5**2))
+
+
+@given(arrays(np.float64, (4, 6), elements=st.floats(-1, 3)))
+def test_no_record_inside_the_box_is_cut(rows: np.ndarray) -> None:
+    design = SketchDesign.box(6, -1.0, 3.0)
+    np.testing.assert_allclose(
+        design.coordinates(rows)["features"], (rows - 1.0) / (2.0 * math.sqrt(6)), rtol=2e-6, atol=1e-12
+    )
 
 
 @given(st.lists(st.floats(0, 40), min_size=1, max_size=20))
@@ -168,6 +177,8 @@ def test_designs_are_repeatable_and_named_by_what_they_share() -> None:
     ("make", "error"),
     [
         (lambda: SketchDesign.plain(3, 0.0), UsageError),
+        (lambda: SketchDesign.box(3, 1.0, 1.0), UsageError),
+        (lambda: SketchDesign.box(3, 0.0, np.inf), UsageError),
         (lambda: replace(DESIGNS["public"], knots=np.array([0.0, 2.0, 1.0])), UsageError),
         (lambda: replace(DESIGNS["public"], knots=np.array([1.0, 2.0])), UsageError),
         (lambda: replace(DESIGNS["public"], weights={**DESIGNS["public"].weights, "cells": 0.0}), UsageError),

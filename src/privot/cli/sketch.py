@@ -22,6 +22,10 @@ def sketch(
     radius: Annotated[
         float | None, typer.Option(help="Without prototypes: a public guess of the largest usual norm of a record.")
     ] = None,
+    span: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--range", help="Without prototypes, better: the public range of every column, low and high."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the public directions; the same for all who compare.")] = 0,
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays; none means this once.")] = None,
     key: Annotated[
@@ -31,7 +35,7 @@ def sketch(
 ) -> None:
     """Release one private sketch of DATA; anybody may compare it with others of the same design, for ever.
 
-    Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --radius 4 --out a.sketch
+    Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0 1 --out a.sketch
     """
     from privot.cli.federated import in_words, summary
     from privot.data import load
@@ -49,11 +53,13 @@ def sketch(
         raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
     if not out.parent.is_dir():
         raise UsageError(f"There is no folder {out.parent}: make it before the sketch is paid for.")
-    if (prototypes is None) == (radius is None):
-        raise UsageError("Say --prototypes FILE (public data) or --radius NUMBER (a public guess), and not both.")
+    if sum(given is not None for given in (prototypes, radius, span)) != 1:
+        raise UsageError("Say --prototypes FILE (public data), --range LOW HIGH or --radius NUMBER, and only one.")
     records = load(data)
     if prototypes is not None:
         design = SketchDesign.around(load(prototypes).x, seed=seed)
+    elif span is not None:
+        design = SketchDesign.box(records.x.shape[1], *span, seed=seed)
     else:
         assert radius is not None
         design = SketchDesign.plain(records.x.shape[1], radius, seed=seed)

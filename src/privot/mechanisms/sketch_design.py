@@ -107,6 +107,19 @@ class SketchDesign:
         return cls(dim, float(radius), middle, none.T, none, knots, WEIGHTS_PLAIN, directions, seed)
 
     @classmethod
+    def box(cls, dim: int, low: float, high: float, *, seed: int = 0, directions: int = 128) -> SketchDesign:
+        """Without public data, for columns that all range from `low` to `high`: the middle, and half the diagonal.
+
+        No record inside the box is then cut, which a guessed radius cannot promise; records outside may be.
+        """
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise UsageError(
+                f"The range of the columns must rise from a finite low to a finite high, got {low}, {high}."
+            )
+        middle = np.full(dim, (low + high) / 2.0)
+        return cls.plain(dim, (high - low) / 2.0 * math.sqrt(dim), centre=middle, seed=seed, directions=directions)
+
+    @classmethod
     def around(
         cls, public: Any, *, prototypes: int = 30, seed: int = 0, directions: int = 32, principal: int = 16
     ) -> SketchDesign:
