@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/privot demo
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

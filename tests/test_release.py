@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -35,6 +36,46 @@ def test_reads_back_what_it_wrote(tmp_path: Path, value: np.ndarray | dict[str, 
     else:
         np.testing.assert_array_equal(again.value, value)
     assert [p.name for p in tmp_path.iterdir()] == ["a.release"]
+
+
+def test_the_content_is_on_disk_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        # nothing may be held back in a buffer when the system is asked to write
+        (part,) = tmp_path.iterdir()
+        with zipfile.ZipFile(part) as archive:
+            assert archive.testzip() is None
+        seen.append("content")
+        sync(handle)
+
+    def named(old: str, new: Path) -> None:
+        seen.append("name")
+        replace(old, new)
+
+    monkeypatch.setattr("privot.release.os.fsync", synced)
+    monkeypatch.setattr("privot.release.os.replace", named)
+    Release(VALUE, GUARANTEE, PUBLIC).save(tmp_path / "a.npz")
+    assert seen == ["content", "name"]
+
+
+def test_a_digest_survives_the_file_and_tells_releases_apart(tmp_path: Path) -> None:
+    release = Release({"sums": VALUE, "counts": np.arange(3)}, GUARANTEE, PUBLIC)
+    release.save(tmp_path / "a.npz")
+    assert Release.load(tmp_path / "a.npz").digest() == release.digest()
+    moved = VALUE.copy()
+    moved[0, 0] = np.nextafter(moved[0, 0], 9)
+    dearer = account(Gaussian(1.9, 1.0, Adjacency.REPLACE_ONE), 1e-6)
+    others = [
+        Release({"sums": moved, "counts": np.arange(3)}, GUARANTEE, PUBLIC),
+        Release({"sums": VALUE, "count": np.arange(3)}, GUARANTEE, PUBLIC),
+        Release({"sums": VALUE.reshape(3, 4), "counts": np.arange(3)}, GUARANTEE, PUBLIC),
+        Release({"sums": VALUE, "counts": np.arange(3)}, dearer, PUBLIC),
+        Release({"sums": VALUE, "counts": np.arange(3)}, GUARANTEE, {**PUBLIC, "sigma": 0.2}),
+        Release(VALUE, GUARANTEE, PUBLIC),
+    ]
+    assert len({release.digest(), *(other.digest() for other in others)}) == 7
 
 
 def test_cannot_be_changed() -> None:

@@ -656,4 +656,4 @@ def test_an_interrupt_carries_no_values_with_it() -> None:
 def test_noise_too_small_to_add_safely_is_refused_before_it_is_paid_for() -> None:
     vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(1e12, 1e-5))
     with pytest.raises(UsageError, match="too small"):
-        vault.release(RandomProjection(slices=8, sigma=1e-5), purpose="hardly any noise")
+        vault.release(RandomProjection(slices=8, sigma=1e-8), purpose="hardly any noise")

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +36,13 @@ class Dataset:
         return f"Dataset({self.x.shape[0]} records, {self.x.shape[1]} columns, {labels})"
 
 
-def load(source: str | Path) -> Dataset:
+def load(source: str | Path, part: Literal["train", "test"] = "train") -> Dataset:
     """The data set called `source`, or the one in the file of that name.
 
     `digits` is built in (1797 images of 8 × 8, pixels scaled to [0, 1]). A `.npz` file holds `x` and perhaps
-    `y`, or `x_train` and perhaps `y_train`; a `.npy` file holds x; a `.csv` or `.csv.gz` file holds numbers,
-    with or without a line of names, and a column named label, target or y becomes y.
+    `y`, or `x_train` and perhaps `y_train` (`x_test` and `y_test` for the `part` "test"); a `.npy` file holds x; a
+    `.csv` or `.csv.gz` file holds numbers, with or without a line of names, and a column named label, target or y
+    becomes y.
     Records with more than one axis (images) are flattened to rows.
     """
     if str(source) == "digits":
@@ -53,7 +54,7 @@ def load(source: str | Path) -> Dataset:
     if name.endswith((".csv", ".csv.gz")):
         x, y = _read_csv(path)
     elif name.endswith((".npz", ".npy")):
-        x, y = _read_numpy(path)
+        x, y = _read_numpy(path, part)
     else:
         raise DataError(f"{path.name!r} is of no kind that can be read here: give {_READABLE}.")
     if x.ndim > 2 and x.size:
@@ -111,7 +112,7 @@ def _digits() -> Dataset:
     return Dataset(np.ascontiguousarray(x, dtype=np.float64) / 16.0, np.asarray(y, dtype=np.int64))
 
 
-def _read_numpy(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read_numpy(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
     arrays: dict[str, NDArray[Any]] | None
     try:
         loaded = np.load(path, allow_pickle=False)
@@ -119,14 +120,14 @@ def _read_numpy(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
             arrays = {"x": loaded}
         else:
             with loaded:
-                wanted = ("x", "y") if "x" in loaded.files else ("x_train", "y_train")
+                wanted = ("x", "y") if "x" in loaded.files else (f"x_{part}", f"y_{part}")
                 arrays = {name[0]: loaded[name] for name in wanted if name in loaded.files}
     except Exception:  # a damaged file can raise nearly anything, up to a syntax error in its header
         arrays = None
     if arrays is None:
         raise DataError(f"{path.name!r} cannot be read as NumPy arrays of numbers: it is damaged or holds objects.")
     if "x" not in arrays:
-        raise DataError(f"{path.name!r} holds no array called x or x_train: name the records x.")
+        raise DataError(f"{path.name!r} holds no array called x or x_{part}: name the records x.")
     return arrays["x"], arrays.get("y")
 
 

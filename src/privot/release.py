@@ -7,6 +7,7 @@ that the events are the ones that happened is what the ledger, not the file, sta
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -33,8 +34,16 @@ _ONE = "value"
 _MANY = "value."
 
 
+def _is_tensor(value: Any) -> bool:
+    """Without importing torch: whoever made a tensor has done so."""
+    return any(f"{c.__module__}.{c.__qualname__}" == "torch.Tensor" for c in type(value).__mro__)
+
+
 def _frozen(array: Any) -> NDArray[Any]:
-    """A read-only copy, of numbers only."""
+    """A read-only copy, of numbers only; a tensor is copied where it lies, so that no step waits for the device."""
+    if _is_tensor(array):
+        copied: Any = array.detach().clone()
+        return copied  # type: ignore[no-any-return]
     out = np.array(array, copy=True)
     if out.dtype.kind not in "fiub":
         raise UsageError(f"A release holds arrays of numbers, got {out.dtype}.")
@@ -47,7 +56,8 @@ class Release:
     """`value` (an array, or arrays by name), the `guarantee` it left under, and what is `public` about it.
 
     `public` holds every choice the value depends on besides the records (seed, frame, clip, σ …), as plain
-    JSON types. Arrays are copied and made read-only.
+    JSON types. Arrays are copied and made read-only. A step of a training may hand its value over as a tensor on
+    the device where training goes on; it is copied there, and comes back from a file as an array.
     """
 
     value: Value
@@ -77,24 +87,45 @@ class Release:
         return f"Release({shape}, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
 
     def save(self, path: str | Path) -> None:
-        """Write everything to `path` (`.npz`), whole or not at all."""
+        """Write everything to `path` (`.npz`), whole or not at all, and on disk before it has its name."""
         path = Path(path)
-        if isinstance(self.value, Mapping):
-            arrays = {_MANY + name: array for name, array in self.value.items()}
-        else:
-            arrays = {_ONE: self.value}
+        arrays = self._arrays()
         facts = {"schema": SCHEMA_VERSION, "guarantee": self.guarantee.to_dict(), "public": dict(self.public)}
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
         try:
-            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-                archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
-                for member, array in arrays.items():
-                    with archive.open(member + ".npy", "w", force_zip64=True) as out:
-                        np.lib.format.write_array(out, array, allow_pickle=False)
+            with os.fdopen(handle, "wb") as file:
+                with zipfile.ZipFile(file, "w") as archive:
+                    archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
+                    for member, array in arrays.items():
+                        with archive.open(member + ".npy", "w", force_zip64=True) as out:
+                            np.lib.format.write_array(out, array, allow_pickle=False)
+                # a name that reaches the disk before its content would be an empty file after a power cut
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array by its name in a file."""
+        held = self.value if isinstance(self.value, Mapping) else {"": self.value}
+        prefix = _MANY if isinstance(self.value, Mapping) else _ONE
+        return {prefix + n: a.cpu().numpy() if _is_tensor(a) else a for n, a in held.items()}  # type: ignore[attr-defined]
+
+    def digest(self) -> str:
+        """SHA-256 of what was released and under which events: the same for a release and for its file read back.
+
+        ε itself is left out: it follows from the events, and another version of the accountant may count it closer.
+        """
+        g = self.guarantee
+        facts = [str(g.adjacency), g.at_delta, str(g.standing), [dict(e) for e in g.events], dict(self.public)]
+        seal = hashlib.sha256(json.dumps(facts, sort_keys=True, allow_nan=False).encode())
+        for name, array in sorted(self._arrays().items()):
+            plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+            seal.update(json.dumps([name, plain.dtype.str, plain.shape]).encode())
+            seal.update(plain.tobytes())
+        return seal.hexdigest()
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

@@ -8,11 +8,10 @@ happened cannot be undone.
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,39 +20,24 @@ from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, Repeated, adjacency_of
 from privot.budget import LedgerBudget, MemoryBudget
 from privot.data import checked_labels, checked_rows
-from privot.errors import BudgetError, DataError, PrivotError, UnprovenError, UsageError
+from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing, check_delta, check_epsilon
 from privot.mechanisms.clipping import clip_rows
-from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.mechanisms.mechanism import Answer, Answering, Facts, Mechanism
 from privot.noise import NoiseSource, SystemNoise
-from privot.release import Release
+from privot.release import Release, Value
+from privot.stream import Sealed, Stream
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
+
+__all__ = ["CLIP_RANGE", "Stream", "Vault"]
 
 CLIP_RANGE = (1e-100, 1e100)
 """Bounds on norms for which neither a squared norm nor σ leaves the floats."""
 
 
-class _Sealed:
-    """Cannot be copied, pickled or turned into its parts, and shows nothing of what it holds."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> NoReturn:
-        raise UsageError(f"A {type(self).__name__.strip('_').lower()} cannot be copied or pickled.")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        self.__reduce__()
-
-    def __getstate__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__.strip('_')}>"
-
-
-class _Records(_Sealed):
+class _Records(Sealed):
     """The arrays, in closures: an object browser finds functions here, not values."""
 
     __slots__ = ("__labels", "__rows", "count", "facts")
@@ -80,45 +64,7 @@ class _Records(_Sealed):
         return self.__labels(indices)
 
 
-class Stream(_Sealed):
-    """The releases of one charge, each once: it cannot be rewound, copied or shared with a forked process.
-
-    Every release carries the guarantee of the *whole* stream.
-    """
-
-    __slots__ = ("__guarantee", "__lock", "__next", "__process", "__run", "__steps")
-
-    def __init__(self, run: Callable[[int], Release], guarantee: Guarantee, steps: int) -> None:
-        self.__guarantee, self.__steps = guarantee, steps
-        self.__run, self.__next = run, 0
-        self.__lock, self.__process = threading.Lock(), os.getpid()
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Of the whole stream."""
-        return self.__guarantee
-
-    @property
-    def steps(self) -> int:
-        """How many releases were paid for."""
-        return self.__steps
-
-    def __iter__(self) -> Stream:
-        return self
-
-    def __next__(self) -> Release:
-        if os.getpid() != self.__process:
-            raise BudgetError("A forked process cannot use up a stream that its parent paid for: charge a new one.")
-        with self.__lock:
-            step = self.__next
-            if step >= self.__steps:
-                raise StopIteration
-            # counted before it runs: a step that fails is not tried again with the same charge
-            self.__next += 1
-        return self.__run(step)
-
-
-class Vault(_Sealed):
+class Vault(Sealed):
     """Records `x` of shape (records, dimension), labels `y`, public facts, a budget and a source of noise.
 
     `clip` bounds the norm of a row and `classes` the labels; both are public and stated, never estimated.
@@ -190,16 +136,40 @@ class Vault(_Sealed):
         """
         if mechanism.steps != 1:
             raise UsageError(f"This mechanism runs {mechanism.steps} steps: use the vault's stream.")
+        if hasattr(mechanism, "begin"):
+            raise UsageError("This mechanism answers queries: use the vault's stream.")
         event, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, delta)
-        return self.__run(mechanism, event, guarantee, 0)
+        return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, self.__noise, event, 0))
 
     def stream(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
     ) -> Stream:
-        """All steps of `mechanism`, charged together now, run one by one as the stream is read."""
+        """All steps of `mechanism`, charged together now, run one by one as the stream is read or asked."""
         steps = mechanism.steps
         event, guarantee = self.__pay(mechanism, steps, purpose, allow_unproven, delta)
-        return Stream(lambda step: self.__run(mechanism, event, guarantee, step), guarantee, steps)
+        if not hasattr(mechanism, "begin"):
+
+            def run(step: int, query: Any) -> Release:
+                return self.__run(
+                    mechanism, guarantee, lambda: mechanism.run(self.__records, self.__noise, event, step)
+                )
+
+            return Stream(run, guarantee, steps)
+        answering = cast(Answering, mechanism)
+        begun: list[Answer] = []
+        lock = threading.Lock()
+
+        def answer(step: int, query: Any) -> Release:
+            def work() -> tuple[Value, Mapping[str, Any]]:
+                # one at a time: what a mechanism keeps between steps is not made for several threads
+                with lock:
+                    if not begun:
+                        begun.append(answering.begin(self.__records, self.__noise, event))
+                    return begun[0](step, query)
+
+            return self.__run(mechanism, guarantee, work)
+
+        return Stream(answer, guarantee, steps, answering.check)
 
     def __pay(
         self, mechanism: Mechanism, steps: int, purpose: str, allow_unproven: bool, delta: float | None
@@ -228,10 +198,12 @@ class Vault(_Sealed):
             self.__budget.charge(whole, purpose, mechanism.seed)
         return step, replace(guarantee, assumptions=tuple(assumptions))
 
-    def __run(self, mechanism: Mechanism, event: Event, guarantee: Guarantee, step: int) -> Release:
+    def __run(
+        self, mechanism: Mechanism, guarantee: Guarantee, work: Callable[[], tuple[Value, Mapping[str, Any]]]
+    ) -> Release:
         """One step, already paid for."""
         try:
-            value, public = mechanism.run(self.__records, self.__noise, event, step)
+            value, public = work()
             return Release(value, guarantee, public)
         except BaseException as error:
             failure: type[BaseException] = type(error)

@@ -218,3 +218,9 @@ def test_projections_under_add_remove_are_refused() -> None:
 def test_delta_above_the_sampling_rate_has_no_smallest_sigma() -> None:
     with pytest.raises(UsageError, match="Even without noise"):
         calibrate(lambda s: Sampled(Gaussian(s, 1.0, REPLACE), FixedSize(1, 1000)), epsilon=1.0, delta=0.01)
+
+
+@pytest.mark.parametrize("target", [(1e-8, 1e-12), (1e-12, 1e-9), (0.0, 1e-12)])
+def test_a_budget_below_all_noise_is_refused_in_a_sentence(target):
+    with pytest.raises(UsageError):
+        calibrate(lambda s: Gaussian(s, 1.0, Adjacency.ADD_REMOVE), epsilon=target[0], delta=target[1])

@@ -279,3 +279,17 @@ def test_the_log_is_kept_and_synced(ledger: Ledger, path: Path) -> None:
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_ledger_keeps_its_identity_and_no_other_has_it(tmp_path: Path) -> None:
+    with Ledger.create(tmp_path / "a") as one, Ledger.create(tmp_path / "b") as other:
+        name = one.identity
+        assert name != other.identity
+        data = one.fingerprint({"x": np.arange(3.0)})
+        one.set_budget(data, 5.0, DELTA, ADD, "numbers")
+        one.charge(data, gaussian(2.0), "a look")
+        assert one.identity == name
+    with Ledger.open(tmp_path / "a") as again:
+        assert again.identity == name
+        # public, so it may be written down: neither the key nor a seal can be read off it
+        assert name not in {row[-1] for row in rows(tmp_path / "a")}

@@ -18,7 +18,6 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import Interpolation, PrivateSketch, SketchDesign
 from privot.mechanisms.sketch_design import shared
 from privot.noise import SystemNoise
-from privot.noise.adding import add_noise
 
 R, A = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 PUBLIC = np.random.default_rng(0).normal(size=(120, 6)) * [3, 2, 1, 1, 1, 1]
@@ -149,15 +148,6 @@ def test_many_records_are_counted_and_absurdly_many_refused_before_paying() -> N
     assert value["shells"][0] == pytest.approx(20_000, abs=10)
     with pytest.raises(UsageError, match="too small"):
         vault.release(PrivateSketch(design, 1e-3), purpose="test")
-
-
-def test_a_coarser_grid_lets_larger_values_in_and_stays_a_grid() -> None:
-    value = np.array([1e5, 12.0])
-    with pytest.raises(UsageError):
-        add_noise(value, SystemNoise(), 1.0)
-    out = add_noise(value, SystemNoise(), 1.0, bits=30)
-    assert np.all(out * 2.0**30 == np.rint(out * 2.0**30))
-    assert abs(out - value).max() < 10
 
 
 def test_designs_are_repeatable_and_named_by_what_they_share() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from privot.errors import UsageError
 from privot.noise import SystemNoise, add_noise
-from privot.noise.adding import LARGEST_RATIO, grid_of
+from privot.noise.adding import LARGEST_RATIO, check_ratio, grid_of
 
 
 class Fixed:
@@ -33,6 +33,19 @@ def test_sums_are_exact_on_the_grid(sigma):
     exact = [int(np.rint(v / grid)) + int(np.rint(n * sigma / grid)) for v, n in zip(value, numbers, strict=True)]
     assert [int(w) for w in whole] == exact
     assert np.max(np.abs(out - value - numbers * sigma)) <= 1.01 * grid
+
+
+@pytest.mark.parametrize("ratio", [2.0**11, 2.0**14, 2.0**20])
+def test_large_values_are_added_exactly_and_rounded_afterwards(ratio):
+    generator = np.random.default_rng(2)
+    sigma = 0.3
+    value, numbers = generator.uniform(0.5, 1.0, 500) * ratio * sigma, generator.normal(size=500)
+    grid = grid_of(sigma)
+    out = add_noise(value, Fixed(numbers), sigma)
+    for v, n, o in zip(value, numbers, out, strict=True):
+        exact = int(np.rint(v / grid)) + int(np.rint(n * sigma / grid))
+        # int → float rounds the exact sum correctly: anything else would have rounded the value first
+        assert o == float(exact) * grid
 
 
 def test_the_law_is_the_noise_s():
@@ -72,6 +85,34 @@ def test_a_wrong_value_cannot_be_ruled_out_by_its_last_bits():
         assert np.max(np.abs(whole)) < 2.0**45
 
 
-def test_noise_too_small_to_add_safely_is_refused():
+@pytest.mark.parametrize("sigma", [1e-100, 1.0, 1.9999, 5e40])
+def test_values_beyond_the_whole_numbers_are_clamped_and_raise_nothing(sigma):
+    """An error would tell whether a private value is that large."""
+    top = LARGEST_RATIO * sigma
+    for factor in (1.0, 1.1, 1e9, np.inf):
+        value = np.array([factor * top, -factor * top, sigma])
+        out = add_noise(value, Fixed(np.full(3, 14.9)), sigma)
+        again = add_noise(np.array([top, -top, sigma]), Fixed(np.full(3, 14.9)), sigma)
+        assert np.array_equal(out, again)
+        np.testing.assert_allclose(out[:2], [top, -top], rtol=1e-5)
+
+
+def test_clamping_brings_no_two_values_further_apart():
+    generator = np.random.default_rng(3)
+    silent = Fixed(np.zeros(20))
+    for scale in (0.5, 1.0, 3.0):
+        a, b = generator.normal(size=(2, 20)) * scale * LARGEST_RATIO
+        apart = np.linalg.norm(add_noise(a, silent, 1.0) - add_noise(b, silent, 1.0))
+        assert apart <= np.linalg.norm(a - b) + grid_of(1.0) * np.sqrt(20)
+
+
+def test_a_value_that_is_no_number_is_refused():
+    with pytest.raises(UsageError, match="no number"):
+        add_noise(np.array([1.0, np.nan]), SystemNoise(), 1.0)
+
+
+@pytest.mark.parametrize("bound", [LARGEST_RATIO * 1.1, np.inf, np.nan])
+def test_noise_too_small_for_a_public_bound_is_refused(bound):
     with pytest.raises(UsageError, match="too small"):
-        add_noise(np.array([LARGEST_RATIO * 1.1]), SystemNoise(), 1.0)
+        check_ratio(bound, 1.0)
+    check_ratio(LARGEST_RATIO, 1.0)

@@ -16,28 +16,47 @@ from privot.accounting.events import (
     event_from_dict,
 )
 from privot.accounting.plans import Plan, embedding, gradient, projection
+from privot.accounting.running import (
+    BayesianAccountant,
+    GaussianLimitAccountant,
+    MomentsAccountant,
+    PrivacyLossAccountant,
+    RenyiAccountant,
+    RunningAccountant,
+    history_event,
+)
 from privot.accounting.sampling import FixedSize, Poisson
+from privot.accounting.wasserstein import WassersteinAccountant, WassersteinPrivacy
 
 __all__ = [
+    "BayesianAccountant",
     "Composed",
     "Downgraded",
     "Event",
     "EventCurve",
     "FixedSize",
     "Gaussian",
+    "GaussianLimitAccountant",
     "Laplace",
+    "MomentsAccountant",
     "Plan",
     "Poisson",
+    "PrivacyLossAccountant",
     "Projection",
     "Renyi",
+    "RenyiAccountant",
     "Repeated",
+    "RunningAccountant",
     "Sampled",
     "Unbounded",
+    "WassersteinAccountant",
+    "WassersteinPrivacy",
     "account",
     "calibrate",
     "embedding",
     "event_from_dict",
     "gradient",
+    "history_event",
     "largest_count",
     "projection",
     "read_guarantee",

@@ -86,7 +86,7 @@ def _is_published(event: Event) -> bool:
     return isinstance(inner, Projection) and inner.bound != "exact"
 
 
-def _compositions(steps: Steps) -> list[Composition] | None:
+def _compositions(steps: Steps, fine: float = 1.0) -> list[Composition] | None:
     """The composition in each direction that matters, or None where a step has no pair privot can compose."""
     forward, symmetric = [], True
     for event, times in steps:
@@ -96,9 +96,9 @@ def _compositions(steps: Steps) -> list[Composition] | None:
         step, same = found
         symmetric = symmetric and same
         forward.append((step, times))
-    directions = [Composition(forward)]
+    directions = [Composition(forward, fine)]
     if not symmetric:
-        directions.append(Composition([(step.reversed(), times) for step, times in forward]))
+        directions.append(Composition([(step.reversed(), times) for step, times in forward], fine))
     return directions
 
 
@@ -157,6 +157,12 @@ def _largest(compositions: list[Composition], delta: float) -> float:
         if composition.ceiling > worst:
             worst = max(worst, cost(composition))
     return worst
+
+
+def composed_epsilon(event: Event, delta: float, fine: float) -> float:
+    """ε at `delta` by composed privacy losses alone, on cells `fine` times the usual width; else infinite."""
+    found = _compositions(tuple(leaves(event)), fine)
+    return math.inf if found is None else _largest(found, check_delta(delta))
 
 
 def _smallest_epsilon(event: Projection, delta: float) -> float:
@@ -220,14 +226,14 @@ class EventCurve:
         return EventCurve(tuple(events))
 
 
-def _standing(event: Event) -> Standing:
+def standing_of(event: Event) -> Standing:
     """The weakest standing anywhere in the tree."""
     if isinstance(event, Composed):
-        return Standing.weakest([_standing(e) for e in event.events])
+        return Standing.weakest([standing_of(e) for e in event.events])
     if isinstance(event, Downgraded):
-        return Standing.weakest([event.standing, _standing(event.event)])
+        return Standing.weakest([event.standing, standing_of(event.event)])
     if isinstance(event, Repeated | Sampled):
-        return _standing(event.event)
+        return standing_of(event.event)
     if isinstance(event, Renyi):
         return event.standing
     if isinstance(event, Unbounded):
@@ -282,7 +288,7 @@ def account(event: Event, delta: float) -> Guarantee:
     return Guarantee(
         curve=EventCurve((event,)),
         adjacency=adjacency_of([event]),
-        standing=_standing(event),
+        standing=standing_of(event),
         sampling="; ".join(_sampling(event)),
         assumptions=tuple(dict.fromkeys(_assumptions(event))),
         events=(event.to_dict(),),

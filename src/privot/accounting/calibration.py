@@ -33,7 +33,10 @@ def calibrate(make: Callable[[float], Event], *, epsilon: float, delta: float) -
     True
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    wanted = math.log(gaussian.largest_shift(epsilon, delta))
+    largest = gaussian.largest_shift(epsilon, delta)
+    if largest <= 0.0:
+        raise UsageError(f"ε = {epsilon:g} at δ = {delta:g} asks for more noise than privot counts: raise one of them.")
+    wanted = math.log(largest)
     known: list[tuple[float, float]] = []  # (ln σ, ln μ − ln μ wanted): positive where ε is too large
     low, high, reached = -math.inf, math.inf, 0.0
     at = 0.0
@@ -45,8 +48,9 @@ def calibrate(make: Callable[[float], Event], *, epsilon: float, delta: float) -
             high, reached = at, cost
         else:
             low = at
-        if 0.0 < cost < math.inf:
-            known.append((at, math.log(gaussian.largest_shift(cost, delta)) - wanted))
+        shift = gaussian.largest_shift(cost, delta) if 0.0 < cost < math.inf else 0.0
+        if shift > 0.0:
+            known.append((at, math.log(shift) - wanted))
         root = _root(known, low, high, up=cost > epsilon)
         # close enough: by the bracket, or by the secant where it may be believed, close to the target
         if high - low <= _TOLERANCE or (high - root <= _TOLERANCE and reached >= 0.99 * epsilon):

@@ -118,14 +118,15 @@ def _best_tilt(atoms: Sequence[_Atoms], epsilon: float | None, delta: float | No
     return float(math.sqrt(low * high))
 
 
-def _edges(top: float, step: float, tilt: float) -> NDArray[np.int64]:
+def _edges(top: float, step: float, tilt: float, fine: float) -> NDArray[np.int64]:
     """Grid indices 0 = e₀ < e₁ < … of the cells that cover [0, top]: one step wide near 0, then growing."""
+    growth, linear = _GROWTH * fine, _LINEAR * fine
     limit = math.ceil(top / step)
-    at = min(limit, int(2.0 / _GROWTH) + 1)
+    at = min(limit, int(2.0 / growth) + 1)
     parts = [np.arange(at + 1)]
     while at < limit:
         loss = at * step
-        width = max(1, int(min(_GROWTH * loss, max(_LINEAR / (1.0 + tilt), _COARSE * loss)) / step))
+        width = max(1, int(min(growth * loss, max(linear / (1.0 + tilt), _COARSE * loss)) / step))
         # blocks of equal cells, each block an eighth of the way to doubling the loss, so this loop is short
         count = max(1, min(max(32, at // (8 * width)), math.ceil((limit - at) / width)))
         parts.append(at + width * np.arange(1, count + 1))
@@ -133,14 +134,16 @@ def _edges(top: float, step: float, tilt: float) -> NDArray[np.int64]:
     return np.concatenate(parts)
 
 
-def _discretise(step: Step, grid: float, tilt: float, cut: float) -> tuple[NDArray[np.int64], Array, float]:
+def _discretise(
+    step: Step, grid: float, tilt: float, cut: float, fine: float = 1.0
+) -> tuple[NDArray[np.int64], Array, float]:
     """Grid indices, masses under P, and the mass lost to infinity, of a discrete pair that dominates the step."""
     up, down = _largest_loss(step, cut)
     indices: list[NDArray[np.int64]] = []
     masses: list[Array] = []
     lost = step.lost
     for tails, top, sign in ((step.forward, up, 1), (step.backward, down, -1)):
-        edges = _edges(top, grid, tilt)
+        edges = _edges(top, grid, tilt, fine)
         first_tail, second_tail, gap_tail = tails(np.asarray(edges * grid, dtype=np.float64))
         first, second, _ = _masses((first_tail, second_tail, gap_tail))
         gap = -np.diff(gap_tail)  # first − second, of either sign
@@ -167,10 +170,14 @@ def _discretise(step: Step, grid: float, tilt: float, cut: float) -> tuple[NDArr
 
 
 class Composition:
-    """`steps` as (step, how often), composed. All steps are seen from one direction; see `accountant`."""
+    """`steps` as (step, how often), composed. All steps are seen from one direction; see `accountant`.
 
-    def __init__(self, steps: Sequence[tuple[Step, int]]) -> None:
-        self.steps = tuple(steps)
+    `fine` < 1 shrinks all cells by that factor: the answer is a bound at any, and closer to the truth with smaller ones
+    (within 1e-6 of it at 0.01, where the default may be 0.03 % above), at the price of seconds.
+    """
+
+    def __init__(self, steps: Sequence[tuple[Step, int]], fine: float = 1.0) -> None:
+        self.steps, self.fine = tuple(steps), fine
         self.total = sum(times for _, times in steps)
 
     @property
@@ -227,7 +234,7 @@ class Composition:
         """A bound on ε or δ with one tilt, and whether it was read off inside the window, where it is tight."""
         spread = self._spread(atoms, tilt)
         # finer than the rule asks where that is cheap
-        grid = math.sqrt(6.0 * _INFLATION / self.total) * spread
+        grid = math.sqrt(6.0 * _INFLATION / self.total) * spread * self.fine
         grid = min(grid, 24.0 * spread / (1 << 15))
         # a variance V ≤ T·grid²/6 more raises the cumulant by λ(1+λ)·V/2, hence ε by (1+λ)·V/2: rare large losses make
         # the spread a poor measure of that, so hold it against ε itself, or Chernoff's bound on it
@@ -236,10 +243,10 @@ class Composition:
         else:
             reach = epsilon or 0.0
         if reach > 0.0:
-            finer = math.sqrt(12.0 * _RAISED * reach / (self.total * (1.0 + tilt)))
+            finer = self.fine * math.sqrt(12.0 * _RAISED * reach / (self.total * (1.0 + tilt)))
             grid = max(min(grid, finer), 24.0 * spread / _MAX_CELLS)
         while True:
-            pieces = [_discretise(step, grid, tilt, cut) for step, _ in self.steps]
+            pieces = [_discretise(step, grid, tilt, cut, self.fine) for step, _ in self.steps]
             log_scale, mean, window = self._window(pieces, grid, tilt)
             cells = _fast_size(2.0 * window / grid + 64)
             if cells <= _MAX_CELLS:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.claims import claims
 from privot.cli.output import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+app.command("claims", epilog="Example: privot account claims --plot claims.png")(claims)
 
 Adjacency = Annotated[str, typer.Option(help="Who are neighbours: replace-one or add-remove. There is no default.")]
 Delta = Annotated[float, typer.Option(help="δ, strictly between 0 and 1.")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, bench, compare, demo, ledger, sketch
+from privot.cli import account, bench, compare, demo, evaluate, ledger, sketch, study, synth
 
 app = typer.Typer(
     name="privot",
@@ -21,8 +21,13 @@ app = typer.Typer(
 app.add_typer(account.app, name="account")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(bench.app, name="bench")
+app.add_typer(study.app, name="study")
 app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
+app.command("synth")(synth.synth)
+app.command("sample")(synth.sample)
+app.command("evaluate")(evaluate.evaluate)
+app.command("report")(synth.report)
 app.command("sketch")(sketch.sketch)
 
 

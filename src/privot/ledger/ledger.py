@@ -8,6 +8,7 @@ either no row or a row that counts; it can only over-count.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -118,6 +119,14 @@ class Ledger:
     def path(self) -> Path:
         """Where the ledger stands."""
         return self._store.path
+
+    @property
+    def identity(self) -> str:
+        """A public name that no other ledger has, and that stays: SHA-256 of the seal of its first row.
+
+        Copies of one ledger share it; that rows are missing from an old copy is for the anchor to say.
+        """
+        return hashlib.sha256(f"privot ledger {self._snapshot()[0].mac}".encode()).hexdigest()
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"

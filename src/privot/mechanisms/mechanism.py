@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -119,4 +119,27 @@ class Mechanism(Protocol):
         `event` is the very object that was charged: sampling, σ and bounds are read off it, so that what runs
         is what was counted.
         """
+        ...
+
+
+Answer = Callable[[int, Any], tuple[Value, Mapping[str, Any]]]
+"""(step, query) → the value and what is public about it."""
+
+
+class Answering(Mechanism, Protocol):
+    """A mechanism whose every step answers a public query, chosen by whoever saw the earlier answers.
+
+    Adaptive composition covers that: a step's event must hold for *every* query. A query may be made of public
+    things and earlier releases only; it is not charged for, because it tells nothing.
+    """
+
+    def begin(self, records: Records, noise: NoiseSource, event: Event) -> Answer:
+        """What answers the steps of one charge. It is called once, when the first query comes.
+
+        What it keeps between steps (records on a device, noise drawn ahead) lives and dies with the stream.
+        """
+        ...
+
+    def check(self, query: Any) -> Any:
+        """A plain copy of the query to be answered; refuses one that cannot be, before a step is used up."""
         ...

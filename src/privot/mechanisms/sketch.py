@@ -18,9 +18,6 @@ from privot.mechanisms.sketch_design import BLOCKS, SketchDesign
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import check_ratio
 
-BITS = 30
-"""The grid is 2⁻³⁰ of σ, so that counts up to 2²¹·σ can be noised; it moves k coordinates by 1e-9·σ·√k at most, and
-features stay 1e-6 inside the unit ball, which leaves that room in every neighbour's difference."""
 BLOCK_ROWS = 4096
 
 
@@ -66,7 +63,7 @@ class PrivateSketch:
         """The Gaussian mechanism at the design's sensitivity."""
         if facts.records is not None:
             # before anything is paid for: noise this small could not be added safely
-            check_ratio(facts.records * max(self.design.weights.values()), self.sigma, BITS)
+            check_ratio(facts.records * max(self.design.weights.values()), self.sigma)
         return Gaussian(self.sigma, self.design.sensitivity(facts.adjacency), facts.adjacency)
 
     def run(
@@ -82,7 +79,7 @@ class PrivateSketch:
             indices = np.arange(start, min(start + BLOCK_ROWS, records.count))
             part = design.coordinates(records.rows(indices))
             total += np.concatenate([part[name].sum(0) * weight for name, _, weight in used])
-        noisy = add_noise(total, noise, event.sigma, BITS)
+        noisy = add_noise(total, noise, event.sigma)
         cuts = np.cumsum([width for _, width, _ in used])[:-1]
         value = {name: piece / w for (name, _, w), piece in zip(used, np.split(noisy, cuts), strict=True)}
         public = {

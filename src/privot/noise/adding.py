@@ -3,14 +3,20 @@
 A plain sum v + n in floating point leaks: where the sum is smaller than its terms it is exact, so it must lie on the
 grid of floats that n can be, shifted by v, and a wrong guess of v can be ruled out at a glance (Mironov 2012, "On
 significance of the least significant bits for differential privacy"). Here value and noise are both rounded to one grid
-g = 2^(⌊log₂ σ⌋ − 40) and added as whole numbers, which float64 does exactly:
+g = 2^(⌊log₂ σ⌋ − 40) and added as whole numbers, which 64-bit integers do exactly:
 
     out = g·(rint(v/g) + rint(n/g)) = round(rint(v/g)·g + n)  to the grid.
+
+A sum of more than 53 bits is rounded to float64 only after that: what is rounded is the noisy number, not the value.
 
 That is a rounding of the Gaussian mechanism applied to the rounded value, and every whole number within reach can
 occur, for every v. Rounding moves the value by at most g/2 a coordinate, so neighbours' k coordinates by at most
 g·√k ≤ 2⁻⁴⁰·σ·√k more: callers keep a margin below their stated sensitivity that covers it
 (`privot.mechanisms.clipping.MARGIN`).
+
+Whole numbers of 64 bits reach ±2²¹·σ, so coordinates beyond that are clamped first. That is a projection P onto a box,
+and ‖P(v) − P(w)‖ ≤ ‖v − w‖ for every v and w: neighbours come no further apart, so the sensitivity holds as stated. An
+error in its place would tell whether a private value is that large.
 """
 
 from __future__ import annotations
@@ -24,35 +30,34 @@ from privot.errors import UsageError
 from privot.noise.source import NoiseSource
 
 GRID_BITS = 40
-LARGEST_RATIO = 2.0**11
-"""Of a value's coordinates to σ: beyond it the whole numbers would not fit float64."""
+LARGEST_RATIO = 2.0**21
+"""Of a value's coordinates to σ: beyond it the whole numbers (here up to 2⁶²) would not fit 64 bits."""
 
 
-def grid_of(sigma: float, bits: int = GRID_BITS) -> float:
+def grid_of(sigma: float) -> float:
     """The power of two to which value and noise are rounded."""
-    return math.ldexp(1.0, math.frexp(sigma)[1] - 1 - bits)
+    return math.ldexp(1.0, math.frexp(sigma)[1] - 1 - GRID_BITS)
 
 
-def check_ratio(bound: float, sigma: float, bits: int = GRID_BITS) -> None:
-    """Refuse noise so small, next to values of up to `bound`, that it cannot be added safely."""
-    largest = math.ldexp(LARGEST_RATIO, GRID_BITS - bits)
-    if bound > largest * sigma:
+def check_ratio(bound: float, sigma: float) -> None:
+    """Refuse noise so small, next to values of up to the public `bound`, that they would be clamped; before paying."""
+    # written so that a bound that is no number is refused
+    if not bound <= LARGEST_RATIO * sigma:
         raise UsageError(
             f"σ = {sigma:g} is too small to be added safely to values of up to {bound:g}: raise it to at least "
-            f"{bound / largest:.3g}."
+            f"{bound / LARGEST_RATIO:.3g}."
         )
 
 
-def add_noise(
-    value: NDArray[np.float64], noise: NoiseSource, sigma: float, bits: int = GRID_BITS
-) -> NDArray[np.float64]:
-    """`value` plus N(0, `sigma`²) in every coordinate, on the grid 2^−`bits` of σ.
+def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> NDArray[np.float64]:
+    """`value`, clamped to ±2²¹·σ, plus N(0, `sigma`²) in every coordinate, on the grid; of values, only a NaN raises.
 
-    Fewer bits let larger values in (up to 2^(51 − bits)·σ) and round them by more: at most 2^−bits·σ·√k between
-    neighbours, which the caller's margin has to cover.
+    A NaN has no place in the box, and no mechanism may make one of a record: it is refused as the defect it is.
     """
-    grid = grid_of(sigma, bits)
-    top = float(np.max(np.abs(value), initial=0.0))
-    check_ratio(top, sigma, bits)
-    out: NDArray[np.float64] = (np.rint(value / grid) + np.rint(noise.normal(value.shape, sigma) / grid)) * grid
-    return out
+    if np.isnan(value).any():
+        raise UsageError("Noise cannot hide a value that is no number: the mechanism that computed it is at fault.")
+    grid = grid_of(sigma)
+    held = np.clip(value, -LARGEST_RATIO * sigma, LARGEST_RATIO * sigma)
+    whole = np.rint(held / grid).astype(np.int64)
+    whole += np.rint(noise.normal(value.shape, sigma) / grid).astype(np.int64)
+    return whole.astype(np.float64) * grid

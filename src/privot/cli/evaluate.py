@@ -1,0 +1,67 @@
+"""`privot evaluate`: train on synthetic, test on real. The real test set is a file of its own, never a vault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privot.cli.output import print_facts, print_json, print_table
+
+
+def evaluate(
+    synthetic: Annotated[str, typer.Argument(metavar="SYNTHETIC", help="Synthetic data, or privot synth's folder.")],
+    test: Annotated[str, typer.Option(metavar="DATA", help="Real records with labels (x_test, y_test, or x, y).")],
+    shape: Annotated[
+        str | None, typer.Option(help="Shape of an image: 28,28; read from the folder if given one.")
+    ] = None,
+    inception: Annotated[Path | None, typer.Option(help="TorchScript network for FID.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the classifiers.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Train classifiers on synthetic data and test them on real data.
+
+    Example: privot evaluate digits-synth --test test.npz
+    """
+    import numpy as np
+
+    from privot.cli.synth import _shape
+    from privot.data import load
+    from privot.errors import DataError
+    from privot.evaluation import CLASSIFIERS, fid, score
+    from privot.synthesis.design import usable_device
+    from privot.synthesis.files import read_json, write_json
+    from privot.synthesis.folder import CONFIG, SYNTHETIC
+    from privot.synthesis.report import CONFIDENTIAL, write_report
+
+    where = usable_device(device)
+    folder = Path(synthetic) if Path(synthetic).is_dir() else None
+    size = _shape(shape)
+    if folder is not None and size is None:
+        params = read_json(folder / CONFIG)["params"]
+        size = tuple(params["shape"]) if params["shape"] else None
+    made, real = load(folder / SYNTHETIC if folder else synthetic), load(test, "test")
+    if made.y is None or real.y is None:
+        raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
+    names = [name for name, recipe in CLASSIFIERS.items() if size or not recipe.images]
+    scores = {name: score(name, made.x, made.y, real.x, real.y, shape=size, device=where, seed=seed) for name in names}
+    answer: dict[str, Any] = {
+        "scores": scores,
+        "records": {"synthetic": len(made.x), "test": len(real.x)},
+        "privacy": CONFIDENTIAL,
+    }
+    if inception is not None:
+        if size is None:
+            raise DataError("FID is for images: give --shape.")
+        span = float(np.max(made.x))
+        answer["fid"] = fid(made.x, real.x, size, inception, span=span, device=where)
+    if folder is not None:
+        write_json(folder / "evaluation.json", answer)
+        write_report(folder)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(["classifier", "accuracy, trained on synthetic"], [[n, f"{100 * s:.1f} %"] for n, s in scores.items()])
+    print_facts([*([("FID", f"{answer['fid']:.2f}")] if "fid" in answer else []), ("privacy", CONFIDENTIAL)])

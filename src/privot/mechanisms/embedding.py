@@ -1,0 +1,189 @@
+"""Releases noisy sums of bounded public features, a class at a time, once (mean embeddings); it shows nothing else.
+
+After that one release everything, a generator's whole training included, is post-processing (MATH: a Gaussian
+mechanism, no sampling, no composition).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event, Gaussian
+from privot.errors import UsageError
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.rowwise import MARGIN, MOST_RECORDS, FeatureMap, Sums, clip_features, rounding_a_record, try_map
+from privot.noise import NoiseSource, add_noise, arguments
+from privot.noise.adding import grid_of
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["MARGIN", "FeatureMap", "MeanEmbedding", "clip_features", "count_share"]
+
+_BLOCK_ROWS = 1024
+_BLOCK_NUMBERS = 1 << 24
+"""Features held at once: 128 MiB as float64, and a few temporaries of that size."""
+
+
+def count_share(size: int) -> float:
+    """The weight b of the count beside features of weight a, a² + b² = 1: b² = 1/(1 + √size).
+
+    It minimises size/a² + 1/b², the variance of all noise together once the weights are divided out, and is a
+    public rule: it knows only how many numbers are released.
+    """
+    return math.sqrt(1.0 / (1.0 + math.sqrt(size)))
+
+
+@dataclass(frozen=True)
+class MeanEmbedding:
+    """For each class c the sum of φ over its records, and their number, plus N(0, σ²): one Gaussian release.
+
+    A record (x, c) adds the vector (a·φ(x), b) to the row of its class, a² + b² = 1, so the counts are paid for
+    with the sums. The value has `sums` of shape (classes, size) and `counts` of shape (classes,) with the weights
+    divided out: their noise is σ/a and σ/b. Without `labels` there is one class. On `device` "cuda" the features
+    are computed there.
+
+    Formal guarantees:
+      * each record adds a vector of norm at most 1 to one row, whatever the record and the map say: features are
+        clipped, and a row of features that are not finite counts as zero;
+      * so neighbours differ by at most 1 (add-remove) or 2 (replace-one) over all classes together;
+      * that holds in floating point: features are computed in float64, and the rounding of features, of the sums
+        and of the grid on which noise is added stays below a margin of 1e-5 that the clipping leaves, or the
+        release is refused.
+
+    All of that is about a map whose rows do not influence each other beyond its stated `rounding`. That is the map's
+    promise: it is tried on a few public rows, alone and in different company, before anything is paid, which finds a
+    network left in training mode (batch normalisation, dropout), but proves nothing. Use maps you can vouch for.
+    """
+
+    features: FeatureMap
+    sigma: float
+    labels: bool = False
+    count_weight: float | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "sigma", arguments.sigma(self.sigma))
+        if self.count_weight is None:
+            set_(self, "count_weight", count_share(self.features.size))
+        if not 0.0 < self._b < 1.0:
+            raise UsageError(f"The weight of the count must lie strictly between 0 and 1, got {self.count_weight!r}.")
+
+    @property
+    def _b(self) -> float:
+        assert self.count_weight is not None
+        return self.count_weight
+
+    @property
+    def _a(self) -> float:
+        return math.sqrt((1.0 - self._b) * (1.0 + self._b))
+
+    @property
+    def needs(self) -> Needs:
+        """The columns the map was made for, and labels if sums are to be a class's."""
+        return Needs(dim=self.features.dim, labels=self.labels)
+
+    @property
+    def steps(self) -> int:
+        """One: nothing is sampled and nothing repeated."""
+        return 1
+
+    @property
+    def standing(self) -> Standing:
+        """PROVEN: the event's own theorem is all it rests on."""
+        return Standing.PROVEN
+
+    @property
+    def seed(self) -> int | None:
+        """None: the guarantee does not rest on the map's law, so its seed may serve again."""
+        return None
+
+    def event(self, facts: Facts) -> Event:
+        """A Gaussian mechanism with sensitivity 1 or 2.
+
+        The map is tried on public rows, so that one that fails, or lets rows influence each other, does so before
+        anything is paid, and what it draws is drawn: the moment between charge and release, in which a kill loses
+        both, stays short. What rounding would refuse for any number of records is refused here too.
+        """
+        try_map(self.features, _usable_device(self.device))
+        self._check_rounding(facts.records or 1, self._classes(facts))
+        return Gaussian(self.sigma, facts.adjacency.sensitivity(1.0), facts.adjacency)
+
+    def run(
+        self, records: Records, noise: NoiseSource, event: Event, step: int
+    ) -> tuple[dict[str, NDArray[np.float64]], Mapping[str, Any]]:
+        """The noisy sums and counts, and what it takes to use them."""
+        if not isinstance(event, Gaussian) or event.sensitivity != event.adjacency.sensitivity(1.0):
+            raise UsageError("A mean embedding runs on the event it made.")
+        facts = records.facts
+        classes = self._classes(facts)
+        if facts.adjacency is Adjacency.ADD_REMOVE:
+            # cannot be asked before paying, since the number is private; beyond 10⁸ records (`docs/limits.md`)
+            self._check_rounding(records.count, classes)
+        sums, counts = self._sums(records, classes)
+        joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)
+        joint = add_noise(joint, noise, event.sigma)
+        value = {"sums": joint[:, :-1] / self._a, "counts": joint[:, -1] / self._b}
+        public = {
+            "mechanism": "embedding",
+            "features": self.features.to_dict(),
+            "classes": facts.classes if self.labels else None,
+            "records": facts.records,
+            "sigma": event.sigma,
+            "sums_sigma": event.sigma / self._a,
+            "counts_sigma": event.sigma / self._b,
+            "count_weight": self._b,
+        }
+        return value, public
+
+    def _classes(self, facts: Facts) -> int:
+        return facts.classes or 1 if self.labels else 1
+
+    def _sums(self, records: Records, classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Σ φ and the exact number of records of each class, block by block."""
+        import torch
+
+        device = _usable_device(self.device)
+        rows = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
+        sums, counts = Sums(classes, self.features.size, device), np.zeros(classes)
+        with torch.no_grad():
+            for start in range(0, records.count, rows):
+                indices = np.arange(start, min(start + rows, records.count))
+                labels = records.labels(indices) if self.labels else np.zeros(len(indices), dtype=np.int64)
+                x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
+                phi, share = clip_features(self.features.features(x))
+                sums.add(phi, share, torch.from_numpy(labels).to(device))
+                counts += np.bincount(labels, minlength=classes)
+        return sums.total(), counts
+
+    def _check_rounding(self, records: int, classes: int) -> None:
+        """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
+
+        In units of the norm: each of n records by `rounding_a_record`, and k coordinates by the grid, g·√k.
+        """
+        grid = grid_of(self.sigma) * math.sqrt(classes * (self.features.size + 1))
+        if not (records < MOST_RECORDS and 2.0 * records * rounding_a_record(self.features) + grid <= MARGIN):
+            raise UsageError(
+                "Rounding could outgrow the margin that keeps this release private: use fewer records, "
+                "a map with fewer numbers, or less noise."
+            )
+
+
+def _usable_device(name: str) -> torch.device:
+    try:
+        import torch
+    except ImportError:
+        raise UsageError("Embeddings are computed with PyTorch: install privot[torch].") from None
+    if name not in ("cpu", "cuda"):
+        raise UsageError(f"Unknown device {name!r}: say cpu or cuda.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("There is no CUDA device here: use the cpu.")
+    return torch.device(name)

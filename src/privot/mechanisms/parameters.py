@@ -1,0 +1,294 @@
+"""Releases noisy sums of clipped gradients of a model's public weights (DP-SGD); it shows nothing else of a record.
+
+The loop that trains sits outside the vault. Between two releases it puts the current weights, which are public because
+they are made of earlier releases, into the mechanism's `Query`; the mechanism asks a *public* function for gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.checks import LARGEST
+from privot.accounting.events import Event, Gaussian, Sampled
+from privot.accounting.running import RunningAccountant
+from privot.accounting.sampling import FixedSize, Poisson, Sampling
+from privot.errors import UsageError
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.clipping import MARGIN, clip_rows
+from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.noise import NoiseSource, add_noise, arguments
+from privot.noise.adding import LARGEST_RATIO, check_ratio, grid_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = NDArray[np.float64]
+CHUNK = 64
+"""Records whose gradients are held at once."""
+LEFT_OUT = 8
+"""Gradients with one record left out that the published variant compares, pair by pair, at every step."""
+
+
+class Gradients(Protocol):
+    """A public function: gradients of a public loss at given weights, record by record or of a batch's mean."""
+
+    size: int
+    """How many parameters there are."""
+
+    def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | Tensor:
+        """One gradient a record, of shape (records, size), each of that record alone; a tensor stays where it lies."""
+        ...
+
+    def mean(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
+        """The gradient of the mean loss of all rows together."""
+        ...
+
+
+class Query:
+    """The public weights that the next gradient is taken at; the training loop sets them between two releases."""
+
+    def __init__(self, weights: Array) -> None:
+        self.weights = np.array(weights, dtype=np.float64)
+
+    def set(self, weights: Array) -> None:
+        """Ask at other weights from now on."""
+        given = np.array(weights, dtype=np.float64)
+        if given.shape != self.weights.shape or not np.isfinite(given).all():
+            raise UsageError("The weights must be finite and keep their shape: was the learning rate too large?")
+        self.weights = given
+
+
+@dataclass(frozen=True)
+class ClippedGradients:
+    """Σ over a Poisson sample of g_i·min(1, C/‖g_i‖), plus N(0, σ²) in every coordinate; C = `clip`, σ = `sigma`.
+
+    Abadi et al. 2016, "Deep learning with differential privacy". `sampling` draws the sample and is what the accountant
+    counts. The *sum* is released: the loop divides by a public number, never by the size of the sample.
+
+    Formal guarantees, add-remove neighbours, Poisson sampling (replace-one: fixed size, Δ = 2C):
+      * a record enters the sum through its own gradient only, and that is clipped to C(1 − 1e-6) in float64; the margin
+        covers the rounding of the sum and of the grid that noise is added on;
+      * a gradient that is not finite counts as 0, so no record can spoil the release;
+      * an empty sample is released as noise alone.
+
+    `witnesses` are accountants that look at gradients; they are told distances between clipped gradients, un-noised.
+    With any of them the standing is UNPROVEN, because what they answer is computed from the records without noise.
+    """
+
+    gradients: Gradients
+    query: Query
+    sigma: float
+    clip: float
+    sampling: Sampling
+    steps: int = 1
+    witnesses: tuple[RunningAccountant, ...] = ()
+
+    def __post_init__(self) -> None:
+        _settle(self)
+
+    @property
+    def needs(self) -> Needs:
+        """Labels."""
+        return Needs(labels=True)
+
+    @property
+    def standing(self) -> Standing:
+        """PROVEN without witnesses."""
+        return Standing.UNPROVEN if self.witnesses else Standing.PROVEN
+
+    @property
+    def seed(self) -> int | None:
+        """None: nothing public is random here."""
+        return None
+
+    def event(self, facts: Facts) -> Event:
+        """What one step costs: a sampled Gaussian whose sensitivity is C (add-remove) or 2C (replace-one)."""
+        # before anything is paid for: noise this small could not be added safely to a sum of about a sample
+        check_ratio(self.clip, self.sigma)
+        _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
+        return Sampled(Gaussian(self.sigma, facts.adjacency.sensitivity(self.clip), facts.adjacency), self.sampling)
+
+    def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
+        """The noisy sum, of shape (parameters,)."""
+        sampled, gaussian = _parts(event)
+        indices = sampled.sampling.draw(noise, records.count)
+        clip = gaussian.sensitivity / gaussian.adjacency.sensitivity(1.0)
+        total = np.zeros(self.gradients.size)
+        norms: list[float] = []
+        for each in self._each(records, indices):
+            part, lengths = clipped_sum(each, clip * (1.0 - MARGIN))
+            total += part
+            norms.extend(np.minimum(lengths, LARGEST).tolist() if self.witnesses else ())
+        if self.witnesses:
+            # leaving one record out moves the sum by its own clipped gradient
+            _tell(self.witnesses, event, norms[:LEFT_OUT])
+        value = add_noise(_within_reach(total, gaussian.sigma), noise, gaussian.sigma)
+        return value, {"mechanism": "parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
+
+    def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[Array | Tensor]:
+        for start in range(0, len(indices), CHUNK):
+            part = indices[start : start + CHUNK]
+            # always as many rows: with another number a product may round otherwise, and at a kink of the loss the last
+            # bit of a *neighbour's* gradient decides about all of it
+            rows, labels = np.zeros((CHUNK, records.facts.dim)), np.zeros(CHUNK, dtype=np.int64)
+            rows[: len(part)], labels[: len(part)] = records.rows(part), records.labels(part)
+            each = self.gradients.each(self.query.weights, rows, labels)
+            if tuple(each.shape) != (CHUNK, self.gradients.size):
+                raise UsageError("The gradients must be one row a record.")
+            yield each[: len(part)]
+
+
+def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:
+    """(Σ_i g_i·min(1, bound/‖g_i‖), the clipped norms) in float64, on the device that holds the rows g_i.
+
+    A row that is not finite counts as 0; a norm that overflows gives the factor 0.
+    """
+    if isinstance(each, np.ndarray):
+        rows = np.where(np.isfinite(each).all(axis=1, keepdims=True), each, 0.0).astype(np.float64)
+        length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
+        return factor @ rows, factor * np.minimum(length, LARGEST)
+    kept = each.double()
+    kept = kept.where(kept.isfinite().all(dim=1, keepdim=True), 0.0)
+    length_ = kept.square().sum(dim=1).sqrt()
+    factor_ = (bound / length_.clamp(min=1e-300)).clamp(max=1.0)
+    clipped = (factor_ * length_.clamp(max=LARGEST)).cpu().numpy()
+    return np.asarray((factor_ @ kept).cpu().numpy()), np.asarray(clipped)
+
+
+def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
+    """Check what both kinds of gradients are built from, and fix it for good."""
+    set_ = object.__setattr__
+    set_(mechanism, "sigma", arguments.sigma(mechanism.sigma))
+    set_(mechanism, "steps", arguments.whole("The number of steps", mechanism.steps, 1))
+    clip = mechanism.clip
+    if isinstance(clip, bool) or not isinstance(clip, int | float) or not 1e-100 <= clip <= 1e100:
+        raise UsageError(f"The clipping bound must be a number greater than 0, got {clip!r}.")
+    if not isinstance(mechanism.sampling, Poisson | FixedSize):
+        raise UsageError("The sampling must be Poisson or FixedSize.")
+    # a list could grow after the standing was read
+    set_(mechanism, "witnesses", tuple(mechanism.witnesses))
+    if not all(w.need_distances for w in mechanism.witnesses):
+        raise UsageError("Only accountants that look at gradients are witnesses; the loop tells the others.")
+
+
+def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip: float, size: int) -> None:
+    """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
+    if isinstance(sampling, FixedSize) and sampling.records != facts.records:
+        raise UsageError("Fixed-size samples are drawn from the public number of records of this vault.")
+    # the grid on which noise is added moves each of `size` coordinates by half a step at most
+    if grid_of(sigma) * math.sqrt(size) > 0.5 * MARGIN * clip:
+        raise UsageError("So much noise on so many numbers leaves no room for rounding: use fewer parameters.")
+
+
+def _parts(event: Event) -> tuple[Sampled, Gaussian]:
+    if not isinstance(event, Sampled) or not isinstance(event.event, Gaussian):
+        raise UsageError("Gradients are released on the event the mechanism made.")
+    return event, event.event
+
+
+def _within_reach(total: Array, sigma: float) -> Array:
+    """Coordinates cut to what noise can be added to safely: no coordinate moves further than before, so Δ stays."""
+    bound = LARGEST_RATIO * sigma * (1.0 - 1e-9)
+    return np.asarray(np.clip(total, -bound, bound))
+
+
+def _tell(witnesses: tuple[RunningAccountant, ...], event: Event, distances: list[float]) -> None:
+    """Tell the witnesses; where a sample is too small for enough pairs, the worst distance stands in."""
+    padded = distances + [_parts(event)[1].sensitivity] * max(0, 3 - len(distances))
+    for witness in witnesses:
+        witness.step(event, padded)
+
+
+@dataclass(frozen=True)
+class PublishedGradients:
+    """The variant of Yang, Qi & Zhou 2024 as their program runs it: the *mean* gradient of a batch, clipped as a whole,
+    noised, and sparsified (a random share `keep` of its coordinates survives). UNPROVEN.
+
+    What can be said of it: a vector clipped as a whole to C moves by at most 2C whatever changed, so under the sampler
+    used here a step costs a sampled Gaussian with Δ = 2C and σ = `sigma`, and that is what the vault is charged. The
+    authors count d = distances between gradients of the batch with one of `LEFT_OUT` records left out, each clipped and
+    sparsified, and shuffle instead of sampling; none of that is a bound. Batch normalisation, if the model has it, is
+    allowed here.
+    """
+
+    gradients: Gradients
+    query: Query
+    sigma: float
+    clip: float
+    sampling: Sampling
+    steps: int = 1
+    keep: float = 0.1
+    witnesses: tuple[RunningAccountant, ...] = ()
+
+    def __post_init__(self) -> None:
+        _settle(self)
+        if not 0.0 < self.keep <= 1.0:
+            raise UsageError(f"The share of coordinates that is kept must lie in (0, 1], got {self.keep!r}.")
+
+    @property
+    def needs(self) -> Needs:
+        """Labels."""
+        return Needs(labels=True)
+
+    @property
+    def standing(self) -> Standing:
+        """UNPROVEN: what is claimed for it has no theorem."""
+        return Standing.UNPROVEN
+
+    @property
+    def seed(self) -> int | None:
+        """None: nothing public is random here."""
+        return None
+
+    def event(self, facts: Facts) -> Event:
+        """A sampled Gaussian with Δ = 2C: what whole clipping can promise."""
+        check_ratio(self.clip, self.sigma)
+        _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
+        return Sampled(Gaussian(self.sigma, 2.0 * self.clip, facts.adjacency), self.sampling)
+
+    def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
+        """The noisy, sparse mean gradient, of shape (parameters,)."""
+        sampled, gaussian = _parts(event)
+        indices = sampled.sampling.draw(noise, records.count)
+        rows, labels = records.rows(indices), records.labels(indices)
+        clip = gaussian.sensitivity / 2.0
+        mean = self._whole(rows, labels, clip)
+        if self.witnesses:
+            mask = self._mask(noise)
+            left = [
+                mask * self._whole(np.delete(rows, j, axis=0), np.delete(labels, j), clip)
+                for j in range(min(LEFT_OUT, len(indices)))
+            ]
+            _tell(self.witnesses, event, [float(np.linalg.norm(a - b)) for a, b in combinations(left, 2)])
+        value = add_noise(mean, noise, gaussian.sigma) * self._mask(noise)
+        return value, {"mechanism": "published parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
+
+    def _whole(self, rows: Array, labels: NDArray[np.int64], clip: float) -> Array:
+        """The mean gradient clipped as a whole; 0 where there is none or it is not finite."""
+        if len(rows) < 2:
+            return np.zeros(self.gradients.size)
+        mean = np.asarray(self.gradients.mean(self.query.weights, rows, labels), dtype=np.float64)
+        whole: Array = clip_rows(mean[None] if np.isfinite(mean).all() else np.zeros((1, mean.size)), clip)
+        return np.asarray(whole[0])
+
+    def _mask(self, noise: NoiseSource) -> Array:
+        """A random share `keep` of ones."""
+        words = noise.uniform_bits(self.gradients.size)
+        return np.asarray(words < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1)), dtype=np.float64)
+
+
+def default_sampling(adjacency: Adjacency, rate: float, records: int | None) -> Sampling:
+    """Poisson at `rate` under add-remove; under replace-one a fixed size of about as many, from a public count."""
+    if adjacency is Adjacency.ADD_REMOVE:
+        return Poisson(rate)
+    if records is None:
+        raise UsageError("Fixed-size samples are drawn from a public number of records.")
+    return FixedSize(max(1, round(rate * records)), records)

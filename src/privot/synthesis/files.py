@@ -1,0 +1,113 @@
+"""Writes files whole or not at all, and on disk before it returns; it knows nothing of what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from privot.errors import DataError
+
+_DIGEST = "sha256"
+
+
+def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
+    """Replace `path` in one step; whoever reads it sees the old file or the new one, also after a crash.
+
+    With `fresh` it raises FileExistsError instead of replacing anything, even if another process is quicker by a hair.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        if fresh:
+            _name_once(name, path)
+        os.replace(name, path)
+    finally:
+        # still there after a failure, and after replacing one name of a file by another of the same
+        Path(name).unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def _name_once(name: str, path: Path) -> None:
+    """Give the file `name` the name `path` as well, which only one can have."""
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # a file system without hard links: an empty file takes the name, and its content follows in one step
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+
+
+def sync(path: Path) -> None:
+    """Wait until `path` (a file, or a folder's list of names) is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, fields: Mapping[str, Any], fresh: bool = False) -> None:
+    """`fields` as JSON text."""
+    write_bytes(path, (json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(), fresh)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What `write_json` wrote."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"There is no {path.name} in {path.parent}: give a folder that privot synth made.") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is damaged: it is not JSON.") from None
+    if not isinstance(fields, dict):
+        raise DataError(f"{path} is damaged: it is not a JSON object.")
+    return fields
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> None:
+    """`tensors` and the JSON `facts` as one safetensors file, sealed by a digest of both."""
+    held = {name: t.detach().to("cpu").contiguous() for name, t in tensors.items()}
+    text = json.dumps(facts, sort_keys=True, allow_nan=False)
+    write_bytes(path, save(held, metadata={"facts": text, _DIGEST: _digest(held, text)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote; a file that was cut or changed is refused."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if _digest(tensors, meta["facts"]) != meta[_DIGEST]:
+            raise DataError(f"{path} is damaged: its digest does not fit.")
+        facts: dict[str, Any] = json.loads(meta["facts"])
+        return tensors, facts
+    except FileNotFoundError:
+        raise DataError(f"There is no file {path}.") from None
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is damaged or was not written by privot ({type(error).__name__}).") from None
+
+
+def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:
+    seal = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name].numpy())
+        seal.update(f"{name} {array.dtype} {array.shape}".encode())
+        seal.update(array.tobytes())
+    return seal.hexdigest()

@@ -1,0 +1,147 @@
+"""Generators: from a latent vector and a class to a record scaled to [0, 1]; they never see a record.
+
+Each is built from a plain dictionary (`kind` and sizes), so that weights and a small JSON file are all it takes to
+draw samples again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from privot.errors import DataError, UsageError
+
+Segment = tuple[int, int, str]
+"""(start, stop, "interval" or "categorical"): how a stretch of the output is brought to [0, 1]."""
+
+_KINDS: dict[str, Callable[..., Generator]] = {}
+
+
+class Generator(nn.Module):
+    """x' = head(body(z, class)) with z ~ N(0, I) of length `latent`; labels are 0 where there are no classes."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.config = dict(config)
+        self.latent = int(config["latent"])
+        self.classes = int(config["classes"])
+        self.dim = int(config["dim"])
+        self.segments = checked_segments(config["segments"], self.dim)
+
+    def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
+        return apply_head(self.body(z, labels), self.segments)
+
+    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The numbers before the head, (rows, dim)."""
+        raise NotImplementedError
+
+
+def register(kind: str) -> Callable[[type[Generator]], type[Generator]]:
+    """Make `build` know a kind of generator."""
+
+    def keep(cls: type[Generator]) -> type[Generator]:
+        _KINDS[kind] = cls
+        return cls
+
+    return keep
+
+
+def build(config: Mapping[str, Any]) -> Generator:
+    """The generator that `config` describes, its weights freshly drawn from torch's global state."""
+    try:
+        return _KINDS[config["kind"]](config)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"This does not describe a generator ({type(error).__name__}).") from None
+
+
+def checked_segments(segments: Sequence[Sequence[Any]], dim: int) -> list[Segment]:
+    """`segments`, if they cover 0 … dim without gaps."""
+    out = [(int(start), int(stop), str(kind)) for start, stop, kind in segments]
+    ends = [0, *(stop for _, stop, _ in out)]
+    fits = all(start == end and start < stop for (start, stop, _), end in zip(out, ends[:-1], strict=True))
+    if not fits or ends[-1] != dim or not all(kind in ("interval", "categorical") for _, _, kind in out):
+        raise UsageError(f"Segments must cover {dim} columns in order, each interval or categorical.")
+    return out
+
+
+def apply_head(raw: torch.Tensor, segments: Sequence[Segment]) -> torch.Tensor:
+    """A sigmoid on intervals, a softmax on categories."""
+    if len(segments) == 1 and segments[0][2] == "interval":
+        return torch.sigmoid(raw)
+    parts = [
+        torch.sigmoid(raw[:, start:stop]) if kind == "interval" else torch.softmax(raw[:, start:stop], dim=1)
+        for start, stop, kind in segments
+    ]
+    return torch.cat(parts, dim=1)
+
+
+@register("mlp")
+class VectorGenerator(Generator):
+    """Fully connected layers with batch normalisation; the class is one-hot beside z."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        layers: list[nn.Module] = []
+        width = self.latent + self.classes
+        for hidden in config["hidden"]:
+            layers += [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()]
+            width = hidden
+        self.layers = nn.Sequential(*layers, nn.Linear(width, self.dim))
+
+    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The numbers before the head, (rows, dim)."""
+        out: torch.Tensor = self.layers(torch.cat([z, _one_hot(labels, self.classes, z)], dim=1))
+        return out
+
+
+@register("deconv")
+class ImageGenerator(Generator):
+    """Transposed convolutions from a small map to (height, width, channels), cropped to the public shape.
+
+    `shape` is that of one record: (h, w), (h, w, c) or (c, h, w). Each of `doublings` layers doubles the map.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.height, self.width, self.channels, self.last = image_axes(config["shape"])
+        doublings, wide = int(config["doublings"]), int(config["channels"])
+        scale = 2**doublings
+        self.start = (-(-self.height // scale), -(-self.width // scale))
+        self.wide = wide
+        self.project = nn.Linear(self.latent + self.classes, wide * self.start[0] * self.start[1])
+        layers: list[nn.Module] = [nn.BatchNorm2d(wide), nn.ReLU()]
+        for _ in range(doublings):
+            layers += [nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1), nn.BatchNorm2d(wide // 2), nn.ReLU()]
+            wide //= 2
+        self.layers = nn.Sequential(*layers, nn.Conv2d(wide, self.channels, 5, padding=2))
+
+    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The numbers before the head, (rows, dim), in the order of the records."""
+        small = self.project(torch.cat([z, _one_hot(labels, self.classes, z)], dim=1))
+        image = self.layers(small.view(-1, self.wide, *self.start))[:, :, : self.height, : self.width]
+        if self.last:
+            image = image.permute(0, 2, 3, 1)
+        out: torch.Tensor = image.reshape(len(z), self.dim)
+        return out
+
+
+def image_axes(shape: Sequence[int]) -> tuple[int, int, int, bool]:
+    """Height, width, channels, and whether the channels stand last, of a record's public shape."""
+    sizes = tuple(int(s) for s in shape)
+    if any(s < 1 for s in sizes):
+        raise UsageError("The sizes of an image must be at least 1.")
+    if len(sizes) == 2:
+        return sizes[0], sizes[1], 1, True
+    if len(sizes) == 3 and sizes[2] in (1, 3):
+        return sizes[0], sizes[1], sizes[2], True
+    if len(sizes) == 3 and sizes[0] in (1, 3):
+        return sizes[1], sizes[2], sizes[0], False
+    raise UsageError("An image has the shape height,width, height,width,channels or channels,height,width.")
+
+
+def _one_hot(labels: torch.Tensor, classes: int, like: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.one_hot(labels, classes).to(like.dtype)

@@ -1,0 +1,173 @@
+"""One synthesis on disk: what was asked for, whether it was paid for, and what was released; it may not pay itself.
+
+The order on disk makes a kill harmless. `job.json` names the job before anything is paid; the charge carries the
+job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill: no charge with this
+name, and nothing was paid; a charge and a release, and training goes on with what was paid for; a charge without a
+release, and the budget is spent with nothing to show, which only an explicit second payment can mend.
+
+Nothing in the folder is believed because it lies there: a release is checked against what the job decided and against
+the ledger, and whatever an earlier release left behind is removed before another one is paid for. One process at a time
+works on a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privot.errors import BudgetError, DataError, UsageError
+from privot.release import Release
+from privot.synthesis.files import read_json, sync, write_json
+
+try:
+    import fcntl
+except ImportError:  # only POSIX has it; elsewhere two processes on one folder are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+NAME = "job.json"
+RELEASE = "release.npz"
+SCHEMA_VERSION = 1
+MADE = (
+    "checkpoint.safetensors",
+    "generator.safetensors",
+    "config.json",
+    "guarantee.json",
+    "evaluation.json",
+    "synthetic.*",
+    "grid.png",
+    "curves.png",
+    "report.html",
+    "*.part",
+)
+"""Everything that is made from a release, and what a kill leaves of it half written."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A folder, the job's name, and everything that was decided before paying, as plain JSON types."""
+
+    folder: Path
+    name: str
+    settings: Mapping[str, Any]
+    _held: list[int] = field(default_factory=list, compare=False, repr=False)
+
+    @classmethod
+    def start(cls, folder: Path, settings: Mapping[str, Any]) -> Job:
+        """A new job in `folder`, which must be empty or new."""
+        prepare(folder)
+        job = cls(folder, secrets.token_hex(8), dict(settings))
+        fields = {"schema": SCHEMA_VERSION, "job": job.name, "settings": job.settings}
+        try:
+            write_json(folder / NAME, fields, fresh=True)
+        except FileExistsError:
+            raise _occupied(folder) from None
+        return job
+
+    @classmethod
+    def open(cls, folder: Path) -> Job:
+        """The job that was started in `folder`."""
+        fields = read_json(folder / NAME)
+        try:
+            if fields["schema"] != SCHEMA_VERSION:
+                raise DataError(f"{folder / NAME} has another schema than this privot reads.")
+            return cls(folder, str(fields["job"]), dict(fields["settings"]))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"{folder / NAME} does not describe a job ({type(error).__name__}).") from None
+
+    @property
+    def mark(self) -> str:
+        """What a charge of this job carries in its purpose."""
+        return f"(job {self.name})"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every other process out of the folder; within one that has it, taking it again changes nothing."""
+        if self._held:
+            yield
+            return
+        try:
+            handle = os.open(self.folder / NAME, os.O_RDWR)
+        except OSError as error:
+            raise DataError(f"{self.folder / NAME} cannot be locked ({error.strerror}).") from None
+        try:
+            try:
+                # the system drops the lock when the process dies, however it dies
+                if fcntl is not None:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"Another process is working on the job in {self.folder}: wait until it is done."
+                ) from None
+            self._held.append(handle)
+            yield
+        finally:
+            with suppress(ValueError):
+                self._held.remove(handle)
+            os.close(handle)
+
+    def release(
+        self,
+        pay: Callable[[str], Release],
+        spent: Callable[[str], bool],
+        again: bool = False,
+        check: Callable[[Release], None] | None = None,
+        ready: Callable[[], None] | None = None,
+    ) -> Release:
+        """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
+
+        `spent`(mark) says whether a charge with that mark stands; a release on disk without one is refused, and so is
+        one that `check` refuses. `again` allows a second charge where the first one's release was lost. Before
+        anything is paid, and once `ready` has refused all that can be, the folder is emptied of what an earlier
+        release left: what is there later is made from what was paid last.
+        """
+        path = self.folder / RELEASE
+        with self.alone():
+            # asked under the lock: who came first may have paid in the meantime
+            paid = spent(self.mark)
+            if path.exists():
+                release = Release.load(path)
+                if not paid:
+                    raise DataError(f"{path} was never paid for: the ledger holds no charge of this job.")
+                if check is not None:
+                    check(release)
+                return release
+            if paid and not again:
+                raise BudgetError(
+                    f"This job was stopped between its charge and its release, so its budget is spent and nothing can "
+                    f"be shown for it: add --pay-again to charge a second time for {self.folder}."
+                )
+            if ready is not None:
+                ready()
+            for pattern in MADE:
+                for old in self.folder.glob(pattern):
+                    old.unlink()
+            sync(self.folder)
+            release = pay(self.mark)
+            release.save(path)
+            sync(self.folder)
+            return release
+
+
+def _occupied(folder: Path) -> UsageError:
+    return UsageError(f"{folder} is not empty: choose another folder, or add --resume to go on with its job.")
+
+
+def prepare(folder: Path) -> None:
+    """Make `folder` if need be, and refuse one that holds something or cannot be written, before paying."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # a job killed while it was being written down left a part of its name and nothing else
+        if any(not (p.name.startswith(NAME) and p.suffix == ".part") for p in folder.iterdir()):
+            raise _occupied(folder)
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written ({error.strerror}): choose another folder.") from None

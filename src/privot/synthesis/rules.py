@@ -1,0 +1,119 @@
+"""What to build and how long to train, from public facts alone; no rule here may see a record or a release.
+
+Public are: the columns, the image shape and range, the number of classes, σ (from ε and δ), the device, and the
+number of records where replace-one makes it public or the user says it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from privot.errors import DataError
+from privot.mechanisms.embedding import FeatureMap
+from privot.synthesis.features import Fourier
+from privot.synthesis.generators import Segment, image_axes
+
+ASSUMED_RECORDS = 10_000
+"""Where the number of records is private and nobody states it; a guess that only steers sizes."""
+MOST_FREQUENCIES = {"cpu": 2_000, "cuda": 20_000}
+MOST_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 4_000)}
+SMALL_IMAGE = 256
+BANDWIDTHS = (0.11, 0.18)
+"""In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The public facts a rule may use."""
+
+    dim: int
+    classes: int
+    sigma: float
+    records: int | None
+    shape: tuple[int, ...] | None = None
+    device: str = "cpu"
+    segments: tuple[Segment, ...] | None = None
+
+    @property
+    def records_a_class(self) -> float:
+        """Public, stated or assumed."""
+        return (self.records or ASSUMED_RECORDS) / self.classes
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Everything training needs besides the release, as plain JSON types."""
+
+    generator: dict[str, Any]
+    steps: int
+    batch: int
+    """Samples a class a step."""
+    learning_rate: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Rules:
+        """Read what `to_dict` wrote."""
+        try:
+            return cls(
+                dict(fields["generator"]), int(fields["steps"]), int(fields["batch"]), float(fields["learning_rate"])
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"These are not the rules of a training ({type(error).__name__}).") from None
+
+
+def frequencies(problem: Problem) -> int:
+    """m = (n_c/5σ)², within limits: then the noise on a class's mean has norm σ·√(2m)/n_c = √2/5.
+
+    More frequencies would be fitted to noise, fewer would say less about the data.
+    """
+    wanted = (problem.records_a_class / (5.0 * problem.sigma)) ** 2
+    return int(min(max(wanted, 500.0), MOST_FREQUENCIES[problem.device]))
+
+
+def choose_features(
+    problem: Problem, seed: int, low: float | Sequence[float], high: float | Sequence[float]
+) -> FeatureMap:
+    """The map whose means are released."""
+    widths = [b * math.sqrt(problem.dim) for b in BANDWIDTHS]
+    return Fourier(problem.dim, frequencies(problem), widths, seed, low, high)
+
+
+def choose_rules(problem: Problem) -> Rules:
+    """The generator and its training."""
+    base = {
+        "dim": problem.dim,
+        "classes": problem.classes,
+        "segments": [list(s) for s in problem.segments or ((0, problem.dim, "interval"),)],
+    }
+    cuda = problem.device == "cuda"
+    # on a processor transposed convolutions cost ten times a small image's worth of matrix products
+    if problem.shape is None or (not cuda and problem.dim <= SMALL_IMAGE):
+        hidden = [512, 512] if cuda else [256, 256]
+        config = {**base, "kind": "mlp", "latent": min(64, max(8, problem.dim)), "hidden": hidden}
+    else:
+        height, width, _, _ = image_axes(problem.shape)
+        doublings = 3 if min(height, width) >= 32 else 2 if min(height, width) >= 8 else 1
+        channels = 256 if cuda else 64
+        config = {
+            **base,
+            "kind": "deconv",
+            "latent": 32,
+            "shape": list(problem.shape),
+            "doublings": doublings,
+            "channels": channels,
+        }
+    batch = max(16, min(256, 2560 // problem.classes)) if cuda else max(8, min(128, 320 // problem.classes))
+    return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3)
+
+
+def steps(problem: Problem) -> int:
+    """15 a unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
+    least, most = MOST_STEPS[problem.device]
+    return int(min(max(15.0 * problem.records_a_class / (5.0 * problem.sigma), least), most))

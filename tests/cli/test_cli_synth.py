@@ -1,0 +1,348 @@
+"""`privot synth`, `sample`, `evaluate`, `report`: answers, exit codes, one sentence, and nothing paid by a refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privot.accounting import Gaussian, account
+from privot.cli import run
+from privot.guarantee import Adjacency
+
+TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
+QUICK = "--steps 20 --samples 60 --seed 1 --device cpu".split()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    y = np.arange(200) % 2
+    x = np.clip(0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((200, 2)), 0, 1)
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    return str(tmp_path / "data.npz")
+
+
+def synth(data: str, out: Path, *more: str, public: tuple[str, ...] = ("--classes", "2", "--range", "0,1")) -> int:
+    return run(command(data, out, *more, public=public))
+
+
+def command(
+    data: str, out: Path, *more: str, public: tuple[str, ...] = ("--classes", "2", "--range", "0,1")
+) -> list[str]:
+    return ["synth", data, *TERMS, *QUICK, *public, "--out", str(out), *more]
+
+
+def sentence(capsys: Any) -> str:
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    assert "Traceback" not in said
+    return str(said)
+
+
+def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert synth(data, out, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert 4.9 < answer["guarantee"]["epsilon"] <= 5.0
+    assert answer["guarantee"]["standing"] == "proven"
+    left = {p.name for p in out.iterdir()}
+    wanted = {"generator.safetensors", "config.json", "guarantee.json", "synthetic.npz", "curves.png", "report.html"}
+    assert wanted <= left
+    with np.load(out / "synthetic.npz") as made:
+        assert made["x"].shape == (60, 2)
+        assert made["y"].shape == (60,)
+    page = (out / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http" not in page.replace("http-equiv", "")
+    # the ledger beside the data holds the one charge, and nothing secret lies in the folder
+    assert answer["ledger"] == str(tmp_path / "data.npz.ledger")
+    assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)["datasets"]
+    assert len(shown["entries"]) == 1
+    assert not any("key" in name for name in left)
+    # sampling and the report need the folder only
+    Path(data).unlink()
+    assert run(["sample", str(out), "-n", "7", "--out", str(tmp_path / "more.csv"), "--seed", "3"]) == 0
+    lines = (tmp_path / "more.csv").read_text().splitlines()
+    assert lines[0] == "x0,x1,y"
+    assert len(lines) == 8
+    assert run(["report", str(out)]) == 0
+    # resuming what is finished pays nothing and reads no data
+    assert synth(data, out, "--resume") == 0
+    assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("synthesis by embedding") == 1
+
+
+def test_images_get_a_grid_and_evaluation_a_table(capsys: Any, tmp_path: Path) -> None:
+    from privot.data import load
+
+    digits = load("digits")
+    np.savez(tmp_path / "d.npz", x=(digits.x[:300] * 16).astype(np.uint8).reshape(-1, 8, 8), y=digits.y[:300])
+    out = tmp_path / "out"
+    public = ("--classes", "10", "--range", "0,16", "--shape", "8,8")
+    assert synth(str(tmp_path / "d.npz"), out, public=public) == 0
+    assert (out / "grid.png").read_bytes().startswith(b"\x89PNG")
+    with np.load(out / "synthetic.npz") as made:
+        assert made["x"].shape == (60, 8, 8)
+        assert made["x"].max() > 1.0
+    capsys.readouterr()
+    assert run(["evaluate", str(out), "--test", str(tmp_path / "d.npz"), "--device", "cpu", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer["scores"]) == {"logreg", "mlp", "cnn"}
+    assert all(0.0 <= s <= 1.0 for s in answer["scores"].values())
+    assert "not private" in answer["privacy"]
+    page = (out / "report.html").read_text()
+    assert "logreg" in page
+    # the page says of itself that real records were looked at
+    assert answer["privacy"] in page
+    assert "nothing else of the records was looked at" not in page
+    (out / "evaluation.json").write_text(json.dumps({"scores": answer["scores"]}))
+    assert run(["report", str(out)]) == 0
+    assert "not private" in (out / "report.html").read_text()
+    (out / "evaluation.json").unlink()
+    assert run(["report", str(out)]) == 0
+    page = (out / "report.html").read_text()
+    assert "nothing else of the records was looked at" in page
+    assert "not private" not in page
+
+
+@pytest.mark.parametrize(
+    ("public", "code", "word"),
+    [
+        (("--classes", "2"), 2, "--range"),
+        (("--range", "0,1"), 2, "--classes"),
+        (("--classes", "1", "--range", "0,1"), 3, "labels"),
+        (("--classes", "2", "--range", "1,0"), 2, "range"),
+        (("--classes", "2", "--range", "zero,one"), 2, "LOW,HIGH"),
+        (("--classes", "2", "--range", "0,1", "--shape", "3,3"), 2, "shape"),
+        (("--classes", "2", "--range", "0,1", "--shape", "wide"), 2, "HEIGHT"),
+        (("--classes", "2", "--range", "0,1", "--method", "magic"), 2, "method"),
+        (("--classes", "2", "--range", "0,1", "--device", "abacus"), 2, "device"),
+        (("--classes", "2", "--range", "0,1", "--samples", "0"), 2, "samples"),
+        (("--classes", "2", "--range", "0,1", "--epsilon", "-1"), 2, "ε"),
+    ],
+)
+def test_refusals_are_one_sentence_and_pay_nothing(
+    capsys: Any, data: str, tmp_path: Path, public: tuple[str, ...], code: int, word: str
+) -> None:
+    assert synth(data, tmp_path / "out", public=public) == code
+    assert word in sentence(capsys)
+    if (tmp_path / "data.npz.ledger").exists():
+        assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
+        assert not any(d["entries"] for d in json.loads(capsys.readouterr().out)["datasets"])
+
+
+def test_an_exhausted_budget_refuses(capsys: Any, data: str, tmp_path: Path) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger"))
+    assert synth(data, tmp_path / "one", *ledger) == 0
+    capsys.readouterr()
+    assert synth(data, tmp_path / "two", *ledger) == 4
+    assert "budget" in sentence(capsys)
+    # a refused job can be resumed once there is budget, and until then refuses again
+    assert synth(data, tmp_path / "two", *ledger, "--resume") == 4
+
+
+def test_one_record_and_missing_files_are_bad_data(capsys: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", x=np.ones((1, 2)))
+    assert synth(str(tmp_path / "one.npz"), tmp_path / "out", public=("--range", "0,1")) == 3
+    assert "single record" in sentence(capsys)
+    np.savez(tmp_path / "nan.npz", x=np.full((5, 2), np.nan))
+    assert synth(str(tmp_path / "nan.npz"), tmp_path / "out2", public=("--range", "0,1")) == 3
+    sentence(capsys)
+    assert synth(str(tmp_path / "none.npz"), tmp_path / "out3", public=("--range", "0,1")) == 3
+    sentence(capsys)
+    assert run(["sample", str(tmp_path), "--out", "x.npz"]) == 3
+    sentence(capsys)
+    assert run(["report", str(tmp_path)]) == 3
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(capsys: Any, data: str, tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0o500)
+    assert synth(data, tmp_path / "shut" / "out", "--ledger", str(tmp_path / "ledger")) == 3
+    sentence(capsys)
+
+
+def test_an_unwritable_folder_pays_nothing(capsys: Any, data: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert synth(data, tmp_path / "file" / "out", "--ledger", str(tmp_path / "ledger")) == 3
+    assert "cannot be written" in sentence(capsys)
+
+
+def test_a_corrupt_checkpoint_or_release_is_bad_data(capsys: Any, data: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert synth(data, out) == 0
+    capsys.readouterr()
+    for name in ("checkpoint.safetensors", "release.npz", "job.json"):
+        held = (out / name).read_bytes()
+        (out / name).write_bytes(held[:100])
+        assert synth(data, out, "--resume") == 3, name
+        assert "damaged" in sentence(capsys)
+        (out / name).write_bytes(held)
+    assert synth(data, out, "--resume") == 0
+
+
+def test_resuming_with_other_terms_is_refused(capsys: Any, data: str, tmp_path: Path) -> None:
+    assert synth(data, tmp_path / "out") == 0
+    capsys.readouterr()
+    assert synth(data, tmp_path / "out", "--resume", "--epsilon", "1") == 2
+    assert "epsilon" in sentence(capsys)
+    assert synth(data, tmp_path / "out", "--resume", "--adjacency", "replace-one") == 2
+    assert "adjacency" in sentence(capsys)
+    assert synth(data, tmp_path / "out", "--resume", "--steps", "21") == 2
+    assert "steps" in sentence(capsys)
+    assert synth(data, tmp_path / "out", "--resume", "--classes", "3") == 2
+    assert "classes" in sentence(capsys)
+    # before paying, the records must be those that were looked at when it started
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.synthesis.synthesizer.Job.release", _stopped)
+        assert synth(data, tmp_path / "other", "--ledger", str(tmp_path / "ledger")) == 130
+    with np.load(data) as held:
+        np.savez(data, x=np.repeat(held["x"], 2, axis=1), y=held["y"])
+    capsys.readouterr()
+    assert synth(data, tmp_path / "other", "--ledger", str(tmp_path / "ledger"), "--resume") == 3
+    assert "dim" in sentence(capsys)
+    assert entries(tmp_path / "ledger", capsys) == []
+
+
+def entries(ledger: Path, capsys: Any) -> list[Any]:
+    capsys.readouterr()
+    assert run(["ledger", "show", str(ledger), "--json"]) == 0
+    return [e for d in json.loads(capsys.readouterr().out)["datasets"] for e in d["entries"]]
+
+
+def test_one_data_set_has_one_budget_whatever_the_folder(capsys: Any, data: str, tmp_path: Path) -> None:
+    assert synth(data, tmp_path / "one") == 0
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 'data.npz.ledger'}" in said
+    # the budget that the first run set holds: neither another folder nor a link nor other terms buy a second one
+    assert synth(data, tmp_path / "two") == 4
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link.npz").symlink_to(data)
+    assert synth(str(tmp_path / "elsewhere" / "link.npz"), tmp_path / "three") == 4
+    assert synth(data, tmp_path / "four", "--epsilon", "9") == 4
+    assert len(entries(tmp_path / "data.npz.ledger", capsys)) == 1
+    assert sorted(p.name for p in tmp_path.rglob("*.ledger")) == ["data.npz.ledger"]
+
+
+def test_built_in_data_has_its_ledger_beside_the_folders(capsys: Any, tmp_path: Path) -> None:
+    for out, code in (("one", 0), ("two", 4)):
+        assert run(["synth", "digits", *TERMS, *QUICK, "--out", str(tmp_path / out)]) == code
+    assert len(entries(tmp_path / "digits.ledger", capsys)) == 1
+
+
+def test_what_cannot_be_read_leaves_no_ledger(tmp_path: Path) -> None:
+    assert synth(str(tmp_path / "none.npz"), tmp_path / "out") == 3
+    assert not list(tmp_path.rglob("*.ledger*"))
+
+
+def test_a_job_goes_on_with_its_own_ledger_only(capsys: Any, data: str, tmp_path: Path) -> None:
+    out, own, other = tmp_path / "out", tmp_path / "own", tmp_path / "other"
+    assert synth(data, out, "--ledger", str(own)) == 0
+    (out / "release.npz").unlink()
+    capsys.readouterr()
+    # no ledger is made for a job that has one, and a ledger that never saw its charge cannot pay a second time
+    assert synth(data, out, "--ledger", str(other), "--resume") == 3
+    sentence(capsys)
+    assert not other.exists()
+    assert synth(data, out, "--resume") == 3
+    assert "no ledger" in sentence(capsys)
+    assert run(["ledger", "init", str(other), "--data", data, *TERMS]) == 0
+    capsys.readouterr()
+    for again in ((), ("--pay-again",)):
+        assert synth(data, out, "--ledger", str(other), "--resume", *again) == 3
+        assert "another ledger" in sentence(capsys)
+    assert entries(other, capsys) == []
+    assert len(entries(own, capsys)) == 1
+
+
+def changed(path: Path, change: Any) -> None:
+    """Write other facts into a release."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    facts = json.loads(members["release.json"])
+    change(facts)
+    members["release.json"] = json.dumps(facts).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_a_release_that_the_job_did_not_pay_for_is_refused(capsys: Any, data: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert synth(data, out) == 0
+    path = out / "release.npz"
+    held = path.read_bytes()
+    quiet = account(Gaussian(200.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).to_dict()
+    for change in (
+        lambda f: f.update(guarantee=quiet),
+        lambda f: f["public"].update(sigma=200.0),
+        lambda f: f["public"]["features"].update(seed=2),
+        lambda f: f.update(guarantee=quiet, public={**f["public"], "sigma": 200.0}),
+    ):
+        changed(path, change)
+        capsys.readouterr()
+        assert synth(data, out, "--resume") == 3
+        assert "not the one" in sentence(capsys)
+        path.write_bytes(held)
+    assert synth(data, out, "--resume") == 0
+    # another job's release, and a folder whose job was never charged
+    assert synth(data, tmp_path / "poor") == 4
+    (tmp_path / "poor" / "release.npz").write_bytes(held)
+    capsys.readouterr()
+    assert synth(data, tmp_path / "poor", "--resume") == 3
+    assert "never paid" in sentence(capsys)
+
+
+def test_noise_written_down_too_small_is_refused_before_paying(capsys: Any, data: str, tmp_path: Path) -> None:
+    for name, value in (("sigma", 0.2), ("delta", 1e-2), ("facts", {"classes": 3})):
+        out, ledger = tmp_path / name, tmp_path / f"{name}.ledger"
+        assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("privot.synthesis.synthesizer.Job.release", _stopped)
+            assert synth(data, out, "--ledger", str(ledger)) == 130
+        job = json.loads((out / "job.json").read_text())
+        design = job["settings"]["design"]
+        design[name] = {**design[name], **value} if isinstance(value, dict) else value
+        (out / "job.json").write_text(json.dumps(job))
+        capsys.readouterr()
+        assert synth(data, out, "--ledger", str(ledger), "--resume") == 3, name
+        sentence(capsys)
+        assert entries(ledger, capsys) == []
+
+
+def _stopped(*arguments: Any, **named: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_two_processes_on_one_folder_pay_once(capsys: Any, data: str, tmp_path: Path) -> None:
+    ledger, out = tmp_path / "ledger", tmp_path / "out"
+    assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.synthesis.synthesizer.Job.release", _stopped)
+        assert synth(data, out, "--ledger", str(ledger)) == 130
+    # fresh processes: one that has used tensors cannot be forked safely
+    program = "import sys; from privot.cli import run; sys.exit(run(sys.argv[1:]))"
+    words = command(data, out, "--ledger", str(ledger), "--resume")
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+    codes = [child.wait(timeout=300) for child in children]
+    assert 0 in codes
+    assert set(codes) <= {0, 2}
+    assert len(entries(ledger, capsys)) == 1
+
+
+def test_labels_can_be_left_out(data: str, tmp_path: Path) -> None:
+    assert synth(data, tmp_path / "out", public=("--classes", "0", "--range", "0,1")) == 0
+    with np.load(tmp_path / "out" / "synthetic.npz") as made:
+        assert made.files == ["x"]

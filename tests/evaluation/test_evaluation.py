@@ -1,0 +1,101 @@
+"""Classifiers learn what can be learned and nothing from the test set; the Fréchet distance has closed forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from privot.errors import DataError, UsageError
+from privot.evaluation import CLASSIFIERS, fid, frechet_distance, score
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def images(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """8 × 8: class 0 bright on the left, class 1 on the right."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 2, n)
+    x = 0.3 * generator.uniform(size=(n, 8, 8))
+    x[y == 0, :, :4] += 0.4
+    x[y == 1, :, 4:] += 0.4
+    return 255 * x.reshape(n, 64), y
+
+
+@pytest.mark.parametrize("name", list(CLASSIFIERS))
+def test_each_classifier_learns_and_guesses_when_there_is_nothing_to_learn(name: str) -> None:
+    x, y = images(300, 1)
+    x_test, y_test = images(300, 2)
+    assert score(name, x, y, x_test, y_test, shape=(8, 8)) > 0.98
+    shuffled = np.random.default_rng(3).permutation(y)
+    assert score(name, x, shuffled, x_test, np.random.default_rng(4).permutation(y_test), shape=(8, 8)) < 0.65
+
+
+def test_a_score_repeats_with_its_seed_and_does_not_look_at_the_test_labels_to_choose() -> None:
+    x, y = images(100, 1)
+    x_test, y_test = images(200, 2)
+    first = score("mlp", x, y, x_test, y_test, seed=5)
+    assert score("mlp", x, y, x_test, y_test, seed=5) == first
+    # the same model, since it was chosen without them: right and wrong change places
+    assert score("mlp", x, y, x_test, 1 - y_test, seed=5) == pytest.approx(1 - first)
+
+
+def test_logistic_regression_agrees_with_scikit_learn() -> None:
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = load_digits(return_X_y=True)
+    ours = score("logreg", x[:1200], y[:1200], x[1200:], y[1200:])
+    theirs = LogisticRegression(max_iter=500).fit(x[:1200] / 16, y[:1200]).score(x[1200:] / 16, y[1200:])
+    assert abs(ours - theirs) < 0.03
+
+
+def test_data_that_cannot_be_used_is_refused() -> None:
+    x, y = images(100, 1)
+    with pytest.raises(DataError):
+        score("mlp", x, y, x[:, :5], y)
+    with pytest.raises(DataError):
+        score("mlp", x[:10], y[:10], x, y)
+    with pytest.raises(UsageError):
+        score("oracle", x, y, x, y)
+    with pytest.raises(UsageError):
+        score("cnn", x, y, x, y)
+
+
+def test_frechet_distance_of_gaussians_with_a_closed_form() -> None:
+    generator = np.random.default_rng(5)
+    # commuting covariances: Σ (√λ − √μ)²
+    basis, _ = np.linalg.qr(generator.standard_normal((6, 6)))
+    a, b = generator.uniform(0, 3, 6), generator.uniform(0, 3, 6)
+    gap = generator.standard_normal(6)
+    expected = gap @ gap + ((np.sqrt(a) - np.sqrt(b)) ** 2).sum()
+    assert frechet_distance(gap, (basis * a) @ basis.T, np.zeros(6), (basis * b) @ basis.T) == pytest.approx(expected)
+    # general ones, against the defining square root
+    from scipy.linalg import sqrtm
+
+    c, d = (m @ m.T for m in generator.standard_normal((2, 4, 4)))
+    expected = np.trace(c + d - 2 * np.real(sqrtm(c @ d)))
+    assert frechet_distance(np.zeros(4), c, np.zeros(4), d) == pytest.approx(expected, rel=1e-6)
+    assert frechet_distance(np.zeros(4), c, np.zeros(4), c) == pytest.approx(0.0, abs=1e-9)
+    # singular, as with fewer images than features
+    assert frechet_distance(np.zeros(2), np.zeros((2, 2)), np.ones(2), np.diag([1.0, 0.0])) == pytest.approx(3.0)
+
+
+def test_fid_runs_a_network_from_a_file(tmp_path: Path) -> None:
+    class Means(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, :, ::150, ::150].flatten(1)[:, :3] if x.shape[-1] == 299 else x.flatten(1)
+
+    path = tmp_path / "network.pt"
+    torch.jit.script(Means()).save(str(path))
+    x, _ = images(40, 6)
+    assert fid(x, x, (8, 8), path, span=255.0) == pytest.approx(0.0, abs=1e-6)
+    assert fid(x, x[:, ::-1] * 0.5, (8, 8), path, span=255.0) > 0.01
+    (tmp_path / "text").write_text("no network")
+    with pytest.raises(DataError):
+        fid(x, x, (8, 8), tmp_path / "text")

@@ -1,0 +1,161 @@
+"""Studies recompute what they claim to, and say so where the text is not borne out."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privot.accounting.wasserstein import published
+from privot.cli import run as run_command
+from privot.errors import DataError, UnprovenError, UsageError
+from privot.studies import STUDIES, find_study
+
+SMALL = {"steps": 10, "count": 12, "dim": 40}
+
+
+def run(name, **options):
+    return find_study(name).run(options, allow_unproven=True)
+
+
+def test_there_is_a_study_of_every_figure_and_of_the_table():
+    assert [s.name for s in STUDIES] == [f"wdp-figure-{n}" for n in (1, 2, 3, 4)] + ["wdp-table-2"]
+    with pytest.raises(UsageError, match="wdp-figure-1"):
+        find_study("figure-1")
+
+
+def test_figure_1_is_drawn_from_the_published_formulas(tmp_path):
+    found = run("wdp-figure-1", points=5)
+    row = next(r for r in found["rows"] if r["noise"] == "Gaussian" and r["scale"] == 3.0)
+    assert found["orders"][0] == 1.0
+    expected = published.gaussian(1.0, 3.0, found["orders"][2], "add-remove", allow_unproven=True).epsilon
+    assert row["wdp_published"][2] == pytest.approx(expected)
+    assert row["rdp"][2] == pytest.approx(found["orders"][2] / 18)
+    laplace = next(r for r in found["rows"] if r["noise"] == "Laplace" and r["scale"] == 1.0)
+    assert laplace["rdp"][0] == pytest.approx(1 + np.exp(-1) - 1, abs=1e-5)
+    assert [f["agrees"] for f in found["findings"]] == [True, True, True, True, False]
+    drawn = find_study("wdp-figure-1").draw(found, tmp_path)
+    assert drawn[0].stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["wdp-figure-2", "wdp-figure-4"])
+def test_composition_counts_the_same_gradients_for_everybody(name, tmp_path):
+    found = run(name, **SMALL)
+    assert [p["quantile"] for p in found["panels"]] == [0.05, 0.5, 0.75, 0.99]
+    for panel in found["panels"]:
+        for line in panel["epsilon"].values():
+            values = [np.inf if v is None else v for v in line]
+            assert values == sorted(values)
+        # without clipping the largest norm lies far above C, so no sensitivity holds
+        assert panel["quantile"] == 0.99 or panel["largest_norm_over_clip"] > 1.05
+    # the noise follows C, and with it the accounted number
+    last = [p["epsilon"]["Wasserstein"][-1] for p in found["panels"]]
+    assert last == sorted(last)
+    assert {p["epsilon"]["privacy loss"][-1] for p in found["panels"]} == {
+        found["panels"][0]["epsilon"]["privacy loss"][-1]
+    }
+    assert found["standing"]["Wasserstein"] == "unproven"
+    assert find_study(name).draw(found, tmp_path)[0].exists()
+
+
+def test_clipping_brings_the_bayesian_number_down():
+    free, clipped = run("wdp-figure-2", **SMALL), run("wdp-figure-4", **SMALL)
+    assert clipped["panels"][0]["epsilon"]["Bayesian"][-1] < free["panels"][0]["epsilon"]["Bayesian"][-1]
+
+
+def test_figure_3_and_where_table_2_would_lie(tmp_path):
+    found = run("wdp-figure-3")
+    assert found["by_beta"]["1e-10"][0] - found["by_beta"]["1e-10"][-1] == pytest.approx(
+        23.0259 * (1 - 1 / 50), rel=1e-4
+    )
+    assert [f["agrees"] for f in found["findings"]] == [True, True, False, False]
+    # at σ = 0.01 no gradient pair at all already costs 0.0347 a step
+    assert found["least_epsilon_of_the_run"] == pytest.approx(944 * 0.0348 + 0.7196, rel=0.02)
+    assert len(find_study("wdp-figure-3").draw(found, tmp_path)) == 2
+
+
+def table(**options):
+    pytest.importorskip("torch")
+    small = {
+        "published_sigma": 0.05,
+        "steps": 6,
+        "published_steps": 3,
+        "batch": 100,
+        "records": 1000,
+        "learning_rate": 1.0,
+    }
+    return run("wdp-table-2", **{**small, **options})
+
+
+def test_table_2_on_digits(tmp_path):
+    found = table()
+    honest, variant = found["rows"]
+    assert honest["accuracy"] > honest["accuracy_before"] + 0.1
+    at = {(b["accountant"], b["delta"]): b for b in honest["budgets"]}
+    assert at["privacy loss", 1e-5]["standing"] == "proven"
+    assert at["privacy loss", 1e-5]["epsilon"] == pytest.approx(honest["charged"], rel=1e-6)
+    assert {b["standing"] for b in variant["budgets"]} == {"unproven"}
+    assert variant["charged"] > 1e3 > {b["accountant"]: b["epsilon"] for b in variant["budgets"]}["Wasserstein"]
+    text = find_study("wdp-table-2").draw(found, tmp_path)[0].read_text()
+    assert "unproven" in text
+    json.dumps(found)
+
+
+def test_table_2_on_mnist(tmp_path):
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    data = Path(os.environ.get("PRIVOT_DATA", beside)) / "mnist.npz"
+    if not data.exists():
+        pytest.skip("needs MNIST as an .npz file")
+    found = table(data=str(data), records=200, test=50, batch=20, steps=1, published_steps=1, width=4)
+    assert found["data"] == "mnist"
+    assert found["printed"][0] == 0.96
+    assert found["rows"][0]["parameters"] == found["rows"][1]["parameters"]
+
+
+def test_training_studies_need_an_opt_in_and_good_data(tmp_path):
+    with pytest.raises(UnprovenError):
+        find_study("wdp-table-2").run({})
+    with pytest.raises(DataError):
+        table(data=str(tmp_path / "none.npz"))
+    np.savez(
+        tmp_path / "flat.npz", x_train=np.ones((3, 4)), y_train=np.ones(3), x_test=np.ones((3, 4)), y_test=np.ones(3)
+    )
+    with pytest.raises(DataError):
+        table(data=str(tmp_path / "flat.npz"), batch=1)
+    with pytest.raises(UsageError):
+        table(batch=1000)
+
+
+def command(capsys, *words):
+    code = run_command(list(words))
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_studies_on_the_command_line(capsys, tmp_path):
+    code, out, _ = command(capsys, "study", "list", "--json")
+    assert code == 0
+    assert len(json.loads(out)["studies"]) == 5
+    assert command(capsys, "study", "list")[0] == 0
+    code, out, _ = command(capsys, "study", "run", "wdp-figure-3", "--out", str(tmp_path), "--json")
+    assert code == 0
+    assert [Path(p).exists() for p in json.loads(out)["drawn"]] == [True, True]
+    code, out, _ = command(capsys, "study", "run", "wdp-figure-1", "--set", "points=4")
+    assert (code, "no" in out) == (0, True)
+    assert command(capsys, "study", "run", "wdp-table-2")[0] == 5
+    assert command(capsys, "study", "run", "nothing")[0] == 2
+    assert command(capsys, "study", "run", "wdp-figure-1", "--set", "points")[0] == 2
+    code, _, err = command(capsys, "study", "run", "wdp-figure-1", "--set", "colour=red")
+    assert (code, "colour" in err) == (2, True)
+
+
+def test_table_2_on_the_command_line(capsys):
+    pytest.importorskip("torch")
+    words = ["study", "run", "wdp-table-2", "--allow-unproven", "--data", "digits"]
+    for setting in ("steps=2", "published_steps=1", "batch=100", "records=500"):
+        words += ["--set", setting]
+    code, out, _ = command(capsys, *words)
+    assert code == 0
+    assert "privacy loss" in out
+    assert "unproven" in out

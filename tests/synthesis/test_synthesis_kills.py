@@ -1,0 +1,35 @@
+"""SIGKILL at random moments: the same guarantee, one charge, a usable generator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "3"))
+"""How many jobs are killed; ten for the evidence."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_killed_jobs_pay_once_and_end_as_if_undisturbed(tmp_path: Path) -> None:
+    killer = Path(__file__).with_name("killer.py")
+    said = subprocess.run(
+        [sys.executable, str(killer), str(tmp_path), str(MOMENTS), "1"], capture_output=True, text=True, timeout=600
+    )
+    assert said.returncode == 0, said.stderr
+    undisturbed, *jobs = (json.loads(line) for line in said.stdout.splitlines())
+    assert undisturbed["charges"] == 1
+    assert len(jobs) == MOMENTS
+    for job in jobs:
+        assert job["code"] == 0
+        assert job["usable"]
+        assert job["steps"] == undisturbed["steps"]
+        assert job["epsilon"] == undisturbed["epsilon"]
+        # a payment whose release was lost is said to be lost, and only then is there a second charge
+        assert job["charges"] == 1 + job["lost"]
+    assert sum(job["kills"] for job in jobs) >= 1, "nobody was killed"
