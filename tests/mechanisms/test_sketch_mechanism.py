@@ -16,6 +16,7 @@ from privot.accounting import Gaussian
 from privot.errors import BudgetError, DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Interpolation, PrivateSketch, SketchDesign
+from privot.mechanisms.sketch import _whole
 from privot.mechanisms.sketch_design import shared
 from privot.noise import SystemNoise
 
@@ -192,3 +193,25 @@ def test_an_interpolant_never_leaves_a_vault_with_a_finite_budget() -> None:
         vault.release(Interpolation(np.zeros((1, 6))), purpose="test")
     with pytest.raises(BudgetError):
         vault.release(Interpolation(np.zeros((1, 6))), purpose="test", allow_unproven=True)
+
+
+def test_a_record_counts_the_same_in_any_company() -> None:
+    """Ties between prototypes and sums: neither depends on which records stand beside one."""
+    design = DESIGNS["public"]
+    g = np.random.default_rng(5)
+    first, second = design.prototypes[:2]
+    rows = np.concatenate([(first + second) / 2 + g.normal(size=(60, len(first))) * 1e-15, g.normal(size=(40, 6))])
+    whole = design.coordinates(rows)
+    for pick in (np.arange(100)[::-1], g.permutation(100)[:37], np.array([3])):
+        part = design.coordinates(rows[pick])
+        for name, block in part.items():
+            np.testing.assert_array_equal(block, whole[name][pick])
+        total = sum(_whole(name, block).sum(0).sum() for name, block in part.items())
+        alone = sum(int(_whole(name, whole[name][[i]]).sum()) for i in pick for name in part)
+        assert total == alone
+
+
+def test_noise_too_large_for_the_margin_is_refused_before_paying() -> None:
+    vault = Vault(PUBLIC, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
+    with pytest.raises(UsageError, match="margin"):
+        vault.release(PrivateSketch(DESIGNS["public"], 1e7), purpose="test")

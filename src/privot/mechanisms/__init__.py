@@ -4,7 +4,7 @@ from privot.mechanisms.directions import directions_of, draw_directions
 from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
 from privot.mechanisms.gradient import GradientQuery, SanitizedGradient
 from privot.mechanisms.interpolation import Interpolation
-from privot.mechanisms.mechanism import Answering, Facts, Mechanism, Needs, Records
+from privot.mechanisms.mechanism import Answering, Facts, Identified, Mechanism, Needs, Records
 from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
 from privot.mechanisms.sketch import PrivateSketch
@@ -16,6 +16,7 @@ __all__ = [
     "Facts",
     "FeatureMap",
     "GradientQuery",
+    "Identified",
     "Interpolation",
     "MeanEmbedding",
     "Mechanism",

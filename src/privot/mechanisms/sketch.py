@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.errors import UsageError
-from privot.guarantee import Standing
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.sketch_design import BLOCKS, SketchDesign
 from privot.noise import NoiseSource, add_noise, arguments
-from privot.noise.adding import check_ratio
+from privot.noise.adding import check_ratio, grid_of
 
 BLOCK_ROWS = 4096
+UNIT = 2.0**-32
+"""Coordinates are summed as whole numbers of this: exact for up to 2³¹ records."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,21 @@ class PrivateSketch:
         """None: the sensitivity holds for every choice of directions, so no seed is used up."""
         return None
 
+    def identity(self) -> bytes:
+        """The design to the last bit, and σ: what tells this sketch from every other."""
+        return self.design.exact_bytes() + repr(self.sigma).encode()
+
     def event(self, facts: Facts) -> Event:
         """The Gaussian mechanism at the design's sensitivity."""
         if facts.records is not None:
             # before anything is paid for: noise this small could not be added safely
             check_ratio(facts.records * max(self.design.weights.values()), self.sigma)
+        # every block stays a share of MARGIN below its bound, which leaves room for what is rounded: coordinates
+        # to whole numbers of UNIT, and all of them to the grid that noise is added on
+        bound = self.design.sensitivity(Adjacency.ADD_REMOVE)
+        root = math.sqrt(sum(self.design.widths.values()))
+        if grid_of(self.sigma) * root + 2.0 * UNIT * root * max(self.design.weights.values()) > MARGIN * bound / 2.0:
+            raise UsageError(f"σ = {self.sigma:g} is so large that rounding could outgrow the margin: use less noise.")
         return Gaussian(self.sigma, self.design.sensitivity(facts.adjacency), facts.adjacency)
 
     def run(
@@ -74,11 +87,13 @@ class PrivateSketch:
         if not isinstance(event, Gaussian) or event.sensitivity < design.sensitivity(facts.adjacency):
             raise UsageError("A sketch runs on the event it made.")
         used = [(name, width, design.weights[name]) for name, width in design.widths.items() if width]
-        total = np.zeros(sum(width for _, width, _ in used))
+        whole = np.zeros(sum(width for _, width, _ in used), dtype=np.int64)
         for start in range(0, records.count, BLOCK_ROWS):
             indices = np.arange(start, min(start + BLOCK_ROWS, records.count))
             part = design.coordinates(records.rows(indices))
-            total += np.concatenate([part[name].sum(0) * weight for name, _, weight in used])
+            # whole numbers: their sum does not depend on the order or number of the others
+            whole += np.concatenate([_whole(name, part[name]).sum(0) for name, _, _ in used])
+        total = whole * UNIT * np.repeat([w for _, _, w in used], [width for _, width, _ in used])
         noisy = add_noise(total, noise, event.sigma)
         cuts = np.cumsum([width for _, width, _ in used])[:-1]
         value = {name: piece / w for (name, _, w), piece in zip(used, np.split(noisy, cuts), strict=True)}
@@ -97,6 +112,12 @@ class PrivateSketch:
             "records": facts.records,
         }
         return value, public
+
+
+def _whole(name: str, block: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Coordinates in whole numbers of UNIT; histograms a share of MARGIN below 1, as features are already."""
+    scale = (1.0 if name == "features" else 1.0 - MARGIN) / UNIT
+    return np.rint(block * scale).astype(np.int64)
 
 
 def noise_deviation(public: Mapping[str, Any], name: str) -> float:

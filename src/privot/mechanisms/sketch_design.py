@@ -154,17 +154,29 @@ class SketchDesign:
         return math.sqrt(sum((4.0 if name == "features" else 2.0) * s for name, s in squares.items()))
 
     def coordinates(self, rows: Array) -> dict[str, Array]:
-        """v(x) of each row, by block, un-weighted: private, for the mechanism and for tests."""
+        """v(x) of each row, by block, un-weighted: private, for the mechanism and for tests.
+
+        One row at a time: a product of whole matrices may round a row differently in other company, and a record that
+        lies between two prototypes would then change its cell because somebody else joined.
+        """
         # far beyond the last knot nothing changes but the direction, and no square overflows
         z = clip_rows(rows - self.centre, 1e3 * math.sqrt(self.knots[-1]))
-        square = (z * z).sum(1)
-        out = {"features": clip_rows(z @ self.matrix, 1.0), "shells": shared(square, self.knots)}
-        if len(self.prototypes):
-            p = self.prototypes - self.centre
-            distance = np.maximum(square[:, None] + (p * p).sum(1) - 2.0 * z @ p.T, 0.0)
-            nearest = distance.argmin(1)
-            out["cells"] = np.eye(len(p))[nearest]
-            out["residuals"] = shared(distance[np.arange(len(z)), nearest], self.knots)
+        features, cells = np.empty((len(z), self.matrix.shape[1])), len(self.prototypes)
+        nearest, residual = np.zeros(len(z), dtype=np.int64), np.zeros(len(z))
+        apart = self.prototypes - self.centre
+        row = np.empty(self.dim)
+        for i in range(len(z)):
+            row[:] = z[i]
+            features[i] = row @ self.matrix
+            if cells:
+                gap = apart - row
+                distance = (gap * gap).sum(1)
+                nearest[i] = distance.argmin()
+                residual[i] = distance[nearest[i]]
+        out = {"features": clip_rows(features, 1.0), "shells": shared((z * z).sum(1), self.knots)}
+        if cells:
+            out["cells"] = np.eye(cells)[nearest]
+            out["residuals"] = shared(residual, self.knots)
         return out
 
     def prototype_costs(self) -> Array:
@@ -172,6 +184,12 @@ class SketchDesign:
         gap = self.prototypes[:, None] - self.prototypes[None]
         out: Array = (gap * gap).sum(-1)
         return out
+
+    def exact_bytes(self) -> bytes:
+        """Every number of the design as it is."""
+        facts = [self.dim, self.radius, self.directions, self.seed, dict(self.weights), self.unmatched, self.rank]
+        arrays = (self.centre, self.basis, self.prototypes, self.knots, self.matrix)
+        return repr(facts).encode() + b"".join(str(a.shape).encode() + a.astype("<f8").tobytes() for a in arrays)
 
     def digest(self) -> str:
         """Names everything two sketches must share to be comparable; floats to six digits, alike on all machines."""
