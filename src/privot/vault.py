@@ -145,7 +145,7 @@ class Vault(Sealed):
         return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, self.__noise, event, 0))
 
     def release_once(
-        self, mechanism: Identified, *, purpose: str, secret: bytes, allow_unproven: bool = False
+        self, mechanism: Identified, *, purpose: str, secret: bytes, delta: float | None = None
     ) -> Release:
         """Like `release`, but however often it is asked with one `secret`, charged once and answered alike.
 
@@ -164,7 +164,7 @@ class Vault(Sealed):
         about = "\n".join([budget.data, *named]).encode() + b"\n" + mechanism.identity()
         noise = KeptNoise(secret, about)
         mark = mark_of(secret, about)
-        charged, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, None, noise, mark)
+        charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
         return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
 
     def stream(

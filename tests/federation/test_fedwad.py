@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from privot.errors import UsageError
 from privot.federation import fedwad
-from privot.federation.answering import party_at_hand
-from privot.federation.fedwad_rounds import fedwad_exchange
+from privot.federation.answering import drive, party_at_hand
+from privot.federation.fedwad_rounds import fedwad_steps
 from privot.transport import exact
 
 X = np.random.default_rng(1).normal(size=(40, 30))
@@ -54,7 +54,7 @@ def test_no_message_holds_the_records() -> None:
 
         return answer
 
-    fedwad_exchange(watched(X), watched(Y), np.zeros_like(X), 2)
+    drive(fedwad_steps(np.zeros_like(X), 2), watched(X), watched(Y))
     assert len(seen) == 6
     assert min(seen) > 1e-3
 

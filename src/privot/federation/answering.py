@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,24 @@ def party_with_vault(vault: Vault, *, allow_unproven: bool = False) -> Party:
         return Interpolant(value["points"], float(value["distance"][0]), question.t, question.p, question.number)
 
     return answer
+
+
+Steps = Generator[tuple[Question, Question], tuple[Interpolant, Interpolant], tuple[float, ...]]
+"""A protocol between two parties as it goes: questions out, checked answers in, and the values round by round."""
+
+
+def drive(steps: Steps, first: Party, second: Party) -> FederatedResult:
+    """Play `steps` with two parties at hand; between machines a coordinator does the same with messages."""
+    sent = 0
+    try:
+        questions = next(steps)
+        while True:
+            (one, some), (two, more) = ask(first, questions[0]), ask(second, questions[1])
+            sent += some + more
+            questions = steps.send((one, two))
+    except StopIteration as end:
+        history: tuple[float, ...] = end.value
+    return FederatedResult(history[-1], len(history), history, sent)
 
 
 def ask(party: Party, question: Question) -> tuple[Interpolant, int]:

@@ -18,6 +18,7 @@ from privot.mechanisms.sketch import noise_deviation
 
 LEVEL = 0.05
 HISTOGRAMS = ("shells", "cells", "residuals")
+BY_CLASS = ("features", "shells")
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,14 @@ class _Side:
 
     def __init__(self, sketch: Sketch, shared: Shared) -> None:
         self.shared, self.records = shared, sketch.records
-        self.means: dict[str, Array] = {name: block / self.records for name, block in sketch.value.items()}
-        self.deviation = {name: noise_deviation(sketch.public, name) / self.records for name in sketch.value}
+        # over all classes: the noise of as many blocks adds up
+        parts = {n: max(1, sketch.public["classes"]) if n in BY_CLASS else 1 for n in sketch.value}
+        self.means: dict[str, Array] = {
+            n: block.reshape(parts[n], -1).sum(0) / self.records for n, block in sketch.value.items()
+        }
+        self.deviation = {
+            n: noise_deviation(sketch.public, n) / self.records * math.sqrt(parts[n]) for n in sketch.value
+        }
 
     def read(self, means: dict[str, Array] | None = None, noisy: bool = True) -> Reading:
         """Means, noisy or not, as a reading."""
@@ -225,7 +232,7 @@ def _generator(a: Sketch, b: Sketch) -> np.random.Generator:
 
 
 def _check_alike(a: Sketch, b: Sketch) -> None:
-    for key, what in (("design", "around other prototypes, radii or seeds"), ("dim", "in other dimensions")):
+    for key, what in (("design", "around other prototypes, radii, seeds or classes"), ("dim", "in other dimensions")):
         if a.public[key] != b.public[key]:
             raise DataError(f"The sketches were made {what}: only sketches of one design can be compared.")
     if {n: len(v) for n, v in a.value.items()} != {n: len(v) for n, v in b.value.items()}:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from privot.errors import DataError, UsageError, brief
-from privot.federation.answering import FederatedResult, Party, as_points, ask, party_at_hand
+from privot.federation.answering import FederatedResult, Steps, as_points, drive, party_at_hand
 from privot.federation.messages import LEAST_T, Array, Question, check_order
 from privot.transport import interpolate
 
@@ -37,22 +37,19 @@ def fedwad(
     points = as_points("x", x)
     generator = np.random.default_rng(seed)
     gamma = generator.standard_normal(points.shape) if start is None else as_points("start", start)
-    return fedwad_exchange(
-        party_at_hand(points), party_at_hand(as_points("y", y)), gamma, rounds, p, t=t, generator=generator
-    )
+    steps = fedwad_steps(gamma, rounds, p, t=t, generator=generator)
+    return drive(steps, party_at_hand(points), party_at_hand(as_points("y", y)))
 
 
-def fedwad_exchange(
-    first: Party,
-    second: Party,
+def fedwad_steps(
     gamma: Array,
     rounds: int = 20,
     p: float = 2,
     *,
     t: float | Literal["random"] = "random",
     generator: np.random.Generator | None = None,
-) -> FederatedResult:
-    """The messages of K rounds between two parties and whoever holds γ."""
+) -> Steps:
+    """The questions of K rounds, and one more for the last distances; whoever plays them holds γ."""
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise UsageError(f"The number of rounds must be a whole number of at least 1, got {brief(rounds)}.")
     if t != "random" and (isinstance(t, bool | str) or not LEAST_T <= t < 1.0):
@@ -66,17 +63,12 @@ def fedwad_exchange(
     def share() -> float:
         return float(generator.uniform(*SHARES)) if t == "random" else float(t)
 
-    history, sent = [], 0
+    history = []
     for number in range(rounds + 1):
         # the last question only asks for distances; the points that come with the answer are not looked at
-        last = number == rounds
-        answers = []
-        for party in (first, second):
-            answer, size = ask(party, Question(gamma, share(), p, number))
-            answers.append(answer)
-            sent += size
+        one, two = yield Question(gamma, share(), p, number), Question(gamma, share(), p, number)
         if number:
-            history.append(answers[0].distance + answers[1].distance)
-        if not last:
-            gamma = np.asarray(interpolate(answers[0].points, answers[1].points, share(), p=p).value)
-    return FederatedResult(history[-1], rounds, tuple(history), sent)
+            history.append(one.distance + two.distance)
+        if number < rounds:
+            gamma = np.asarray(interpolate(one.points, two.points, share(), p=p).value)
+    return tuple(history)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,8 +31,10 @@ _FACTS = "message.json"
 Array = NDArray[np.float64]
 
 
-def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """A message as bytes; the same message gives the same bytes."""
+def encode(
+    kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], files: Mapping[str, bytes] | None = None
+) -> bytes:
+    """A message as bytes, with whole files inside if any; the same message gives the same bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         head = {"schema": SCHEMA_VERSION, "kind": kind, "facts": dict(facts)}
@@ -42,11 +44,23 @@ def encode(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
             body = io.BytesIO()
             np.lib.format.write_array(body, np.ascontiguousarray(array, dtype="<f8"), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(name + ".npy"), body.getvalue())
+        for name, content in sorted((files or {}).items()):
+            archive.writestr(zipfile.ZipInfo(name + ".bin"), content)
     return out.getvalue()
 
 
 def decode(data: bytes, kind: str, axes: Mapping[str, int]) -> tuple[dict[str, Any], dict[str, Array]]:
     """(facts, arrays) of a message of this kind, with arrays of these names and numbers of axes and no others."""
+    facts, arrays, files = decode_any(data, kind, axes)
+    if files or set(arrays) != set(axes):
+        raise DataError(f"A {kind} message holds {', '.join(sorted(axes))} and nothing else.")
+    return facts, arrays
+
+
+def decode_any(
+    data: bytes, kind: str, axes: Mapping[str, int], files: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, Array], dict[str, bytes]]:
+    """(facts, arrays, files) of a message of this kind, with any of these arrays and files, and no others."""
     if len(data) > MOST_BYTES:
         raise DataError(f"The message has {len(data)} bytes: at most {MOST_BYTES} are read.")
     try:
@@ -63,17 +77,19 @@ def decode(data: bytes, kind: str, axes: Mapping[str, int]) -> tuple[dict[str, A
                 for name in axes
                 if name + ".npy" in names
             }
+            found_files = {name: archive.read(name + ".bin") for name in files if name + ".bin" in names}
     except Exception:  # a damaged message can raise nearly anything
         raise DataError("The message is damaged, or not one that privot wrote.") from None
     if schema != SCHEMA_VERSION:
         raise DataError(f"The message has schema {str(schema)[:20]!r}; this privot reads {SCHEMA_VERSION}.")
     if found != kind:
         raise DataError(f"The message is of kind {str(found)[:20]!r} where a {kind} was expected.")
-    if names != {_FACTS} | {name + ".npy" for name in axes}:
-        raise DataError(f"A {kind} message holds {', '.join(sorted(axes))} and nothing else.")
-    for name, count in axes.items():
-        check_array(f"{name} of the {kind} message", arrays[name], count)
-    return facts, {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}
+    known = {_FACTS} | {name + ".npy" for name in arrays} | {name + ".bin" for name in found_files}
+    if names != known:
+        raise DataError(f"A {kind} message holds {', '.join(sorted((*axes, *files)))} and nothing else.")
+    for name, array in arrays.items():
+        check_array(f"{name} of the {kind} message", array, axes[name])
+    return facts, {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}, found_files
 
 
 def check_array(what: str, array: Any, axes: int) -> None:

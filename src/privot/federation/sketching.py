@@ -19,7 +19,7 @@ from privot.federation.signing import open_sealed, seal
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import expected_sensitivity
-from privot.mechanisms.sketch_design import BLOCKS
+from privot.mechanisms.sketch_design import BLOCKS, MOST_CLASSES
 from privot.release import Release
 from privot.vault import Vault
 
@@ -35,6 +35,7 @@ _FACTS = {
     "unmatched": list,
     "rank": float,
     "seed": int,
+    "classes": int,
     "sigma": float,
     "records": int | None,
 }
@@ -61,6 +62,7 @@ class Sketch:
         total = weight = 0.0
         for name in ("shells", "cells", "residuals"):
             if name in self.value:
+                # the sum of a block carries the noise of all its coordinates
                 precision = self.public["weights"][name] ** 2 / len(self.value[name])
                 total, weight = total + precision * float(self.value[name].sum()), weight + precision
         return max(1.0, total / weight)
@@ -184,7 +186,10 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
     square = cells == 0 or (costs.shape == (cells, cells) and costs.min() >= 0.0 and np.allclose(costs, costs.T))
     if cells == 1 or cells > MOST_CELLS or not square:
         raise DataError("The prototype costs of the sketch are not distances between prototypes.")
-    shapes = {"shells": len(knots)} | ({"cells": cells, "residuals": len(knots)} if cells else {})
+    classes = public["classes"]
+    if not 0 <= classes <= MOST_CLASSES:
+        raise DataError("The sketch states classes in a form that cannot be used.")
+    shapes = {"shells": len(knots) * max(1, classes)} | ({"cells": cells, "residuals": len(knots)} if cells else {})
     names = {"features", *shapes}
     if set(value) != names or set(public["weights"]) != names:
         raise DataError("The blocks of the sketch do not fit its public facts.")
@@ -192,6 +197,8 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
         check_array(f"block {name} of the sketch", value[name], 1)
         if len(value[name]) != shapes.get(name, len(value[name])):
             raise DataError(f"The block {name} of the sketch has {len(value[name])} coordinates where others are due.")
+    if len(value["features"]) % max(1, classes):
+        raise DataError("The features of the sketch do not divide into its classes.")
     weights = _numbers("weights", list(public["weights"].values()), 1)
     unmatched = _numbers("unmatched", public["unmatched"], 2)
     if unmatched.shape[1:] != (3,) or unmatched.min() <= 0.0 or (np.diff(unmatched[:, 0]) <= 0.0).any():

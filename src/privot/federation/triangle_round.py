@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from privot.errors import DataError, UsageError, brief
-from privot.federation.answering import FederatedResult, Party, as_points, ask, party_at_hand
+from privot.federation.answering import FederatedResult, Steps, as_points, drive, party_at_hand
 from privot.federation.messages import LEAST_T, Array, Question, check_order, check_share
 from privot.transport import exact
 
@@ -38,14 +38,10 @@ def triangle(
     Formal guarantees: none. For a shared γ of equal size the optimal plan from η to γ is the plan from x, so one
     call gives every record back; a constant γ is an affine map; a secret γ still points towards the record.
     """
-    return triangle_exchange(
-        party_at_hand(as_points("x", x)),
-        party_at_hand(as_points("y", y)),
-        defence_points(defence, as_points("x", x), seed),
-        t,
-        p,
-        None if shared else defence_points(defence, as_points("y", y), None if seed is None else seed + 1),
-    )
+    one, two = as_points("x", x), as_points("y", y)
+    own = None if shared else defence_points(defence, two, None if seed is None else seed + 1)
+    steps = triangle_steps(defence_points(defence, one, seed), t, p, own)
+    return drive(steps, party_at_hand(one), party_at_hand(two))
 
 
 def defence_points(defence: Any, like: Array, seed: int | None = None) -> Array:
@@ -62,19 +58,14 @@ def defence_points(defence: Any, like: Array, seed: int | None = None) -> Array:
     return points
 
 
-def triangle_exchange(
-    first: Party, second: Party, defence: Array, t: float = 0.5, p: float = 2, other_defence: Array | None = None
-) -> FederatedResult:
-    """The messages of one round: γ to both sides, η back from each, and the distance between the two η."""
+def triangle_steps(defence: Array, t: float = 0.5, p: float = 2, other_defence: Array | None = None) -> Steps:
+    """The one round: γ to both sides, η back from each, and the distance between the two η."""
     try:
         t, p = check_share("t", t, LEAST_T), check_order(p)
     except DataError as error:
         raise UsageError(str(error)) from None
     question = Question(defence, t, p)
-    other = question if other_defence is None else Question(other_defence, t, p)
-    one, sent = ask(first, question)
-    two, more = ask(second, other)
+    one, two = yield question, question if other_defence is None else Question(other_defence, t, p)
     if one.points.shape[1] != two.points.shape[1]:
         raise DataError("The two sides lie in spaces of different dimension.")
-    value = float(exact(one.points, two.points, p=p).value) / (1.0 - t)
-    return FederatedResult(value, 1, (value,), sent + more)
+    return (float(exact(one.points, two.points, p=p).value) / (1.0 - t),)

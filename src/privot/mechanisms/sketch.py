@@ -44,8 +44,8 @@ class PrivateSketch:
 
     @property
     def needs(self) -> Needs:
-        """Records in as many dimensions as the design."""
-        return Needs(dim=self.design.dim)
+        """Records in as many dimensions as the design, and labels if it keeps classes apart."""
+        return Needs(dim=self.design.dim, labels=self.design.classes > 0)
 
     @property
     def steps(self) -> int:
@@ -68,6 +68,8 @@ class PrivateSketch:
 
     def event(self, facts: Facts) -> Event:
         """The Gaussian mechanism at the design's sensitivity."""
+        if self.design.classes and self.design.classes != facts.classes:
+            raise UsageError(f"The sketch is for {self.design.classes} classes, the vault has {facts.classes}.")
         if facts.records is not None:
             # before anything is paid for: noise this small could not be added safely
             check_ratio(facts.records * max(self.design.weights.values()), self.sigma)
@@ -90,7 +92,7 @@ class PrivateSketch:
         whole = np.zeros(sum(width for _, width, _ in used), dtype=np.int64)
         for start in range(0, records.count, BLOCK_ROWS):
             indices = np.arange(start, min(start + BLOCK_ROWS, records.count))
-            part = design.coordinates(records.rows(indices))
+            part = design.coordinates(records.rows(indices), records.labels(indices) if design.classes else None)
             # whole numbers: their sum does not depend on the order or number of the others
             whole += np.concatenate([_whole(name, part[name]).sum(0) for name, _, _ in used])
         total = whole * UNIT * np.repeat([w for _, _, w in used], [width for _, width, _ in used])
@@ -108,6 +110,7 @@ class PrivateSketch:
             "unmatched": [list(row) for row in design.unmatched],
             "rank": design.rank,
             "seed": design.seed,
+            "classes": design.classes,
             "sigma": event.sigma,
             "records": facts.records,
         }

@@ -13,7 +13,9 @@ The last three are non-negative with sum 1, so ‖v‖ ≤ 1 and ‖v − v′�
     add-remove    √(w_f² + w_s² + w_c² + w_r²)
     replace-one   √(4 w_f² + 2 w_s² + 2 w_c² + 2 w_r²)
 
-and both are attained in the limit. Sharing a squared radius linearly between knots keeps its mean exact.
+and both are attained in the limit. With labels, features and shells are kept apart by class: a record fills the columns
+of its own class and leaves the others zero, which changes none of these bounds. Sharing a squared radius linearly
+between knots keeps its mean exact.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +35,8 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.directions import check_own_seed, draw_directions
+from privot.mechanisms.sketch_public import calibrate, cluster, rounded
+from privot.mechanisms.sketch_public import principal as principal_directions
 
 Array = NDArray[np.float64]
 VERSION = 1
@@ -43,7 +47,7 @@ WEIGHTS_PLAIN = {"features": 1.0, "shells": 1.5, "cells": 0.0, "residuals": 0.0}
 WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1}
 UNMATCHED = 0.3
 """Share of the spread that optimal matching of samples leaves, where no public data says: see docs/evidence/issue-7."""
-MOST_CALIBRATION = 600
+MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +57,7 @@ class SketchDesign:
     `basis` (d, q) are principal directions of public data, `prototypes` (K, d), K = 0 without public data;
     `unmatched` holds (sample size, share of spread, share of residual) measured on public data: which part of
     2·E‖x − c‖² a best matching of two samples of one distribution leaves. `rank` is the effective number of
-    directions records of one distribution spread in; 1 is the cautious answer.
+    directions records of one distribution spread in; 1 is the cautious answer. `classes` is 0 without labels.
     """
 
     dim: int
@@ -67,12 +71,15 @@ class SketchDesign:
     seed: int = 0
     unmatched: tuple[tuple[float, float, float], ...] = ((1.0, UNMATCHED, UNMATCHED),)
     rank: float = 1.0
+    classes: int = 0
     matrix: Array = field(init=False)
 
     def __post_init__(self) -> None:
         check_own_seed(self.seed)
         if not (math.isfinite(self.radius) and self.radius > 0.0):
             raise UsageError(f"The radius of a sketch must be a finite number greater than 0, got {self.radius!r}.")
+        if isinstance(self.classes, bool) or not isinstance(self.classes, int) or not 0 <= self.classes <= MOST_CLASSES:
+            raise UsageError(f"The number of classes of a sketch must be a whole number from 0 to {MOST_CLASSES}.")
         for name in ("centre", "basis", "prototypes", "knots"):
             # read-only copies: the sensitivity rests on what is checked here
             array = np.array(getattr(self, name), dtype=np.float64)
@@ -128,23 +135,24 @@ class SketchDesign:
         count = min(prototypes, len(rows) // 4)
         if count < 2:
             raise DataError("Public data for a sketch needs at least 8 rows: give more, or none.")
-        centre = _rounded(rows.mean(0))
+        centre = rounded(rows.mean(0))
         square = ((rows - centre) ** 2).sum(1)
         middle = float(np.median(square))
         if middle <= 0.0:
             raise DataError("The public rows are all the same: a sketch cannot be built around them.")
-        means = _cluster(rows, count, seed)
-        basis = _principal(rows - centre, min(principal, len(rows) - 1, rows.shape[1]))
+        means = cluster(rows, count, seed)
+        basis = principal_directions(rows - centre, min(principal, len(rows) - 1, rows.shape[1]))
         knots = np.array(KNOTS) * float(f"{middle:.6g}")
         radius = float(f"{1.5 * math.sqrt(middle):.6g}")
-        shares, rank = _calibrate(rows, means, seed)
+        shares, rank = calibrate(rows, means, seed)
         return cls(rows.shape[1], radius, centre, basis, means, knots, WEIGHTS_PUBLIC, directions, seed, shares, rank)
 
     @property
     def widths(self) -> dict[str, int]:
         """How many coordinates each block has."""
-        knots, cells = len(self.knots), len(self.prototypes)
-        return dict(zip(BLOCKS, (self.matrix.shape[1], knots, cells, knots if cells else 0), strict=True))
+        knots, cells, classes = len(self.knots), len(self.prototypes), max(1, self.classes)
+        widths = (classes * self.matrix.shape[1], classes * knots, cells, knots if cells else 0)
+        return dict(zip(BLOCKS, widths, strict=True))
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """The most one record moves the weighted sum, in L2; the formula stands at the top of this module."""
@@ -153,7 +161,7 @@ class SketchDesign:
             return math.sqrt(sum(squares.values()))
         return math.sqrt(sum((4.0 if name == "features" else 2.0) * s for name, s in squares.items()))
 
-    def coordinates(self, rows: Array) -> dict[str, Array]:
+    def coordinates(self, rows: Array, labels: NDArray[np.int64] | None = None) -> dict[str, Array]:
         """v(x) of each row, by block, un-weighted: private, for the mechanism and for tests.
 
         One row at a time: a product of whole matrices may round a row differently in other company, and a record that
@@ -177,7 +185,17 @@ class SketchDesign:
         if cells:
             out["cells"] = np.eye(cells)[nearest]
             out["residuals"] = shared(residual, self.knots)
+        if self.classes:
+            assert labels is not None
+            for name in ("features", "shells"):
+                apart_by_class = np.zeros((len(z), self.classes, out[name].shape[1]))
+                apart_by_class[np.arange(len(z)), labels] = out[name]
+                out[name] = apart_by_class.reshape(len(z), -1)
         return out
+
+    def labelled(self, classes: int) -> SketchDesign:
+        """The same design for records with labels 0 … `classes` − 1."""
+        return replace(self, classes=classes)
 
     def prototype_costs(self) -> Array:
         """‖p_i − p_j‖² between prototypes, (K, K)."""
@@ -187,7 +205,8 @@ class SketchDesign:
 
     def exact_bytes(self) -> bytes:
         """Every number of the design as it is."""
-        facts = [self.dim, self.radius, self.directions, self.seed, dict(self.weights), self.unmatched, self.rank]
+        scalars = [self.dim, self.radius, self.directions, self.seed, self.rank, self.classes]
+        facts = [scalars, sorted(self.weights.items()), self.unmatched]
         arrays = (self.centre, self.basis, self.prototypes, self.knots, self.matrix)
         return repr(facts).encode() + b"".join(str(a.shape).encode() + a.astype("<f8").tobytes() for a in arrays)
 
@@ -201,6 +220,7 @@ class SketchDesign:
             "weights": {name: f"{w:.6g}" for name, w in sorted(self.weights.items())},
             "directions": self.directions,
             "seed": self.seed,
+            "classes": self.classes,
         }
         sha = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
         for array in (self.centre, self.prototypes, self.basis):
@@ -225,60 +245,3 @@ def _rows(values: Any, dim: int | None = None) -> Array:
     if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all() or (dim is not None and rows.shape[1] != dim):
         raise DataError("Public rows must be finite numbers of shape (rows, dimension).")
     return rows
-
-
-def _rounded(array: Array) -> Array:
-    """To single precision, so that the last digits of one machine do not make another design."""
-    return np.asarray(array.astype(np.float32).astype(np.float64))
-
-
-def _cluster(rows: Array, count: int, seed: int, rounds: int = 25) -> Array:
-    """`count` cluster means of public rows: k-means++ and Lloyd's steps, from the seed alone."""
-    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 << 20,)))
-    square = (rows * rows).sum(1)
-
-    def to(means: Array) -> Array:
-        return np.asarray(np.maximum(square[:, None] + (means * means).sum(1) - 2.0 * rows @ means.T, 0.0))
-
-    means = rows[[int(generator.integers(len(rows)))]]
-    while len(means) < count:
-        nearest = to(means).min(1)
-        total = nearest.sum()
-        chance = nearest / total if total > 0.0 else np.full(len(rows), 1.0 / len(rows))
-        means = np.concatenate([means, rows[[int(generator.choice(len(rows), p=chance))]]])
-    for _ in range(rounds):
-        which = to(means).argmin(1)
-        size = np.bincount(which, minlength=count)
-        sums = np.zeros_like(means)
-        np.add.at(sums, which, rows)
-        means = _rounded(np.where(size[:, None] > 0, sums / np.maximum(size, 1)[:, None], means))
-    return means
-
-
-def _principal(centred: Array, count: int) -> Array:
-    """The first `count` principal directions, each with its largest entry positive."""
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    top = vectors[:, ::-1][:, :count]
-    return np.asarray(top * np.sign(top[np.abs(top).argmax(0), np.arange(count)]))
-
-
-def _calibrate(rows: Array, means: Array, seed: int) -> tuple[tuple[tuple[float, float, float], ...], float]:
-    """Shares of spread and of residual that matching two public samples leaves, at two sizes; the effective rank."""
-    from scipy.optimize import linear_sum_assignment
-
-    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 + (1 << 20),)))
-    spread = float(((rows - rows.mean(0)) ** 2).sum(1).mean())
-    residual = float(np.mean([((means - row) ** 2).sum(1).min() for row in rows]))
-    shares = []
-    for size in sorted({max(2, min(len(rows) // 2, MOST_CALIBRATION) // k) for k in (4, 1)}):
-        left = []
-        for _ in range(4):
-            pick = generator.permutation(len(rows))[: 2 * size]
-            a, b = rows[pick[:size]], rows[pick[size:]]
-            cost = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2.0 * a @ b.T
-            left.append(float(cost[linear_sum_assignment(cost)].mean()))
-        shares.append((float(size), float(np.mean(left)) / (2 * spread), float(np.mean(left)) / (2 * residual)))
-    centred = rows - rows.mean(0)
-    covariance = centred.T @ centred
-    rank = float(np.trace(covariance) ** 2 / np.maximum((covariance**2).sum(), 1e-300))
-    return tuple(shares), max(1.0, rank / 3.0)
