@@ -73,7 +73,7 @@ def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> Comparison:
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or 0 < draws < 100:
         raise UsageError("The number of draws must be 0, or at least 100.")
-    _check_alike(a, b)
+    check_alike(a, b)
     shared = Shared.of(a.public)
     sides = [_Side(sketch, shared) for sketch in (a, b)]
     whole, sliced = estimate(sides[0].read(), sides[1].read())
@@ -216,7 +216,7 @@ class _Null:
 
 def tell_apart(a: Sketch, b: Sketch, draws: int = 1000) -> float:
     """The p-value of "both parties draw from one distribution" alone: in milliseconds, for many pairs."""
-    _check_alike(a, b)
+    check_alike(a, b)
     shared = Shared.of(a.public)
     null = _Null([_Side(s, shared) for s in (a, b)], _rank(a, b), _generator(a, b))
     return null.p_value(null.draw(draws))
@@ -231,7 +231,13 @@ def _generator(a: Sketch, b: Sketch) -> np.random.Generator:
     return np.random.default_rng(np.frombuffer(hashlib.sha256(a.to_bytes() + b.to_bytes()).digest(), dtype="<u4"))
 
 
-def _check_alike(a: Sketch, b: Sketch) -> None:
+def reading_of(sketch: Sketch, shared: Shared) -> Reading:
+    """One sketch as means, over all its classes."""
+    return _Side(sketch, shared).read()
+
+
+def check_alike(a: Sketch, b: Sketch) -> None:
+    """Refuse two sketches that say nothing about each other."""
     for key, what in (("design", "around other prototypes, radii, seeds or classes"), ("dim", "in other dimensions")):
         if a.public[key] != b.public[key]:
             raise DataError(f"The sketches were made {what}: only sketches of one design can be compared.")

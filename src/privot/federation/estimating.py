@@ -61,12 +61,17 @@ class Shared:
 
     def left(self, records: float) -> tuple[float, float]:
         """(r_n, ρ_n): between and beyond the sizes measured, along a power of n, never rising."""
+        spread, residual = self.left_of(np.array(records))
+        return float(spread), float(residual)
+
+    def left_of(self, records: Array) -> tuple[Array, Array]:
+        """The same for many n at once."""
         sizes, table = np.log(self.unmatched[:, 0]), np.log(self.unmatched[:, 1:])
-        if len(sizes) == 1:
-            return float(np.exp(table[0, 0])), float(np.exp(table[0, 1]))
-        slope = np.minimum((table[-1] - table[0]) / (sizes[-1] - sizes[0]), 0.0)
-        out = np.exp(table[-1] + slope * (math.log(records) - sizes[-1]))
-        return float(out[0]), float(out[1])
+        slope = np.zeros(2)
+        if len(sizes) > 1:
+            slope = np.minimum((table[-1] - table[0]) / (sizes[-1] - sizes[0]), 0.0)
+        beyond = np.log(records) - sizes[-1]
+        return np.exp(table[-1, 0] + slope[0] * beyond), np.exp(table[-1, 1] + slope[1] * beyond)
 
 
 @dataclass(frozen=True)
