@@ -12,6 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from privot.federation.job import Job
 from privot.federation.keeping import lock_folder, write_whole
 from privot.federation.matrix import Matrix, distance_matrix
 from privot.federation.messages import Question
-from privot.federation.requests import MOST_QUESTIONS, Request
+from privot.federation.requests import MOST_NUMBERS, MOST_QUESTIONS, MOST_ROUNDS, Request
 from privot.federation.signing import public_name
 from privot.federation.sketching import Sketch
 
@@ -163,14 +164,11 @@ class Coordinator:
         """Answers by party: those on disk, and those that come now; everybody else goes to `missing`, with why."""
         answers: dict[str, Answer] = {}
         sent: dict[str, bytes] = {}
+        back: dict[str, Path] = {}
         for party, request in requests.items():
-            mark = f"{request.number}-{party[:32]}"
-            out, back = self.folder / "sent" / mark, self.folder / "got" / mark
-            if not out.exists():
-                write_whole(out, request.sealed(self._key))
-            sent[party] = out.read_bytes()
-            if back.exists():
-                answers[party] = checked(back.read_bytes(), request, sent[party])
+            sent[party], back[party] = self._written(request)
+            if back[party].exists():
+                answers[party] = checked(back[party].read_bytes(), request, sent[party])
         rest = {party: data for party, data in sent.items() if party not in answers}
         why = dict.fromkeys(rest, LATE)
         if rest:
@@ -188,7 +186,7 @@ class Coordinator:
                 if answer.refusal is not None:
                     why[party] = f"refused: {answer.refusal}"
                     continue
-                write_whole(self.folder / "got" / f"{requests[party].number}-{party[:32]}", data)
+                write_whole(back[party], data)
                 answers[party] = answer
                 if len(answers) == len(requests):
                     break
@@ -197,6 +195,21 @@ class Coordinator:
                 missing[party] = why[party]
                 self.log.warning("%s… %s", party[:16], why[party])
         return answers
+
+    def _written(self, request: Request) -> tuple[bytes, Path]:
+        """The bytes to send, on disk, and where the answer to them goes.
+
+        The same question goes out in the same bytes. Another question in the same round (after a restart more
+        parties may be there to ask about) gets a number of its own, which a party insists on.
+        """
+        for number in range(request.number, MOST_NUMBERS, MOST_ROUNDS):
+            mark = f"{number}-{request.party[:32]}"
+            out, data = self.folder / "sent" / mark, replace(request, number=number).sealed(self._key)
+            if not out.exists():
+                write_whole(out, data)
+            if out.read_bytes() == data:
+                return data, self.folder / "got" / mark
+        raise UsageError("This job was restarted too often: begin in a new folder.")
 
 
 def _batch(

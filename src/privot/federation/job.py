@@ -42,7 +42,7 @@ from privot.errors import DataError, UsageError
 from privot.federation.answering import Steps
 from privot.federation.fedwad_rounds import fedwad_steps
 from privot.federation.policy import Table
-from privot.federation.requests import PROTOCOLS, Order
+from privot.federation.requests import MOST_ROUNDS, PROTOCOLS, Order
 from privot.federation.triangle_round import defence_points, triangle_steps
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
@@ -82,6 +82,8 @@ class Job:
         keys = [m.signer for m in self.members]
         if len(keys) < 2 or len(set(keys)) != len(keys) or len({m.name for m in self.members}) != len(keys):
             raise UsageError("A job needs at least two parties, each with a name and a key of its own.")
+        if not 1 <= self.rounds < MOST_ROUNDS:
+            raise UsageError(f"A job has from 1 to {MOST_ROUNDS - 1} rounds.")
         if not 0.0 < self.wait <= 1e6:
             raise UsageError("The time to wait for answers must be greater than 0.")
 

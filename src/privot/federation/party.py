@@ -44,6 +44,13 @@ class Desk:
         self._key = read_key(self.folder / KEY)
         self.name = public_name(self._key)
         self._lock = lock_folder(self.folder, "party")
+        try:
+            self._open_up()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open_up(self) -> None:
         self.log = _log_to(self.folder / "party.log", self.name)
         self._memory = Memory(self.folder / "asked.jsonl")
         self._sketches = self.folder / "sketches"

@@ -24,6 +24,7 @@ from privot.mechanisms import SketchDesign
 PROTOCOLS = ("sketch", "triangle", "fedwad")
 MOST_QUESTIONS = 64
 MOST_ROUNDS = 1000
+MOST_NUMBERS = 1_000_000
 _ARRAYS = {"centre": 1, "knots": 1, "basis": 2, "prototypes": 2}
 _MOST_NUMBERS = 1 << 26
 _NAME = re.compile(r"[0-9a-f]{32}")
@@ -74,8 +75,8 @@ class Request:
             raise DataError(f"There is no protocol {str(self.protocol)[:20]!r}: there are {', '.join(PROTOCOLS)}.")
         if not isinstance(self.job, str) or not _NAME.fullmatch(self.job):
             raise DataError("A job is named by 32 hexadecimal digits.")
-        if not whole or not 0 <= self.number <= MOST_ROUNDS:
-            raise DataError(f"The number of a request must be a whole number from 0 to {MOST_ROUNDS}.")
+        if not whole or not 0 <= self.number < MOST_NUMBERS:
+            raise DataError(f"The number of a request must be a whole number below {MOST_NUMBERS}.")
         if not isinstance(self.party, str) or not _KEY.fullmatch(self.party):
             raise DataError("A request names its party by a public key, 64 hexadecimal digits.")
         if not isinstance(self.labels, bool):
