@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, bench, compare, demo, evaluate, ledger, sketch, study, synth
+from privot.cli import account, bench, compare, demo, evaluate, federate, ledger, sketch, study, synth
 
 app = typer.Typer(
     name="privot",
@@ -22,6 +22,7 @@ app.add_typer(account.app, name="account")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")
+app.add_typer(federate.app, name="federate")
 app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
 app.command("synth")(synth.synth)
