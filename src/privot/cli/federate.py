@@ -66,10 +66,9 @@ def setup(
 @app.command(epilog="Example: privot federate coordinate hub job.toml --host 0.0.0.0 --port 9092")
 def coordinate(
     folder: Folder,
-    job: Annotated[Path, typer.Argument(help="The job (TOML): protocol, parameters, parties.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Where requests, answers and the result are kept; JOB without .toml.")
-    ] = None,
+    jobs: Annotated[
+        list[Path], typer.Argument(help="Jobs (TOML): protocol, parameters, parties. JOB.toml is kept in a folder JOB.")
+    ],
     host: Annotated[str, typer.Option(help="Address that the SuperLink listens on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Its port.")] = 9092,
     as_json: AsJson = False,
@@ -83,8 +82,9 @@ def coordinate(
 
     require()
     quiet((folder / "flower").absolute())
-    work = Job.read(job)
-    if not all(member.node for member in work.members):
+    works = [(path.with_suffix(""), Job.read(path)) for path in jobs]
+    members = list({member.signer: member for _, work in works for member in work.members}.values())
+    if not all(member.node for member in members):
         raise UsageError("Every [[party]] of a job between machines names its node key.")
     key = read_key(folder / "signing.key")
     from privot.federation.flower.serverapp import FlowerChannel
@@ -92,16 +92,19 @@ def coordinate(
 
     with SuperLink(folder.absolute(), host, port) as link:
         reached = link.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")  # noqa: S104
-        with FlowerChannel(folder, reached, work.members) as channel:
-            coordinator = Coordinator(job.with_suffix("") if out is None else out, key, channel)
-            try:
-                result = coordinator.run(work)
-            finally:
-                coordinator.close()
+        with FlowerChannel(folder, reached, members) as channel:
+            results = []
+            for out, work in works:
+                coordinator = Coordinator(out, key, channel)
+                try:
+                    results.append(coordinator.run(work))
+                finally:
+                    coordinator.close()
     if as_json:
-        print_json(result)
+        print_json({"results": results})
         return
-    _tell(result)
+    for result in results:
+        _tell(result)
 
 
 def _tell(result: dict[str, Any]) -> None:
