@@ -11,7 +11,6 @@ import numpy as np
 from privot.errors import DataError
 from privot.federation.messages import Array, Interpolant, Question
 from privot.mechanisms import Interpolation
-from privot.transport import exact, interpolate
 from privot.vault import Vault
 
 NO_PRIVACY = "none: an interpolant gives the records back to whoever knows what they were moved towards (unproven)"
@@ -37,6 +36,8 @@ def party_at_hand(x: Any) -> Party:
         points = points[:, None]
 
     def answer(question: Question) -> Interpolant:
+        from privot.transport import exact, interpolate
+
         if points.ndim != 2 or points.shape[1] != question.towards.shape[1]:
             raise DataError("The question is about points in another space than this party's.")
         found = exact(points, question.towards, p=question.p)

@@ -27,7 +27,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from privot.federation.messages import Array
-from privot.transport.optimal import couple
 
 _TAIL = 1e-4
 PROBABILITIES: Array = np.concatenate(
@@ -122,6 +121,8 @@ def estimate(a: Reading, b: Reading) -> tuple[float, float]:
     if a.cells is None or b.cells is None:
         whole = means + spread_share * (a.spread + b.spread)
     else:
+        from privot.transport.optimal import couple
+
         found = couple(shared.costs, a.cells, b.cells)
         moved = float(found.mass @ shared.costs[found.i, found.j])
         whole = moved + residual_share * (a.residual + b.residual)

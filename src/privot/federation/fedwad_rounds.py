@@ -9,7 +9,6 @@ import numpy as np
 from privot.errors import DataError, UsageError, brief
 from privot.federation.answering import FederatedResult, Steps, as_points, drive, party_at_hand
 from privot.federation.messages import LEAST_T, Array, Question, check_order
-from privot.transport import interpolate
 
 SHARES = (0.05, 0.95)
 """Random t stay this far from 0 and 1, where a round would move nothing."""
@@ -62,6 +61,8 @@ def fedwad_steps(
 
     def share() -> float:
         return float(generator.uniform(*SHARES)) if t == "random" else float(t)
+
+    from privot.transport import interpolate
 
     history = []
     for number in range(rounds + 1):

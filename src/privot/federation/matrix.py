@@ -12,7 +12,6 @@ from privot.federation.comparing import check_alike, reading_of
 from privot.federation.estimating import PROBABILITIES, Shared
 from privot.federation.messages import Array
 from privot.federation.sketching import Sketch
-from privot.transport.pairwise import transport_between_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +49,8 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
     if readings[0].cells is None:
         whole = means + spread_share * (spread[:, None] + spread)
     else:
+        from privot.transport.pairwise import transport_between_all
+
         residual = np.array([r.residual for r in readings])
         cells = np.stack([r.cells for r in readings if r.cells is not None])
         whole = transport_between_all(shared.costs, cells, workers) + residual_share * (residual[:, None] + residual)

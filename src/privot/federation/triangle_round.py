@@ -9,7 +9,6 @@ import numpy as np
 from privot.errors import DataError, UsageError, brief
 from privot.federation.answering import FederatedResult, Steps, as_points, drive, party_at_hand
 from privot.federation.messages import LEAST_T, Array, Question, check_order, check_share
-from privot.transport import exact
 
 
 def triangle(
@@ -64,6 +63,8 @@ def triangle_steps(defence: Array, t: float = 0.5, p: float = 2, other_defence: 
         t, p = check_share("t", t, LEAST_T), check_order(p)
     except DataError as error:
         raise UsageError(str(error)) from None
+    from privot.transport import exact
+
     question = Question(defence, t, p)
     one, two = yield question, question if other_defence is None else Question(other_defence, t, p)
     if one.points.shape[1] != two.points.shape[1]:
