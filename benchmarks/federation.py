@@ -192,17 +192,21 @@ def ranking(folder: Path, base: str, n: int, seeds: int, first: int, noises: int
         print(f"{name},{epsilon:g}," + ",".join(f"{v:.3f}" for v in (*middle, *worst[:2])), flush=True)
 
 
-def null(folder: Path, base: str, n: int, repeats: int, powers: int) -> None:
+def null(
+    folder: Path, base: str, n: int, repeats: int, powers: int, which: tuple[str, ...], budgets: tuple[float, ...]
+) -> None:
     """False alarms on pairs of one distribution, coverage of the interval, and power by kind of difference."""
     x, y = images(folder, base)
     known = designs(folder, base)
     kinds = {"all classes": x, "one class": x[y == 1], "noisy": None}
     print("design,epsilon,kind,pairs,alarms")
-    for name in ("in-domain", "none"):
-        for epsilon in EPSILONS:
+    for name in which:
+        for epsilon in budgets:
+            # one calibration for all: every release costs the same
+            sigma = sketch(vault(x[:n], epsilon), epsilon=epsilon, delta=DELTA, design=known[name]).public["sigma"]
 
-            def release(rows: np.ndarray, epsilon: float = epsilon, design: SketchDesign = known[name]) -> Any:
-                return sketch(vault(rows, epsilon), epsilon=epsilon, delta=DELTA, design=design)
+            def release(rows: np.ndarray, sigma: float = sigma, design: SketchDesign = known[name]) -> Any:
+                return sketch(vault(rows, 1e3), sigma=sigma, design=design)
 
             for kind, rows in kinds.items():
                 g, alarms = np.random.default_rng(11), 0
@@ -238,6 +242,8 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--powers", type=int, default=4)
+    parser.add_argument("--designs", nargs="+", default=["in-domain", "none"], help="which sketches (null)")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS), help="which budgets (null)")
     a = parser.parse_args()
     torch.set_num_threads(1)
     n = 300 if a.quick else a.records
@@ -247,7 +253,8 @@ def main() -> None:
         seeds, noises = (1, 1) if a.quick else (a.seeds, a.noises)
         ranking(a.folder, a.base, n, seeds, a.first, noises, a.most, not a.no_peers)
     if a.only in (None, "null"):
-        null(a.folder, a.base, n, 10 if a.quick else a.repeats, 1 if a.quick else a.powers)
+        repeats, powers = (10, 1) if a.quick else (a.repeats, a.powers)
+        null(a.folder, a.base, n, repeats, powers, tuple(a.designs), tuple(a.epsilons))
 
 
 if __name__ == "__main__":

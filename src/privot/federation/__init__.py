@@ -6,7 +6,8 @@
 
 from privot.federation.comparing import Comparison, compare_sketches
 from privot.federation.fedwad_rounds import fedwad
+from privot.federation.label_distance import label_distance
 from privot.federation.sketching import Sketch, sketch
 from privot.federation.triangle_round import triangle
 
-__all__ = ["Comparison", "Sketch", "compare_sketches", "fedwad", "sketch", "triangle"]
+__all__ = ["Comparison", "Sketch", "compare_sketches", "fedwad", "label_distance", "sketch", "triangle"]
