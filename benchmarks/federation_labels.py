@@ -2,8 +2,8 @@
 
     python benchmarks/federation_labels.py DATA_DIR [--seeds 21 22] [--records 1000]
 
-DATA_DIR holds mnist.npz and fashion_mnist.npz. Images are brought to 32 principal directions of *public* images (the test
-part), so that the covariances of OTDD are of a size to work with; the truth is OTDD between 400 records a side.
+DATA_DIR holds mnist.npz and fashion_mnist.npz. Images are brought to 32 principal directions of *public* images (the
+test part), so that the covariances of OTDD are of a size to work with; the truth is OTDD between 400 records a side.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from privot.cli.output import number, print_facts, print_json
 
 if TYPE_CHECKING:
+    from privot.data import Dataset
     from privot.federation.comparing import Distance
     from privot.guarantee import Guarantee
 
@@ -25,6 +26,23 @@ def is_sketch(source: str) -> bool:
             return "signature.json" in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
+
+
+def load_points(source: str, words: Path | None) -> Dataset:
+    """A data set; or, with word vectors, a text as a cloud of its words."""
+    from privot.data import Dataset, load
+    from privot.errors import DataError
+
+    if words is None:
+        return load(source)
+    from privot.federation.words import WordVectors
+
+    try:
+        text = Path(source).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise DataError(f"{Path(source).name!r} cannot be read as a text.") from None
+    vectors = WordVectors.load(words)
+    return Dataset(vectors.cloud(vectors.words_of(text)))
 
 
 def summary(guarantee: Guarantee) -> dict[str, Any]:
@@ -49,12 +67,13 @@ def in_words(guarantee: Guarantee) -> str:
 
 def compare_files(first: str, second: str, trust: list[Path] | None, as_json: bool) -> None:
     """Check both signatures, compare, and print both guarantees."""
-    from privot.federation import Sketch, compare_sketches
+    from privot.federation import Sketch, compare_sketches, label_distance
     from privot.federation.signing import read_public
 
     trusted = None if not trust else tuple(read_public(path) for path in trust)
     sketches = [Sketch.load(source, trusted) for source in (first, second)]
     found = compare_sketches(*sketches)
+    labels = label_distance(*sketches) if sketches[0].public["classes"] else None
     if as_json:
         print_json(
             {
@@ -62,6 +81,7 @@ def compare_files(first: str, second: str, trust: list[Path] | None, as_json: bo
                 "value": found.value,
                 "w2": found.w2.to_dict(),
                 "sliced": found.sliced.to_dict(),
+                "otdd": labels,
                 "p_value": found.p_value,
                 "indistinguishable": found.indistinguishable,
                 "guarantees": {"a": summary(found.guarantees[0]), "b": summary(found.guarantees[1])},
@@ -83,6 +103,7 @@ def compare_files(first: str, second: str, trust: list[Path] | None, as_json: bo
         [
             ("W_2", tell(found.w2)),
             ("sliced W_2", tell(found.sliced)),
+            *([] if labels is None else [("OTDD", f"{number(labels)}, labels counted")]),
             ("verdict", f"{VERDICTS[bool(found.indistinguishable)]} (p = {number(found.p_value, 3)})"),
             ("privacy of A", in_words(found.guarantees[0])),
             ("privacy of B", in_words(found.guarantees[1])),
@@ -103,11 +124,12 @@ def compare_openly(
     seed: int,
     allow_unproven: bool,
     as_json: bool,
+    words: Path | None = None,
+    labels: bool = False,
 ) -> None:
     """FedWad or TriangleWad on two files at hand: what the exchange would give, and that it protects nobody."""
     import numpy as np
 
-    from privot.data import load
     from privot.errors import DataError, UnprovenError, UsageError
     from privot.federation import fedwad, triangle
 
@@ -120,9 +142,16 @@ def compare_openly(
     if most < 2:
         raise UsageError("--most must be at least 2.")
     generator = np.random.default_rng(seed)
-    x, y = (np.asarray(load(source).x, dtype=np.float64) for source in (first, second))
+    sets = [load_points(source, words) for source in (first, second)]
+    x, y = (np.asarray(found.x, dtype=np.float64) for found in sets)
     if x.shape[1] != y.shape[1]:
         raise DataError(f"A has {x.shape[1]} columns and B has {y.shape[1]}: they must lie in one space.")
+    if labels:
+        if any(found.y is None for found in sets):
+            raise DataError("--labels needs labels in both data sets.")
+        from privot.transport.label_aware import augmented
+
+        x, y = (np.asarray(augmented(z, found.y)) for z, found in zip((x, y), sets, strict=True))
     x, y = (z if len(z) <= most else z[generator.choice(len(z), most, replace=False)] for z in (x, y))
     if method == "fedwad":
         found = fedwad(x, y, rounds, p, t=t or "random", seed=seed)

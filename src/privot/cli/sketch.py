@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +27,14 @@ def sketch(
         typer.Option("--range", help="Without prototypes, better: the public range of every column, low and high."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the public directions; the same for all who compare.")] = 0,
+    classes: Annotated[
+        int | None,
+        typer.Option(help="Keep this many classes apart (labels 0, 1, … in DATA), so that OTDD can be told."),
+    ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option(help="Public word vectors (.npz: words, vectors); DATA is then a text, one record a word."),
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays; none means this once.")] = None,
     key: Annotated[
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
@@ -37,8 +45,7 @@ def sketch(
 
     Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0 1 --out a.sketch
     """
-    from privot.cli.federated import in_words, summary
-    from privot.data import load
+    from privot.cli.federated import in_words, load_points, summary
     from privot.errors import UsageError
     from privot.federation import sketch as release_sketch
     from privot.federation.signing import make_key, public_name, read_key
@@ -55,23 +62,28 @@ def sketch(
         raise UsageError(f"There is no folder {out.parent}: make it before the sketch is paid for.")
     if sum(given is not None for given in (prototypes, radius, span)) != 1:
         raise UsageError("Say --prototypes FILE (public data), --range LOW HIGH or --radius NUMBER, and only one.")
-    records = load(data)
+    records = load_points(data, words)
+    if classes is not None and records.y is None:
+        raise UsageError("--classes needs labels in the data.")
     if prototypes is not None:
-        design = SketchDesign.around(load(prototypes).x, seed=seed)
+        design = SketchDesign.around(load_points(prototypes, words).x, seed=seed)
     elif span is not None:
         design = SketchDesign.box(records.x.shape[1], *span, seed=seed)
     else:
         assert radius is not None
         design = SketchDesign.plain(records.x.shape[1], radius, seed=seed)
+    if classes is not None:
+        design = design.labelled(classes)
+    held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "classes": classes, "label": Path(data).name}
+    held |= {"x": records.x, "y": records.y if classes is not None else None}
     signing = None if key is None else read_key(key) if key.exists() else make_key(key)
-    label = Path(data).name
     # nothing is clipped: every coordinate of a sketch is bounded by itself
     if ledger is None:
-        vault = Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
+        vault = Vault(**held, budget=(epsilon, delta))
         made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
     else:
         with Ledger.open(ledger) as book:
-            vault = Vault(records.x, clip=1.0, adjacency=adjacency, ledger=book, label=label)
+            vault = Vault(**held, ledger=book)
             made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
     made.save(out, signing)
     signer = None if signing is None else public_name(signing)

@@ -104,7 +104,7 @@ def open_sealed(data: bytes, what: str = "The sketch") -> Sealed:
             head, payload = json.loads(archive.read(_SEAL)), archive.read(_PAYLOAD)
             version = head["version"]
     except Exception:  # a damaged file can raise nearly anything
-        raise DataError(f"{what} is damaged, or not a file that `privot sketch` wrote.") from None
+        raise DataError(f"{what} is damaged, or not one that privot wrote.") from None
     if version != ENVELOPE_VERSION:
         raise DataError(f"{what} has version {str(version)[:20]!r}; this privot reads {ENVELOPE_VERSION}.")
     try:
