@@ -26,13 +26,8 @@ def test_enrol_and_setup_make_keys_for_their_owners_eyes(folder: Path, capsys) -
     assert said["signer"] == read_public(folder / "north" / "signing.key.pub")
     assert 'name = "north clinic"' in (folder / "north" / "policy.toml").read_text()
     assert run(["federate", "setup", "hub", "--host", "127.0.0.1", "--host", "hub.example.org", "--json"]) == 0
-    for private in (
-        "north/signing.key",
-        "north/node.key",
-        "hub/signing.key",
-        "hub/server.pem.key",
-        "hub/superexec.secret",
-    ):
+    keys = ("north/signing.key", "north/node.key", "hub/signing.key", "hub/server.pem.key", "hub/superexec.secret")
+    for private in keys:
         assert (folder / private).stat().st_mode & 0o077 == 0
     leaf = x509.load_pem_x509_certificate((folder / "hub" / "server.pem").read_bytes())
     root = x509.load_pem_x509_certificate((folder / "hub" / "ca.pem").read_bytes())

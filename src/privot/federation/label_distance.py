@@ -1,14 +1,14 @@
 """What two labelled sketches say about OTDD, the distance between labelled data sets; it sees no record.
 
 A labelled sketch keeps feature sums and shells apart by class. Read as means, class c of a party has a share p_c, a
-mean m_c (in features, its noise known) and a spread D_c. With r the share of spread that matching leaves,
+mean m_c (in features, its noise known) and a spread D_c. With W_2² between the records as without labels,
 
-    W_2² between records of classes c and c′      ≈ ‖m_c − m_c′‖² + r (D_c + D_c′)
-    W_2² between their Gaussians (the label part) ≈ ‖m_c − m_c′‖² + (√D_c − √D_c′)²
-    OTDD² ≈ min over plans π from p to p′ of Σ π_cc′ (the sum of both)
+    L_cc′ = ‖m_c − m_c′‖² + (√D_c − √D_c′)²             W_2² between the classes' Gaussians
+    OTDD² ≈ W_2² + min over plans π from p to p′ of Σ π_cc′ L_cc′
 
-(Alvarez-Melis & Fusi 2020, all distances squared.) The second line takes covariances for multiples of the identity:
-of their shapes a sketch says nothing. Labels of the two parties need no correspondence.
+(Alvarez-Melis & Fusi 2020, all distances squared.) The sum of two minima is at most the minimum of the sum, so this is
+a lower estimate; and L takes covariances for multiples of the identity: of their shapes a sketch says nothing. Labels
+of the two parties need no correspondence.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privot.errors import DataError
-from privot.federation.comparing import check_alike
-from privot.federation.estimating import LEAST_SPREAD, Shared, simplex
+from privot.federation.comparing import check_alike, reading_of
+from privot.federation.estimating import LEAST_SPREAD, Shared, estimate, simplex
 from privot.federation.messages import Array
 from privot.federation.sketching import Sketch
 from privot.mechanisms.sketch import noise_deviation
@@ -34,7 +34,6 @@ class _Classes:
     share: Array
     means: Array
     spread: Array
-    records: float
 
 
 def label_distance(a: Sketch, b: Sketch) -> float:
@@ -48,13 +47,10 @@ def label_distance(a: Sketch, b: Sketch) -> float:
     one, two = _read(a, shared), _read(b, shared)
     gap = one.means[:, None] - two.means[None]
     means = (gap * gap).sum(-1) * shared.radius**2
-    sizes = np.sqrt(one.records * one.share[:, None] * two.records * two.share)
-    left, _ = shared.left_of(np.maximum(sizes, 1.0))
-    records = means + np.minimum(left, 1.0) * (one.spread[:, None] + two.spread)
-    labels = means + (np.sqrt(one.spread)[:, None] - np.sqrt(two.spread)) ** 2
-    cost = records + labels
+    cost = means + (np.sqrt(one.spread)[:, None] - np.sqrt(two.spread)) ** 2
     found = couple(cost, one.share, two.share)
-    return math.sqrt(float(found.mass @ cost[found.i, found.j]))
+    records, _ = estimate(reading_of(a, shared), reading_of(b, shared))
+    return math.sqrt(max(0.0, records) + float(found.mass @ cost[found.i, found.j]))
 
 
 def _read(sketch: Sketch, shared: Shared) -> _Classes:
@@ -75,4 +71,4 @@ def _read(sketch: Sketch, shared: Shared) -> _Classes:
     kept = np.maximum(0.0, 1.0 - noise * means.shape[1] / np.maximum((apart * apart).sum(1), 1e-300))
     means = middle + kept[:, None] * apart
     spread = np.maximum(square - shared.radius**2 * length, np.maximum(LEAST_SPREAD * square, 1e-300))
-    return _Classes(share / share.sum(), means, spread, records)
+    return _Classes(share / share.sum(), means, spread)
