@@ -1,6 +1,6 @@
 """Distances between organisations, measured: TriangleWad's Table 1, how sketches rank parties, what the null says.
 
-    python benchmarks/federation.py DATA_DIR [--only table|ranking|null] [--quick] [--base mnist] [--records 1000] …
+    python benchmarks/federation.py DATA_DIR [--only table|ranking|null|matrix] [--quick] [--base mnist] …
 
 DATA_DIR holds mnist.npz, fashion_mnist.npz, cifar10_small.npz and usps.npz (x_train, y_train, x_test, y_test; uint8).
 """
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.ndimage import zoom
 from scipy.stats import spearmanr
 
@@ -21,6 +23,8 @@ from privot import Vault
 from privot.accounting import projection
 from privot.federation import compare_sketches, fedwad, sketch, triangle
 from privot.federation.comparing import tell_apart
+from privot.federation.matrix import distance_matrix
+from privot.federation.signing import seal
 from privot.mechanisms import RandomProjection, SketchDesign
 from privot.transport import exact, sliced
 
@@ -226,10 +230,28 @@ def null(
             print(f"power {name},{epsilon:g}," + ", ".join(f"{k} {v}/{powers}" for k, v in seen.items()), flush=True)
 
 
+def matrix(folder: Path, base: str, count: int) -> None:
+    """Seconds for all pairs of `count` simulated sketches: one real release, its counts drawn anew for each party."""
+    x, _ = images(folder, base)
+    g = np.random.default_rng(3)
+    for name in ("in-domain", "none"):
+        made = sketch(vault(x[:1000], 1.0), epsilon=1.0, delta=DELTA, design=designs(folder, base)[name])
+        width = {n: made.public["sigma"] / made.public["weights"][n] for n in made.value}
+        some = [
+            replace(made, value={n: v + width[n] * g.standard_normal(v.shape) for n, v in made.value.items()})
+            for _ in range(count)
+        ]
+        wall, busy = time.perf_counter(), time.process_time()
+        distance_matrix(some)
+        wall, busy = time.perf_counter() - wall, time.process_time() - busy
+        size = len(seal(made.to_bytes(), Ed25519PrivateKey.generate()))
+        print(f"{name},{count} sketches,{wall:.1f} s,{busy:.1f} s of processor,{size} bytes a sketch", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", choices=("table", "ranking", "null"))
+    parser.add_argument("--only", choices=("table", "ranking", "null", "matrix"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--base", default="mnist", choices=("mnist", "fashion_mnist"))
     parser.add_argument("--records", type=int, default=1000)
@@ -242,6 +264,7 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--powers", type=int, default=4)
+    parser.add_argument("--count", type=int, default=1000, help="sketches (matrix)")
     parser.add_argument("--designs", nargs="+", default=["in-domain", "none"], help="which sketches (null)")
     parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS), help="which budgets (null)")
     a = parser.parse_args()
@@ -252,6 +275,8 @@ def main() -> None:
     if a.only in (None, "ranking"):
         seeds, noises = (1, 1) if a.quick else (a.seeds, a.noises)
         ranking(a.folder, a.base, n, seeds, a.first, noises, a.most, not a.no_peers)
+    if a.only in (None, "matrix"):
+        matrix(a.folder, a.base, 100 if a.quick else a.count)
     if a.only in (None, "null"):
         repeats, powers = (10, 1) if a.quick else (a.repeats, a.powers)
         null(a.folder, a.base, n, repeats, powers, tuple(a.designs), tuple(a.epsilons))
