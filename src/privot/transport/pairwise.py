@@ -22,7 +22,8 @@ def transport_between_all(cost: Array, weights: Array, workers: int | None = Non
     without its checks, which take longer than problems of this size; its result code is looked at. It lets go of
     Python's lock while it works, so threads share the pairs (as many as there are cores, unless `workers` says).
 
-    >>> transport_between_all(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [0.25, 0.75]]))[0, 1]
+    >>> cost = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> float(transport_between_all(cost, np.array([[1.0, 0.0], [0.25, 0.75]]))[0, 1])
     0.75
     """
     ground, rows = np.ascontiguousarray(cost, dtype=np.float64), np.ascontiguousarray(weights, dtype=np.float64)
