@@ -100,6 +100,18 @@ class LedgerBudget:
         if self._times(mark) > 1:
             raise _used(seed)
 
+    @property
+    def data(self) -> str:
+        """The ledger's name for these records."""
+        return self._data
+
+    def charge_once(self, event: Event, purpose: str, mark: str) -> None:
+        """Write `event` to the ledger unless this `mark` paid for it before, or let it refuse."""
+        ending = f" [once {mark}]"
+        # two processes at once may both charge: that over-counts, and they release the same value
+        if not self._times(ending):
+            self._ledger.charge(self._data, event, purpose + ending)
+
     def _times(self, mark: str) -> int:
         return sum(entry.purpose.endswith(mark) for entry in self._ledger.entries(self._data))
 

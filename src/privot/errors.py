@@ -34,6 +34,12 @@ class BudgetError(PrivotError):
     exit_code = 4
 
 
+class PolicyError(PrivotError):
+    """A party's policy does not allow what was asked of it; nothing was released."""
+
+    exit_code = 4
+
+
 class UnprovenError(PrivotError):
     """The mechanism has no theorem behind it and was not explicitly allowed."""
 

@@ -8,6 +8,7 @@ happened cannot be undone.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,8 +24,9 @@ from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing, check_delta, check_epsilon
 from privot.mechanisms.clipping import clip_rows
-from privot.mechanisms.mechanism import Answer, Answering, Facts, Mechanism
-from privot.noise import NoiseSource, SystemNoise
+from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism
+from privot.noise import KeptNoise, NoiseSource, SystemNoise
+from privot.noise.kept import mark_of
 from privot.release import Release, Value
 from privot.stream import Sealed, Stream
 
@@ -84,7 +86,7 @@ class Vault(Sealed):
     (8, 4)
     """
 
-    __slots__ = ("__budget", "__facts", "__label", "__lock", "__noise", "__records")
+    __slots__ = ("__budget", "__facts", "__label", "__labelled", "__lock", "__noise", "__records")
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class Vault(Sealed):
         self.__records = _Records(rows, labels, self.__facts)
         self.__noise: NoiseSource = SystemNoise() if noise is None else noise
         self.__label = str(label)
+        self.__labelled = "" if labels is None else hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
         self.__lock = threading.Lock()
         self.__budget: MemoryBudget | LedgerBudget
         if ledger is None:
@@ -140,6 +143,29 @@ class Vault(Sealed):
             raise UsageError("This mechanism answers queries: use the vault's stream.")
         event, guarantee = self.__pay(mechanism, 1, purpose, allow_unproven, delta)
         return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, self.__noise, event, 0))
+
+    def release_once(
+        self, mechanism: Identified, *, purpose: str, secret: bytes, delta: float | None = None
+    ) -> Release:
+        """Like `release`, but however often it is asked with one `secret`, charged once and answered alike.
+
+        For a release that must survive a crash between charge and delivery: whoever keeps 32 bytes of the operating
+        system's entropy with the records, until the release is safe on disk, can ask again for the same value. The
+        noise is a keyed function of the ledger's name for the records, the mechanism to the last bit and its event,
+        so another question with the same secret gets independent noise, and pays. Needs a ledger, which remembers.
+        """
+        budget = self.__budget
+        if not isinstance(budget, LedgerBudget):
+            raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
+        if mechanism.steps != 1 or mechanism.seed is not None:
+            raise UsageError("Only a mechanism of one step without a seed to use up can be asked again.")
+        mechanism.needs.check(self.__facts)
+        named = [repr(self.__facts), self.__labelled, repr(sorted(mechanism.event(self.__facts).to_dict().items()))]
+        about = "\n".join([budget.data, *named]).encode() + b"\n" + mechanism.identity()
+        noise = KeptNoise(secret, about)
+        mark = mark_of(secret, about)
+        charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
+        return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
 
     def stream(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
@@ -172,13 +198,21 @@ class Vault(Sealed):
         return Stream(answer, guarantee, steps, answering.check)
 
     def __pay(
-        self, mechanism: Mechanism, steps: int, purpose: str, allow_unproven: bool, delta: float | None
+        self,
+        mechanism: Mechanism,
+        steps: int,
+        purpose: str,
+        allow_unproven: bool,
+        delta: float | None,
+        noise: NoiseSource | None = None,
+        mark: str | None = None,
     ) -> tuple[Event, Guarantee]:
-        """The event of one step, and the guarantee of all of them, charged."""
+        """The event of one step, and the guarantee of all of them, charged (with a `mark`: unless it was before)."""
+        noise = self.__noise if noise is None else noise
         if not isinstance(purpose, str) or not purpose.strip():
             raise UsageError("Say what the release is for: its purpose is written to the ledger.")
-        if purpose.rstrip().endswith("]") and "[seed" in purpose:
-            raise UsageError("A purpose may not end like the mark of a seed, which the ledger keeps: reword it.")
+        if purpose.rstrip().endswith("]") and ("[seed" in purpose or "[once" in purpose):
+            raise UsageError("A purpose may not end like a mark that the ledger keeps: reword it.")
         mechanism.needs.check(self.__facts)
         step = mechanism.event(self.__facts)
         if adjacency_of([step]) is not self.__facts.adjacency:
@@ -186,16 +220,20 @@ class Vault(Sealed):
         whole = step if steps == 1 else Repeated(step, steps)
         for standing, reason in (
             (mechanism.standing, f"the mechanism itself is {mechanism.standing}"),
-            (self.__noise.standing, "the noise is not secret: it comes from a seed"),
+            (noise.standing, "the noise is not secret: it comes from a seed"),
         ):
             if standing is not Standing.PROVEN:
                 whole = Downgraded(whole, standing, reason)
         guarantee = account(whole, self.__budget.delta if delta is None else delta)
         if guarantee.standing is Standing.UNPROVEN and allow_unproven is not True:
             raise UnprovenError("No theorem covers this release: say allow_unproven=True to make it nevertheless.")
-        assumptions = dict.fromkeys((*guarantee.assumptions, *self.__noise.assumptions))
+        assumptions = dict.fromkeys((*guarantee.assumptions, *noise.assumptions))
         with self.__lock:
-            self.__budget.charge(whole, purpose, mechanism.seed)
+            if mark is None:
+                self.__budget.charge(whole, purpose, mechanism.seed)
+            else:
+                assert isinstance(self.__budget, LedgerBudget)
+                self.__budget.charge_once(whole, purpose, mark)
         return step, replace(guarantee, assumptions=tuple(assumptions))
 
     def __run(

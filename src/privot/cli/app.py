@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, audit, bench, compare, demo, evaluate, ledger, report, study, synth, tables
+from privot.cli import (
+    account,
+    audit,
+    bench,
+    compare,
+    demo,
+    evaluate,
+    federate,
+    ledger,
+    report,
+    sketch,
+    study,
+    synth,
+    tables,
+)
 
 app = typer.Typer(
     name="privot",
@@ -23,6 +37,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")
 app.add_typer(tables.app, name="schema")
+app.add_typer(federate.app, name="federate")
 app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
 app.command("synth")(synth.synth)
@@ -30,6 +45,7 @@ app.command("sample")(synth.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("audit")(audit.audit)
+app.command("sketch")(sketch.sketch)
 
 
 def _version(asked: bool) -> None:

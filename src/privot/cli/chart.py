@@ -140,3 +140,29 @@ def draw_transport(x: Any, y: Any, plan: Any, out: Path) -> None:
     axes.set_title("Transport from A to B, first 200 records (no privacy: do not publish)", fontsize=10)
     axes.legend()
     _save(figure, out)
+
+
+def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, what: str, out: Path) -> None:
+    """The matrix of distances with alike parties side by side, the dendrogram behind that order, and a map."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    from privot.federation.matrix import map_of
+
+    _check_ending(out)
+    figure, panels = _figure(1, 3, (16.0, 5.0))
+    few = len(names) <= 40
+    picture = panels[0][0].imshow(distances[order][:, order], cmap="viridis")
+    figure.colorbar(picture, ax=panels[0][0], shrink=0.8)
+    panels[0][0].set_title(f"{what} between {len(names)} parties")
+    if few:
+        panels[0][0].set_xticks(range(len(names)), [names[k] for k in order], rotation=90, fontsize=7)
+        panels[0][0].set_yticks(range(len(names)), [names[k] for k in order], fontsize=7)
+    dendrogram(tree, labels=names, no_labels=not few, ax=panels[0][1], color_threshold=0.0, above_threshold_color="0.3")
+    panels[0][1].set(title="who is alike (average linkage)", ylabel=what)
+    points = map_of(distances)
+    panels[0][2].scatter(points[:, 0], points[:, 1], s=14)
+    for name, point in zip(names, points, strict=True):
+        if few:
+            panels[0][2].annotate(name, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    panels[0][2].set(title="a map (classical scaling)", aspect="equal")
+    _save(figure, out)

@@ -1,4 +1,4 @@
-"""`privot compare A B`: how far apart two data sets are, without privacy, and saying so."""
+"""`privot compare A B`: how far apart two data sets are, without privacy, and saying so; or two private sketches."""
 
 from __future__ import annotations
 
@@ -15,33 +15,60 @@ NO_PRIVACY = "none: this is an exact answer about the records, so it is itself c
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The other one, in as many dimensions.")],
-    method: Annotated[str, typer.Option(help="exact, sinkhorn or sliced.")] = "sliced",
+    method: Annotated[
+        str | None, typer.Option(help="exact, sinkhorn, sliced, fedwad, triangle; sketch, for two sketch files.")
+    ] = None,
     p: Annotated[float, typer.Option(help="Order of the distance (exact, sliced).")] = 2.0,
     slices: Annotated[int, typer.Option(help="Directions (sliced).")] = 1000,
     reg: Annotated[float, typer.Option(help="Regularisation over the mean cost (sinkhorn).")] = 0.05,
     most: Annotated[int, typer.Option(help="Records a side for exact and sinkhorn; more are sampled down.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of directions and samples; recorded.")] = 0,
+    rounds: Annotated[int, typer.Option(help="Rounds (fedwad).")] = 20,
+    share: Annotated[str, typer.Option("--t", help="Share of the way: a number, or random (fedwad).")] = "",
+    defence: Annotated[str, typer.Option(help="constant or random (triangle).")] = "constant",
+    trust: Annotated[list[Path] | None, typer.Option(help="Public keys (.pub) whose sketches are accepted.")] = None,
+    words: Annotated[
+        Path | None, typer.Option(help="Public word vectors (.npz: words, vectors); A and B are then texts.")
+    ] = None,
+    labels: Annotated[bool, typer.Option(help="Count labels too, as OTDD does (exact, fedwad, triangle).")] = False,
+    allow_unproven: Annotated[bool, typer.Option(help="Run fedwad or triangle, which protect nobody.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to draw the transport or the worst slices.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """How far apart two data sets are, by optimal transport. No privacy: do not publish the answer.
+    """How far apart two data sets are, by optimal transport. No privacy, unless A and B are private sketches.
 
     Example: privot compare a.npz b.npz --method exact --out transport.png
     """
+    from privot.cli import federated
+
+    if method is None:
+        method = "sketch" if all(map(federated.is_sketch, (first, second))) else "sliced"
+    if method == "sketch":
+        return federated.compare_files(first, second, trust, as_json)
+    if method in ("fedwad", "triangle"):
+        return federated.compare_openly(
+            first, second, method, p, rounds, share, defence, most, seed, allow_unproven, as_json, words, labels
+        )
     import numpy as np
 
-    from privot.data import load
     from privot.errors import DataError, UsageError
     from privot.transport import exact, sinkhorn, sliced
     from privot.transport.intervals import over_records, over_slices
 
     if method not in ("exact", "sinkhorn", "sliced"):
-        raise UsageError(f"Unknown method {method!r}: say exact, sinkhorn or sliced.")
+        raise UsageError(f"Unknown method {method!r}: say exact, sinkhorn, sliced, sketch, fedwad or triangle.")
     if most < 2 or not 0.0 < reg < float("inf"):
         raise UsageError("--most must be at least 2, and --reg a number greater than 0.")
-    x, y = (np.asarray(load(source).x, dtype=np.float64) for source in (first, second))
+    sets = [federated.load_points(source, words) for source in (first, second)]
+    x, y = (np.asarray(found.x, dtype=np.float64) for found in sets)
     if x.shape[1] != y.shape[1]:
         raise DataError(f"A has {x.shape[1]} columns and B has {y.shape[1]}: they must lie in one space.")
+    if labels:
+        if method != "exact" or any(found.y is None for found in sets):
+            raise UsageError("--labels goes with exact, fedwad, triangle or labelled sketches, and needs labels.")
+        from privot.transport.label_aware import augmented
+
+        x, y = (np.asarray(augmented(z, found.y)) for z, found in zip((x, y), sets, strict=True))
     sizes = {"a": len(x), "b": len(y)}
     null = None
     if method == "sliced":

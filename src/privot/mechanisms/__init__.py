@@ -6,12 +6,15 @@ from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
 from privot.mechanisms.gradient import GradientQuery, SanitizedGradient
 from privot.mechanisms.grouped import GroupedMarginals
 from privot.mechanisms.grouping import GroupRule
+from privot.mechanisms.interpolation import Interpolation
 from privot.mechanisms.marginals import Marginals
-from privot.mechanisms.mechanism import Answering, Facts, Mechanism, Needs, Records
+from privot.mechanisms.mechanism import Answering, Facts, Identified, Mechanism, Needs, Records
 from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
 from privot.mechanisms.pulled import Handle, ParameterQuery, SanitizedParameters
 from privot.mechanisms.scores import ScoredMarginals
+from privot.mechanisms.sketch import PrivateSketch
+from privot.mechanisms.sketch_design import SketchDesign
 from privot.mechanisms.weighing import WeightRule
 
 __all__ = [
@@ -25,11 +28,14 @@ __all__ = [
     "GroupRule",
     "GroupedMarginals",
     "Handle",
+    "Identified",
+    "Interpolation",
     "Marginals",
     "MeanEmbedding",
     "Mechanism",
     "Needs",
     "ParameterQuery",
+    "PrivateSketch",
     "PublishedGradients",
     "Query",
     "RandomProjection",
@@ -37,6 +43,7 @@ __all__ = [
     "SanitizedGradient",
     "SanitizedParameters",
     "ScoredMarginals",
+    "SketchDesign",
     "WeightRule",
     "directions_of",
     "draw_directions",

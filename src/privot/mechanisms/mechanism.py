@@ -122,6 +122,14 @@ class Mechanism(Protocol):
         ...
 
 
+class Identified(Mechanism, Protocol):
+    """A mechanism that can be told from every other one, so that a release that was paid for can be made again."""
+
+    def identity(self) -> bytes:
+        """Everything the value depends on besides the records and the noise, to the last bit."""
+        ...
+
+
 Answer = Callable[[int, Any], tuple[Value, Mapping[str, Any]]]
 """(step, query) → the value and what is public about it."""
 

@@ -116,6 +116,14 @@ def _pot() -> Any:
     return ot
 
 
+def network_simplex() -> Any:
+    """POT's solver itself: (a, b, cost, pivots, threads) → (plan, cost, u, v, code)."""
+    _pot()
+    from ot.lp.emd_wrap import emd_c  # type: ignore[import-untyped,unused-ignore]
+
+    return emd_c
+
+
 def feasible_duals(cost: Array, found: Coupling) -> tuple[Array, Array]:
     """(f, g) with f_i + g_j ≤ C_ij everywhere and equality on the plan.
 

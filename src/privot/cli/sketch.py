@@ -1,0 +1,109 @@
+"""`privot sketch DATA`: one private, signed sketch to send to somebody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privot.cli.output import print_facts, print_json
+
+
+def sketch(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
+    epsilon: Annotated[float, typer.Option(help="What the sketch may cost: ε …")],
+    delta: Annotated[float, typer.Option(help="… at this δ.")],
+    adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
+    out: Annotated[Path, typer.Option(help="The sketch.")],
+    prototypes: Annotated[
+        str | None, typer.Option(help="PUBLIC data to build the sketch around; the same for all who compare.")
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Without prototypes: a public guess of the largest usual norm of a record.")
+    ] = None,
+    span: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--range", help="Without prototypes, better: the public range of every column, low and high."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the public directions; the same for all who compare.")] = 0,
+    classes: Annotated[
+        int | None,
+        typer.Option(help="Keep this many classes apart (labels 0, 1, … in DATA), so that OTDD can be told."),
+    ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option(help="Public word vectors (.npz: words, vectors); DATA is then a text, one record a word."),
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays; none means this once.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Release one private sketch of DATA; anybody may compare it with others of the same design, for ever.
+
+    Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0 1 --out a.sketch
+    """
+    from privot.cli.federated import in_words, load_points, summary
+    from privot.errors import UsageError
+    from privot.federation import sketch as release_sketch
+    from privot.federation.signing import make_key, public_name, read_key
+    from privot.guarantee import check_delta, check_epsilon
+    from privot.ledger import Ledger
+    from privot.mechanisms import SketchDesign
+    from privot.vault import Vault
+
+    check_epsilon(epsilon)
+    check_delta(delta)
+    if out.exists():
+        raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
+    if not out.parent.is_dir():
+        raise UsageError(f"There is no folder {out.parent}: make it before the sketch is paid for.")
+    if sum(given is not None for given in (prototypes, radius, span)) != 1:
+        raise UsageError("Say --prototypes FILE (public data), --range LOW HIGH or --radius NUMBER, and only one.")
+    records = load_points(data, words)
+    if classes is not None and records.y is None:
+        raise UsageError("--classes needs labels in the data.")
+    if prototypes is not None:
+        design = SketchDesign.around(load_points(prototypes, words).x, seed=seed)
+    elif span is not None:
+        design = SketchDesign.box(records.x.shape[1], *span, seed=seed)
+    else:
+        assert radius is not None
+        design = SketchDesign.plain(records.x.shape[1], radius, seed=seed)
+    if classes is not None:
+        design = design.labelled(classes)
+    held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "classes": classes, "label": Path(data).name}
+    held |= {"x": records.x, "y": records.y if classes is not None else None}
+    signing = None if key is None else read_key(key) if key.exists() else make_key(key)
+    # nothing is clipped: every coordinate of a sketch is bounded by itself
+    if ledger is None:
+        vault = Vault(**held, budget=(epsilon, delta))
+        made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
+    else:
+        with Ledger.open(ledger) as book:
+            vault = Vault(**held, ledger=book)
+            made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
+    made.save(out, signing)
+    signer = None if signing is None else public_name(signing)
+    if as_json:
+        print_json(
+            {
+                "out": str(out),
+                "design": design.digest(),
+                "sigma": made.public["sigma"],
+                "seed": seed,
+                "signer": signer,
+                "guarantee": summary(made.guarantee),
+            }
+        )
+        return
+    print_facts(
+        [
+            ("sketch", f"{out}, {out.stat().st_size} bytes"),
+            ("design", f"{design.digest()[:16]}…: only sketches of one design can be compared"),
+            ("privacy", in_words(made.guarantee)),
+            ("signed by", f"{signer[:16]}…" if signer else "a key used once: changes show, but not who wrote it"),
+        ]
+    )

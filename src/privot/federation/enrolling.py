@@ -1,0 +1,141 @@
+"""Keys and certificates of a party and of a coordinator, made once, private ones for their owner's eyes only.
+
+A party signs with Ed25519 (who said what) and its node shows a P-384 key to the coordinator's SuperLink (who may
+connect). A coordinator signs with Ed25519 too, and its SuperLink has a TLS certificate from an authority of its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import NameOID
+
+from privot.errors import UsageError
+from privot.federation.signing import make_key, public_name
+
+SIGNING, NODE, AUTHORITY, CERTIFICATE, SECRET = "signing.key", "node.key", "ca.pem", "server.pem", "superexec.secret"
+DAYS = 365
+
+TEMPLATE = """\
+version = 1
+name = "{name}"
+
+[data]                          # the vault; no record of it is ever sent
+file = "records.npz"
+ledger = "records.ledger"
+adjacency = "replace-one"
+epsilon = 1.0                   # the whole budget, set once
+delta = 1e-5
+
+# Nothing is allowed until it is named here. A coordinator's public key is in its signing.key.pub.
+# [[allow]]
+# protocol = "sketch"
+# askers = ["…"]
+# epsilon = 1.0
+# delta = 1e-5
+# requests = 10
+# days = 30
+"""
+
+
+def make_party(folder: Path, name: str) -> str:
+    """Both keys of a party and a policy that allows nothing yet; answers its public signing key."""
+    folder.mkdir(parents=True, exist_ok=True)
+    signer = public_name(make_key(folder / SIGNING))
+    key = ec.generate_private_key(ec.SECP384R1())
+    _write_private(folder / NODE, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    (folder / f"{NODE}.pub").write_bytes(public + b"\n")
+    policy = folder / "policy.toml"
+    if not policy.exists():
+        policy.write_text(TEMPLATE.format(name=name.replace('"', "")), encoding="utf-8")
+    return signer
+
+
+def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
+    """A coordinator's keys, and a certificate for `hosts` (names or addresses); answers its public signing key.
+
+    The authority's private key is used once and forgotten: nobody can make a second certificate that parties trust.
+    """
+    if not hosts:
+        raise UsageError("A certificate is for at least one host name or address.")
+    folder.mkdir(parents=True, exist_ok=True)
+    signer = public_name(make_key(folder / SIGNING))
+    authority, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
+    issuer = _name("privot federation")
+    root = (
+        _builder(issuer, issuer, authority.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority.public_key()), critical=False)
+        .sign(authority, hashes.SHA256())
+    )
+    leaf = (
+        _builder(_name(hosts[0]), issuer, key.public_key())
+        .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
+        .sign(authority, hashes.SHA256())
+    )
+    (folder / AUTHORITY).write_bytes(root.public_bytes(Encoding.PEM))
+    (folder / CERTIFICATE).write_bytes(leaf.public_bytes(Encoding.PEM))
+    _write_private(folder / f"{CERTIFICATE}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    _write_private(folder / SECRET, os.urandom(32).hex().encode())
+    return signer
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        # clocks of two organisations may differ a little
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=DAYS))
+    )
+
+
+def _usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise UsageError(f"{path} exists already: a key is never overwritten.") from None
+    with open(descriptor, "wb") as file:
+        file.write(content)

@@ -1,0 +1,31 @@
+"""The channel between machines: Flower's SuperLink and SuperNodes carry the same signed bytes as a call at hand would.
+
+Flower can ship code from a coordinator to every node and run it there. Here nobody runs anybody else's code: both ends
+use Flower's `process` isolation, the application bundle holds no code, a SuperNode hands messages to the party's own
+desk, and the coordinator's steps run in its own process as the ServerApp. Flower's TLS and node keys say who may
+connect; what counts beyond that are the signatures on requests and answers.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from privot.errors import UsageError
+
+__all__ = ["quiet", "require"]
+
+
+def require() -> None:
+    """Refuse, in one sentence, where Flower is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("flwr") is None:
+        raise UsageError("Machines far apart need Flower: pip install 'privot[federation]'.")
+
+
+def quiet(home: Path) -> None:
+    """Before Flower is imported: nothing is reported to its makers, and its files lie under `home`."""
+    os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+    os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
+    os.environ["FLWR_HOME"] = str(home)

@@ -1,0 +1,114 @@
+"""Flower's SuperLink as a process of the coordinator: TLS, node keys, a database; it ends with its parent.
+
+`python -m privot.federation.flower.superlink PARENT ARGUMENT…` is Flower's own command, watched: a coordinator that is
+killed takes its SuperLink along, so that the next one finds the port free.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from privot.errors import UsageError
+from privot.federation.enrolling import AUTHORITY, CERTIFICATE, SECRET
+
+STARTING = 90.0
+
+
+class SuperLink:
+    """A running SuperLink; leaving the block ends it."""
+
+    def __init__(self, folder: Path, host: str, port: int) -> None:
+        self.folder, self.address, self._host, self._port = folder, f"{host}:{port}", host, port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._wait_for_port()
+        here = self.folder
+        command = [sys.executable, "-m", "privot.federation.flower.superlink", str(os.getpid())]
+        command += ["--host", self._host, "--port", str(self._port), "--isolation", "process"]
+        command += ["--ssl-ca-certfile", str(here / AUTHORITY), "--ssl-certfile", str(here / CERTIFICATE)]
+        command += ["--ssl-keyfile", str(here / f"{CERTIFICATE}.key"), "--database", str(here / "superlink.db")]
+        command += ["--enable-supernode-auth", "--superexec-auth-secret-file", str(here / SECRET)]
+        command += ["--disable-runtime-dependency-installation"]
+        with (here / "superlink.log").open("ab") as log:
+            # the arguments are this module's own, and no shell reads them
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)  # noqa: S603
+        try:
+            self._wait_until_up()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _wait_for_port(self) -> None:
+        """Until the last SuperLink is gone: it notices within a second that its parent died."""
+        end = time.monotonic() + 15.0
+        while True:
+            with socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((self._host, self._port))
+                    return
+                except OSError:
+                    if time.monotonic() > end:
+                        raise UsageError(f"{self.address} is in use: stop what listens there.") from None
+            time.sleep(0.2)
+
+    def _wait_until_up(self) -> None:
+        assert self._process is not None
+        end = time.monotonic() + STARTING
+        while time.monotonic() < end:
+            if self._process.poll() is not None:
+                raise UsageError(f"The SuperLink ended at once: {self.folder / 'superlink.log'} says why.")
+            try:
+                socket.create_connection((self._host, self._port), timeout=1.0).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise UsageError(f"The SuperLink did not start: {self.folder / 'superlink.log'} says why.")
+
+    def stop(self) -> None:
+        """End it; its database keeps what nodes need to come back."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _follow(parent: int) -> None:
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    """Flower's own command, with a parent to follow."""
+    parent, sys.argv = int(sys.argv[1]), ["flower-superlink", *sys.argv[2:]]
+    _follow(parent)
+    from flwr.superlink.cli import flower_superlink
+
+    flower_superlink()
+
+
+if __name__ == "__main__":
+    main()

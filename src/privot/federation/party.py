@@ -1,0 +1,185 @@
+"""A party's desk: signed requests in, signed answers out, under its policy, from its vault; it trusts no peer.
+
+Whatever carries the bytes (a function call, Flower) is not trusted either: the asker's signature counts, and the
+answer is signed. The order is fixed: signature, form, addressee, policy, memory, and only then vault and ledger. A
+sketch is paid for once: the same order gets the same stored file, and a crash between charge and file is mended from
+a secret that lies beside it (`Vault.release_once`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privot.accounting import Gaussian, calibrate
+from privot.budget import row_digests
+from privot.data import load
+from privot.errors import BudgetError, DataError, PolicyError, PrivotError
+from privot.federation.answering import party_at_hand
+from privot.federation.answers import Answer, digest
+from privot.federation.keeping import lock_folder, sync_folder, write_whole
+from privot.federation.policy import Policy
+from privot.federation.remembering import Memory
+from privot.federation.requests import Order, Request
+from privot.federation.signing import open_sealed, public_name, read_key, seal
+from privot.federation.sketching import Sketch, sketch_of
+from privot.ledger import Ledger
+from privot.mechanisms import PrivateSketch
+from privot.vault import Vault
+
+POLICY, KEY = "policy.toml", "signing.key"
+
+
+class Desk:
+    """What stands between a party's records and everybody else; its folder holds policy, keys, sketches and log."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.policy = Policy.read(self.folder / POLICY)
+        self._key = read_key(self.folder / KEY)
+        self.name = public_name(self._key)
+        self._lock = lock_folder(self.folder, "party")
+        try:
+            self._open_up()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open_up(self) -> None:
+        self.log = _log_to(self.folder / "party.log", self.name)
+        self._memory = Memory(self.folder / "asked.jsonl")
+        self._sketches = self.folder / "sketches"
+        self._sketches.mkdir(mode=0o700, exist_ok=True)
+        self._ledger = Ledger.open(self.policy.ledger) if self.policy.ledger.exists() else self._new_ledger()
+        records = load(self.policy.data)
+        labels = records.y if self.policy.classes is not None else None
+        # nothing is clipped: every coordinate of a sketch is bounded by itself
+        self._vault = Vault(
+            records.x,
+            labels,
+            clip=1.0,
+            adjacency=self.policy.adjacency,
+            classes=self.policy.classes,
+            ledger=self._ledger,
+            budget=self.policy.budget,
+            label=self.policy.name,
+        )
+        named = {"x": row_digests(records.x)} | ({} if labels is None else {"y": labels})
+        self._data = self._ledger.fingerprint(named)
+        self._open: dict[bool, Any] = {}
+        self.log.info("ready: %s, %s", self.policy.name, self.name)
+
+    def close(self) -> None:
+        """Let the ledger, the log and the folder go."""
+        self._ledger.close()
+        for handler in list(self.log.handlers):
+            self.log.removeHandler(handler)
+            handler.close()
+        os.close(self._lock)
+
+    def handle(self, data: bytes) -> bytes:
+        """The signed answer to a request's bytes; a refusal says why, in words that tell nothing about records."""
+        who, what = "nobody known", "a message"
+        try:
+            request, asker = Request.opened(data)
+            who, what = f"{asker[:16]}…", f"{request.protocol}, job {request.job[:8]}, number {request.number}"
+            answer = self._answer(request, asker, data)
+            self.log.info("answered %s: %s", who, what)
+            return answer.sealed(self._key)
+        except BudgetError as error:
+            # how much is left is the party's own affair
+            self.log.warning("refused %s: %s: %s", who, what, error)
+            reason = "The party's budget does not cover this."
+        except PrivotError as error:
+            self.log.warning("refused %s: %s: %s", who, what, error)
+            reason = " ".join(str(error).split())
+        except Exception as error:
+            # the message could quote a record
+            self.log.error("failed for %s: %s: %s", who, what, type(error).__name__)
+            reason = "The party failed to answer."
+        return Answer(digest(data), refusal=reason).sealed(self._key)
+
+    def _answer(self, request: Request, asker: str, data: bytes) -> Answer:
+        if request.party != self.name:
+            raise PolicyError("The request is addressed to another party.")
+        mark = digest(data)
+        new = self._memory.is_new(request, asker, mark)
+        days = self.policy.rule_days(request.protocol, asker)
+        self.policy.check(request, asker, self._memory.earlier(request.protocol, asker, days) if new else 0)
+        if new:
+            self._memory.accept(request, asker, mark)
+        if request.order is not None:
+            return Answer(mark, sketch=self._sketch(request.order, asker))
+        party = self._shown(request.labels)
+        return Answer(mark, interpolants=tuple(party(question) for question in request.questions))
+
+    def _sketch(self, order: Order, asker: str) -> bytes:
+        """The signed file of the sketch that was ordered, made and paid for if it is not there yet."""
+        name = f"{order.digest()[:32]}-{self._data[:16]}"
+        path, kept = self._sketches / f"{name}.sketch", self._sketches / f"{name}.secret"
+        if path.exists():
+            content = path.read_bytes()
+            sealed = open_sealed(content, "The stored sketch")
+            if sealed.signer != self.name:
+                raise DataError("A stored sketch is not signed by this party: restore it from a backup.")
+            Sketch.from_bytes(sealed.payload)
+            kept.unlink(missing_ok=True)
+            self.log.info("sketch %s was made before: sent again, not charged again", name[:8])
+            return content
+        if not kept.exists():
+            bound = order.design.sensitivity(order.adjacency)
+            sigma = calibrate(lambda s: Gaussian(s, bound, order.adjacency), epsilon=order.epsilon, delta=order.delta)
+            write_whole(kept, json.dumps({"secret": os.urandom(32).hex(), "sigma": sigma}).encode())
+        said = json.loads(kept.read_bytes())
+        try:
+            release = self._vault.release_once(
+                PrivateSketch(order.design, said["sigma"]),
+                purpose=f"sketch {name[:16]} for {asker[:16]}",
+                secret=bytes.fromhex(said["secret"]),
+                delta=order.delta,
+            )
+        except BudgetError:
+            # refused before anything was charged or touched: the secret hides nothing
+            kept.unlink(missing_ok=True)
+            raise
+        content = seal(sketch_of(release).to_bytes(), self._key)
+        write_whole(path, content)
+        kept.unlink(missing_ok=True)
+        sync_folder(self._sketches)
+        g = release.guarantee
+        self.log.info(
+            "sketch %s paid: ε = %.6g at δ = %g, %s, %s", name[:8], g.epsilon(), g.at_delta, g.adjacency, g.standing
+        )
+        return content
+
+    def _shown(self, labels: bool) -> Any:
+        """A party made of the open points, which anybody may see: the vault's records never get here."""
+        if labels not in self._open:
+            assert self.policy.open is not None
+            found = load(self.policy.open)
+            points = np.asarray(found.x, dtype=np.float64)
+            if labels:
+                if found.y is None:
+                    raise PolicyError("The open data has no labels.")
+                from privot.transport.label_aware import augmented
+
+                points = np.asarray(augmented(points, found.y))
+            self._open[labels] = party_at_hand(points)
+        return self._open[labels]
+
+    def _new_ledger(self) -> Ledger:
+        self.log.info("no ledger at %s yet: made one", self.policy.ledger.name)
+        return Ledger.create(self.policy.ledger)
+
+
+def _log_to(path: Path, name: str) -> logging.Logger:
+    log = logging.Logger(f"privot.party.{name[:8]}", logging.INFO)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    return log

@@ -1,0 +1,191 @@
+"""What a party allows: which protocols, at which price, who may ask and how often; what it does not name is refused.
+
+A policy is a TOML file that the party's steward writes:
+
+    version = 1
+    name = "north clinic"
+
+    [data]                          # the vault; no record of it is ever sent
+    file = "records.npz"
+    ledger = "records.ledger"
+    adjacency = "replace-one"
+    epsilon = 2.0                   # the whole budget, set once
+    delta = 1e-5
+    classes = 10                    # only if labels count
+
+    [open]                          # points that anybody may see (public, or synthesised privately): the only ones
+    file = "synthetic.npz"          # that FedWad and TriangleWad, which protect nobody, are ever given
+
+    [[allow]]
+    protocol = "sketch"
+    askers = ["9f…"]                # public keys, 64 hexadecimal digits
+    epsilon = 1.0                   # the most that one sketch may cost …
+    delta = 1e-5                    # … at this δ
+    requests = 10                   # at most so many new requests of one asker …
+    days = 30                       # … in so many days
+
+    [[allow]]
+    protocol = "triangle"
+    askers = ["9f…"]
+    allow_unproven = true
+    requests = 50
+    days = 1
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privot.errors import DataError, PolicyError, UnprovenError, UsageError
+from privot.federation.requests import PROTOCOLS, Order, Request
+from privot.guarantee import Adjacency, check_delta, check_epsilon
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One `[[allow]]`: a protocol, who may ask for it, at which price and how often."""
+
+    protocol: str
+    askers: frozenset[str]
+    requests: int
+    days: float
+    epsilon: float | None = None
+    delta: float | None = None
+    allow_unproven: bool = False
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A party's policy, read and checked; paths are relative to the file's folder."""
+
+    name: str
+    data: Path
+    ledger: Path
+    adjacency: Adjacency
+    budget: tuple[float, float]
+    classes: int | None
+    open: Path | None
+    rules: tuple[Rule, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Policy:
+        """Read the file; whatever is unknown, missing or out of range is refused, never guessed."""
+        try:
+            said = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UsageError(f"There is no policy {path}: a party without one allows nothing.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"The policy {path} is not TOML: {' '.join(str(error).split())}.") from None
+        top = Table(path.name, said, {"version", "name", "data", "open", "allow"})
+        if top.take("version", int) != VERSION:
+            raise DataError(f"The policy {path.name} has another version than {VERSION}.")
+        data = Table("[data]", top.take("data", dict), {"file", "ledger", "adjacency", "epsilon", "delta", "classes"})
+        shown = Table("[open]", top.take("open", dict, {}), {"file"})
+        here = path.parent
+        return cls(
+            name=top.take("name", str),
+            data=_path(here, data.take("file", str)),
+            ledger=here / data.take("ledger", str),
+            adjacency=Adjacency.parse(data.take("adjacency", str)),
+            budget=(check_epsilon(data.take("epsilon", float)), check_delta(data.take("delta", float))),
+            classes=data.take("classes", int, None),
+            open=_path(here, shown.take("file", str)) if shown.said else None,
+            rules=tuple(_rule(entry) for entry in top.take("allow", list, [])),
+        )
+
+    def check(self, request: Request, asker: str, earlier: int) -> Rule:
+        """The rule that allows `request` of `asker`, who asked `earlier` other things in the rule's days; or refuse."""
+        mine = [rule for rule in self.rules if rule.protocol == request.protocol]
+        if not mine:
+            raise PolicyError(f"The policy allows no {request.protocol}.")
+        mine = [rule for rule in mine if asker in rule.askers]
+        if not mine:
+            raise PolicyError(f"The policy does not let {asker[:16]}… ask for {request.protocol}.")
+        rule = mine[0]
+        if earlier >= rule.requests:
+            raise PolicyError(
+                f"The policy allows {rule.requests} requests in {rule.days:g} days, and they are used up."
+            )
+        if request.order is not None:
+            self._check_order(rule, request.order)
+        else:
+            if not rule.allow_unproven:
+                raise UnprovenError(f"{request.protocol} protects nobody, and the policy does not say allow_unproven.")
+            if self.open is None:
+                raise PolicyError(
+                    f"{request.protocol} shows every record, and the policy names no open data that it may show."
+                )
+        return rule
+
+    def rule_days(self, protocol: str, asker: str) -> float:
+        """Over how many days requests of this kind are counted."""
+        return max((r.days for r in self.rules if r.protocol == protocol and asker in r.askers), default=0.0)
+
+    def _check_order(self, rule: Rule, order: Order) -> None:
+        assert rule.epsilon is not None
+        assert rule.delta is not None
+        if order.epsilon > rule.epsilon or order.delta > rule.delta:
+            raise PolicyError(
+                f"The policy allows a sketch at ε = {rule.epsilon:g}, δ = {rule.delta:g} at most, and "
+                f"ε = {order.epsilon:g}, δ = {order.delta:g} was asked."
+            )
+        if order.adjacency is not self.adjacency:
+            raise PolicyError(f"The policy counts under {self.adjacency}, and {order.adjacency} was asked.")
+        if order.design.classes and order.design.classes != self.classes:
+            raise PolicyError(
+                f"The policy knows {self.classes or 'no'} classes, and {order.design.classes} were asked."
+            )
+
+
+class Table:
+    """A TOML table that knows which names it may hold."""
+
+    def __init__(self, where: str, said: dict[str, Any], known: set[str]) -> None:
+        self.where, self.said = where, said
+        if not isinstance(said, dict) or set(said) - known:
+            odd = ", ".join(sorted(set(said) - known)) if isinstance(said, dict) else "no table"
+            raise DataError(f"{where} holds what privot does not know ({odd[:80]}): nothing is guessed.")
+
+    def take(self, name: str, kind: type, *default: Any) -> Any:
+        """What is said under `name`, of this kind."""
+        if name not in self.said:
+            if default:
+                return default[0]
+            raise DataError(f"{self.where} does not say {name}.")
+        value = self.said[name]
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise DataError(f"{self.where} says {name} in another form than {kind.__name__}.")
+        return value
+
+
+def _rule(entry: Any) -> Rule:
+    known = {"protocol", "askers", "epsilon", "delta", "requests", "days", "allow_unproven"}
+    table = Table("[[allow]]", entry, known)
+    protocol, askers = table.take("protocol", str), table.take("askers", list)
+    requests, days = table.take("requests", int), table.take("days", float)
+    if protocol not in PROTOCOLS:
+        raise DataError(f"The policy allows {protocol[:20]!r}: there are {', '.join(PROTOCOLS)}.")
+    if not all(isinstance(a, str) and len(a) == 64 and set(a) <= set("0123456789abcdef") for a in askers):
+        raise DataError("The policy names askers by public keys, 64 lower-case hexadecimal digits.")
+    if requests < 0 or not 0.0 < days < math.inf:
+        raise DataError("The policy must allow a number of requests in a number of days greater than 0.")
+    epsilon = delta = None
+    if protocol == "sketch":
+        epsilon, delta = check_epsilon(table.take("epsilon", float)), check_delta(table.take("delta", float))
+    elif "epsilon" in entry or "delta" in entry:
+        raise DataError(f"The policy prices {protocol} with an ε, and it has none: it protects nobody.")
+    unproven = table.take("allow_unproven", bool, False)
+    return Rule(protocol, frozenset(askers), requests, days, epsilon, delta, unproven)
+
+
+def _path(here: Path, name: str) -> Path:
+    # `digits` is a data set, not a file
+    return Path(name) if name == "digits" else here / name

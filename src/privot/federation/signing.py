@@ -1,0 +1,117 @@
+"""Ed25519 keys in files, and the envelope that says who wrote a sketch; it knows nothing of what it signs."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from privot.errors import DataError, UsageError
+from privot.federation.messages import MOST_BYTES
+
+ENVELOPE_VERSION = 1
+_PAYLOAD, _SEAL = "payload.npz", "signature.json"
+_CONTEXT = b"privot sketch envelope 1\n"
+"""Signed with the payload, so that a signature made for something else never fits."""
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A payload whose signature was checked, and the key that made it (raw, as hexadecimal)."""
+
+    payload: bytes
+    signer: str
+
+
+def make_key(path: str | Path) -> Ed25519PrivateKey:
+    """A new private key in `path`, for its owner's eyes only, and the public key beside it in `path`.pub."""
+    path = Path(path)
+    key = Ed25519PrivateKey.generate()
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise UsageError(f"The key {path} exists already: it is never overwritten.") from None
+    with open(descriptor, "wb") as file:
+        file.write(text)
+    Path(f"{path}.pub").write_text(public_name(key) + "\n", encoding="utf-8")
+    return key
+
+
+def read_key(path: str | Path) -> Ed25519PrivateKey:
+    """The private key in `path`."""
+    try:
+        key = serialization.load_pem_private_key(Path(path).read_bytes(), password=None)
+    except FileNotFoundError:
+        raise DataError(f"There is no key file {str(path)!r}.") from None
+    except Exception:  # whatever is wrong with a key, its bytes are not quoted
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise DataError(f"{str(path)!r} is not an Ed25519 private key in PEM.")
+    return key
+
+
+def read_public(path: str | Path) -> str:
+    """The public key (hexadecimal) in a `.pub` file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip().lower()
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
+    except FileNotFoundError:
+        raise DataError(f"There is no key file {str(path)!r}.") from None
+    except ValueError:
+        raise DataError(f"{str(path)!r} is not a public key: it holds 64 hexadecimal digits.") from None
+    return text
+
+
+def public_name(key: Ed25519PrivateKey) -> str:
+    """The public key as 64 hexadecimal digits."""
+    return key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+
+
+def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
+    """The envelope: the payload, who signed it, and the signature."""
+    out = io.BytesIO()
+    head = {
+        "version": ENVELOPE_VERSION,
+        "algorithm": "ed25519",
+        "public_key": public_name(key),
+        "signature": key.sign(_CONTEXT + payload).hex(),
+    }
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(_SEAL), json.dumps(head, sort_keys=True))
+        archive.writestr(zipfile.ZipInfo(_PAYLOAD), payload)
+    return out.getvalue()
+
+
+def open_sealed(data: bytes, what: str = "The sketch") -> Sealed:
+    """The payload, if its signature is right; refuses everything else in one sentence."""
+    if len(data) > MOST_BYTES:
+        raise DataError(f"{what} has {len(data)} bytes: at most {MOST_BYTES} are read.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            if sorted(e.filename for e in entries) != [_PAYLOAD, _SEAL] or any(e.compress_type for e in entries):
+                raise ValueError
+            head, payload = json.loads(archive.read(_SEAL)), archive.read(_PAYLOAD)
+            version = head["version"]
+    except Exception:  # a damaged file can raise nearly anything
+        raise DataError(f"{what} is damaged, or not one that privot wrote.") from None
+    if version != ENVELOPE_VERSION:
+        raise DataError(f"{what} has version {str(version)[:20]!r}; this privot reads {ENVELOPE_VERSION}.")
+    try:
+        signer = str(head["public_key"]).lower()
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(signer)).verify(
+            bytes.fromhex(head["signature"]), _CONTEXT + payload
+        )
+    except (InvalidSignature, KeyError, ValueError, TypeError):
+        raise DataError(f"{what} does not bear a valid signature: it was changed after it was signed.") from None
+    return Sealed(payload, signer)

@@ -1,0 +1,55 @@
+"""Noise that can be made again from a kept secret, for one release that a crash must not lose; it may not keep it.
+
+A charge that is on disk while its release is not would be a budget lost. With this noise the release is a function of
+the secret and of what is released, so it can be computed again, the same, and is still one release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+
+from privot.errors import UsageError
+from privot.guarantee import Standing
+from privot.noise.keystream import KEY_BYTES
+from privot.noise.source import SystemNoise, _KeyedNoise
+
+
+class KeptNoise(_KeyedNoise):
+    """Noise under the keys HMAC-SHA-256(`secret`, `about` ‖ 0), HMAC-SHA-256(`secret`, `about` ‖ 1), …
+
+    `secret` holds 32 bytes of the operating system's entropy; `about` names everything the release depends on (records,
+    mechanism, event). Formal guarantees: those of `SystemNoise`, against all who do not know the secret; for different
+    `about` the noise is independent, for the same it is the same, so asking again shows nothing new.
+    """
+
+    def __init__(self, secret: bytes, about: bytes) -> None:
+        if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
+            raise UsageError(f"The secret of kept noise has {KEY_BYTES} bytes of the operating system's entropy.")
+        self._secret = hmac.digest(secret, b"privot kept noise" + about, hashlib.sha256)
+        self._drawn = 0
+        self._lock = threading.Lock()
+
+    @property
+    def standing(self) -> Standing:
+        """PROVEN: nobody without the secret can recompute this noise."""
+        return Standing.PROVEN
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a guarantee that rests on this noise takes for granted, in words."""
+        return (
+            *SystemNoise().assumptions,
+            "the secret that lets the noise be made again after a crash stayed with the records and was then destroyed",
+        )
+
+    def _key(self) -> bytes:
+        with self._lock:
+            number, self._drawn = self._drawn, self._drawn + 1
+        return hmac.digest(self._secret, number.to_bytes(8, "big"), hashlib.sha256)
+
+
+def mark_of(secret: bytes, about: bytes) -> str:
+    """What a ledger remembers a release by: 32 hexadecimal digits that nobody can link to the noise."""
+    return hmac.digest(secret, b"privot mark" + about, hashlib.sha256).hex()[:32]

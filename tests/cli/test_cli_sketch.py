@@ -1,0 +1,90 @@
+"""`privot sketch` and `privot compare` on sketches: signed, checked, paid for, with the exit codes of the contract."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from privot.cli import run
+from privot.ledger import Ledger
+
+TERMS = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    g = np.random.default_rng(0)
+    np.save("a.npy", g.normal(size=(300, 5)))
+    np.save("b.npy", g.normal(size=(300, 5)) + 2.0)
+    np.save("public.npy", g.normal(size=(200, 5)) + 1.0)
+    return tmp_path
+
+
+def test_two_sketches_are_compared_with_both_guarantees(capsys, folder) -> None:
+    for name in "ab":
+        order = ["sketch", f"{name}.npy", *TERMS, "--prototypes", "public.npy", "--out", f"{name}.sketch"]
+        assert run([*order, "--key", f"{name}.key", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["guarantee"]["epsilon"] <= 5.0
+        assert said["guarantee"]["standing"] == "proven"
+        assert {"delta", "adjacency", "sampling", "assumptions", "events"} <= set(said["guarantee"])
+    trust = ["--trust", "a.key.pub", "--trust", "b.key.pub"]
+    assert run(["compare", "a.sketch", "b.sketch", *trust, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["method"] == "sketch"
+    assert found["indistinguishable"] is False
+    assert found["sliced"]["value"] == pytest.approx(2.0, rel=0.2)
+    assert found["guarantees"]["a"]["epsilon"] == found["guarantees"]["b"]["epsilon"] <= 5.0
+    assert run(["compare", "a.sketch", "b.sketch", "--method", "sketch"]) == 0
+    told = capsys.readouterr().out
+    assert "privacy of A" in told
+    assert "privacy of B" in told
+    assert "distinguishable" in told
+
+
+def test_refusals(capsys, folder) -> None:
+    sketch = ["sketch", "a.npy", *TERMS, "--radius", "3"]
+    assert run([*sketch, "--out", "a.sketch"]) == 0
+    assert run([*sketch, "--out", "a.sketch"]) == 2
+    assert run([*sketch, "--out", "nowhere/a.sketch"]) == 2
+    assert run(["sketch", "a.npy", *TERMS, "--out", "c.sketch"]) == 2
+    assert run([*sketch, "--range", "0", "1", "--out", "c.sketch"]) == 2
+    assert run(["sketch", "a.npy", *TERMS, "--range", "-4", "4", "--out", "c.sketch"]) == 0
+    data = bytearray((folder / "a.sketch").read_bytes())
+    data[-400] ^= 1
+    (folder / "changed.sketch").write_bytes(data)
+    capsys.readouterr()
+    assert run(["compare", "a.sketch", "changed.sketch", "--method", "sketch"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+    assert run(["compare", "a.sketch", "a.npy", "--method", "sketch"]) == 3
+    assert run(["compare", "a.sketch", "missing.sketch", "--method", "sketch"]) == 3
+    (folder / "other.pub").write_text("11" * 32)
+    assert run(["compare", "a.sketch", "a.sketch", "--trust", "other.pub"]) == 3
+    assert run([*sketch[:-1], "4", "--out", "d.sketch"]) == 0
+    assert run(["compare", "a.sketch", "d.sketch"]) == 3
+
+
+def test_the_ledger_pays_and_refuses(capsys, folder) -> None:
+    assert run(["ledger", "init", "a.ledger", "--data", "a.npy", *TERMS]) == 0
+    order = ["sketch", "a.npy", *TERMS, "--radius", "3", "--ledger", "a.ledger"]
+    assert run([*order, "--out", "a.sketch"]) == 0
+    assert run([*order, "--out", "again.sketch"]) == 4
+    assert not (folder / "again.sketch").exists()
+    with Ledger.open("a.ledger") as ledger:
+        assert [e.purpose for e in ledger.entries()] == ["sketch a.sketch"]
+
+
+def test_published_protocols_need_the_opt_in(capsys, folder) -> None:
+    for method in ("triangle", "fedwad"):
+        order = ["compare", "a.npy", "b.npy", "--method", method, "--most", "60", "--rounds", "5"]
+        assert run(order) == 5
+        capsys.readouterr()
+        assert run([*order, "--allow-unproven", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["standing"] == "unproven"
+        assert said["value"] == pytest.approx(4.9, rel=0.3)
+    assert run(["compare", "a.npy", "b.npy", "--method", "triangle", "--t", "x", "--allow-unproven"]) == 2
+    assert run(["compare", "a.npy", "b.npy", "--method", "triangle", "--t", "random", "--allow-unproven"]) == 2

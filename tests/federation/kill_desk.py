@@ -1,0 +1,107 @@
+"""Kills a party at every durable step of making a sketch, and at random moments; prints what was left, as JSON.
+
+    python kill_desk.py FOLDER REQUEST RANDOM
+
+Each trial works on a copy of FOLDER: a child answers REQUEST and is killed, a second child answers it again, a third
+once more. Children are forked: this process has loaded no tensors and runs one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from privot.federation.answers import Answer
+from privot.federation.party import Desk
+from privot.ledger import Ledger
+
+STEPS = ("fsync", "replace", "unlink")
+
+
+def die_at(count: int) -> None:
+    """Arrange for this process to be killed at the `count`-th step, before it for even counts and after it for odd."""
+    seen = 0
+
+    def wrapped(original: Callable) -> Callable:
+        def step(*arguments, **options):
+            nonlocal seen
+            for before in (True, False):
+                if seen == count:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                seen += 1
+                if before:
+                    out = original(*arguments, **options)
+            return out
+
+        return step
+
+    for name in STEPS:
+        setattr(os, name, wrapped(getattr(os, name)))
+    Ledger.charge = wrapped(Ledger.charge)  # type: ignore[method-assign]
+
+
+def answer(folder: Path, request: bytes, prepare: Callable[[], None] = lambda: None) -> tuple[int, str]:
+    """(how the child ended, SHA-free text of its answer): the sketch's bytes in hexadecimal, or the refusal."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        desk = Desk(folder)
+        prepare()
+        found = Answer.opened(desk.handle(request), desk.name)
+        said = found.sketch.hex() if found.sketch else f"refused: {found.refusal}"
+        os.write(writing, __import__("hashlib").sha256(said.encode()).hexdigest().encode() if found.sketch else b"!")
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read().decode()
+    return os.waitpid(child, 0)[1], text
+
+
+def trial(base: Path, request: bytes, prepare: Callable[[], None]) -> dict:
+    folder = base.with_name("trial")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(base, folder)
+    killed, first = answer(folder, request, prepare)
+    _, second = answer(folder, request)
+    _, third = answer(folder, request)
+    with Ledger.open(folder / "records.ledger") as ledger:
+        charges = len(ledger.entries())
+    return {
+        "killed": killed == signal.SIGKILL,
+        "right": second == third and len(second) == 64 and first in ("", second),
+        "charges": charges,
+        "secrets": len(list((folder / "sketches").glob("*.secret"))),
+    }
+
+
+def main() -> None:
+    base, request, rounds = Path(sys.argv[1]), Path(sys.argv[2]).read_bytes(), int(sys.argv[3])
+    found = []
+    for count in range(1000):
+        found.append(trial(base, request, lambda count=count: die_at(count)))
+        if not found[-1]["killed"]:
+            break
+
+    def late() -> None:
+        # a child of its own kills this one at a random moment
+        parent = os.getpid()
+        if os.fork() == 0:
+            time.sleep(random.SystemRandom().uniform(0.0, 0.06))
+            if os.getppid() == parent:
+                os.kill(parent, signal.SIGKILL)
+            os._exit(0)
+
+    at_random = [trial(base, request, late) for _ in range(rounds)]
+    print(json.dumps({"steps": found, "random": at_random}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,397 @@
+"""Parties and a coordinator in one process: the same answers as without messages, and refusals that say why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation_folders import DESIGN, ORDER, D, coordinator, job, party, records
+
+from privot import Ledger
+from privot.errors import DataError, PolicyError, UsageError
+from privot.federation import Sketch, compare_sketches, fedwad, triangle
+from privot.federation.answers import Answer, checked
+from privot.federation.channel import AtHand
+from privot.federation.coordinating import LATE, Coordinator
+from privot.federation.job import Job
+from privot.federation.party import Desk
+from privot.federation.policy import Policy
+from privot.federation.requests import Order, Request
+from privot.federation.signing import make_key, open_sealed, public_name, read_key
+from privot.guarantee import Adjacency
+from privot.mechanisms import SketchDesign
+
+JOB = "ab" * 16
+
+
+class World:
+    """A coordinator and three desks in a folder."""
+
+    def __init__(self, folder: Path, count: int = 3, **options) -> None:
+        self.folder = folder
+        self.asker = coordinator(folder / "coordinator")
+        self.key = read_key(folder / "coordinator" / "signing.key")
+        self.members = [party(folder / str(k), k, self.asker, **options) for k in range(count)]
+        self.desks = [Desk(folder / str(k)) for k in range(count)]
+        self.channel = AtHand({desk.name: desk.handle for desk in self.desks})
+
+    def run(self, work: Job, name: str = "work") -> dict:
+        at = Coordinator(self.folder / name, self.key, self.channel)
+        try:
+            return at.run(work)
+        finally:
+            at.close()
+
+    def request(self, k: int = 0, protocol: str = "sketch", number: int = 0, job: str = JOB, **changes) -> bytes:
+        if protocol == "sketch":
+            changes.setdefault("order", ORDER)
+        return Request(protocol, job, number, self.members[k].signer, **changes).sealed(self.key)
+
+    def ask(self, data: bytes, k: int = 0) -> Answer:
+        return Answer.opened(self.desks[k].handle(data), self.members[k].signer)
+
+    def log(self, k: int = 0) -> str:
+        return (self.folder / str(k) / "party.log").read_text()
+
+    def charges(self, k: int = 0) -> int:
+        with Ledger.open(self.folder / str(k) / "records.ledger") as ledger:
+            return len(ledger.entries())
+
+    def close(self) -> None:
+        for desk in self.desks:
+            desk.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path):
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_sketches_come_as_their_parties_stored_them_and_are_compared(world: World) -> None:
+    result = world.run(job(world.members, "sketch"))
+    assert result["complete"]
+    assert result["missing"] == {}
+    stored = [next((world.folder / str(k) / "sketches").glob("*.sketch")) for k in range(3)]
+    kept = [world.folder / "work" / "sketches" / f"{k}.sketch" for k in range(3)]
+    assert [p.read_bytes() for p in stored] == [p.read_bytes() for p in kept]
+    sketches = [Sketch.load(path, (m.signer,)) for path, m in zip(stored, world.members, strict=True)]
+    for i in range(3):
+        for j in range(i + 1, 3):
+            alone = compare_sketches(sketches[i], sketches[j], draws=0)
+            assert result["w2"][i][j] == pytest.approx(alone.w2.value, abs=1e-9)
+            assert result["sliced"][i][j] == pytest.approx(alone.sliced.value, abs=1e-9)
+    assert result["guarantees"]["party 0"]["epsilon"] <= 1.0
+    assert [world.charges(k) for k in range(3)] == [1, 1, 1]
+    assert not list(world.folder.glob("*/sketches/*.secret"))
+
+
+def test_triangle_and_fedwad_give_what_they_give_without_messages(world: World) -> None:
+    open_ = [records(k)[:30] for k in range(3)]
+    result = world.run(job(world.members, "triangle"), "t")
+    assert result["standing"] == "unproven"
+    gamma = np.random.default_rng(0).standard_normal((30, D))
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert result["distances"][i][j] == pytest.approx(triangle(open_[i], open_[j], defence=gamma).value, abs=1e-9)
+    result = world.run(job(world.members, "fedwad"), "f")
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        generator = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(i, j)))
+        start = generator.standard_normal((30, D))
+        from privot.federation.answering import drive, party_at_hand
+        from privot.federation.fedwad_rounds import fedwad_steps
+
+        steps = fedwad_steps(start, 2, generator=generator)
+        alone = drive(steps, party_at_hand(open_[i]), party_at_hand(open_[j])).value
+        assert result["distances"][i][j] == pytest.approx(alone, abs=1e-9)
+        assert alone >= fedwad(open_[i], open_[j], 1, start=start, seed=0).value * 0.5
+    assert result["rounds"] == 3
+    # the vaults' ledgers know nothing of it: only open points were shown
+    assert [world.charges(k) for k in range(3)] == [0, 0, 0]
+
+
+def test_labels_count_in_every_protocol(world: World) -> None:
+    labelled = Order(DESIGN.labelled(3), 1.0, 1e-5, Adjacency.REPLACE_ONE)
+    result = world.run(job(world.members, "sketch", order=labelled), "s")
+    assert result["complete"]
+    work = Job("triangle", tuple(world.members), dim=D, points=1, labels=True)
+    result = world.run(work, "t")
+    from privot.transport.label_aware import otdd
+
+    y = np.arange(30) % 3
+    expected = otdd(records(0)[:30], y, records(1)[:30], y).value
+    assert result["distances"][0][1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_repeated_order_gets_the_same_sketch_and_one_charge(world: World) -> None:
+    first = world.ask(world.request())
+    again = world.ask(world.request())
+    later = world.ask(world.request(job="cd" * 16))
+    assert first.sketch is not None
+    assert first.sketch == again.sketch == later.sketch
+    assert world.charges() == 1
+    assert "not charged again" in world.log()
+    world.desks[0].close()
+    world.desks[0] = Desk(world.folder / "0")
+    assert world.ask(world.request()).sketch == first.sketch
+    assert world.charges() == 1
+
+
+def stranger(world: World) -> bytes:
+    key = make_key(world.folder / "stranger.key")
+    return Request("sketch", JOB, 0, world.members[0].signer, order=ORDER).sealed(key)
+
+
+def altered(world: World) -> bytes:
+    data = bytearray(world.request())
+    place = bytes(data).index(b"protocol")
+    data[place] ^= 1
+    return bytes(data)
+
+
+def resigned(world: World) -> bytes:
+    """A right signature under a container that was tampered with afterwards."""
+    return world.request().replace(b'"schema": 1', b'"schema": 2')
+
+
+REFUSALS = {
+    "a stranger": (stranger, "does not let"),
+    "an altered message": (altered, "damaged|signature"),
+    "another schema": (resigned, "damaged|signature"),
+    "garbage": (lambda w: b"hello", "damaged"),
+    "nothing": (lambda w: b"", "damaged"),
+    "another party's": (lambda w: w.request(1), "addressed to another"),
+    "too much ε": (lambda w: w.request(order=Order(DESIGN, 1.5, 1e-5, Adjacency.REPLACE_ONE)), "at most"),
+    "too much δ": (lambda w: w.request(order=Order(DESIGN, 1.0, 1e-4, Adjacency.REPLACE_ONE)), "at most"),
+    "another adjacency": (lambda w: w.request(order=Order(DESIGN, 1.0, 1e-5, Adjacency.ADD_REMOVE)), "counts under"),
+    "other classes": (
+        lambda w: w.request(order=Order(DESIGN.labelled(4), 1.0, 1e-5, Adjacency.REPLACE_ONE)),
+        "classes",
+    ),
+    "another space": (
+        lambda w: w.request(order=Order(SketchDesign.plain(3, 1.0), 1.0, 1e-5, Adjacency.REPLACE_ONE)),
+        "columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_may_not_be_asked_is_refused_and_the_log_says_why(world: World, name: str) -> None:
+    import re
+
+    make, why = REFUSALS[name]
+    answer = world.ask(make(world))
+    assert answer.refusal is not None
+    assert re.search(why, answer.refusal)
+    assert re.search(f"refused.*({why})", world.log())
+    assert world.charges() == 0
+
+
+def test_a_second_sketch_is_over_budget_and_only_the_log_says_how_much(world: World) -> None:
+    world.ask(world.request())
+    other = Order(SketchDesign.plain(D, 7.0), 1.0, 1e-5, Adjacency.REPLACE_ONE)
+    answer = world.ask(world.request(number=1, order=other))
+    assert answer.refusal == "The party's budget does not cover this."
+    assert "ε" in world.log().splitlines()[-1]
+    assert world.charges() == 1
+    assert not list((world.folder / "0" / "sketches").glob("*.secret"))
+
+
+def test_a_number_is_used_once_and_requests_run_out(tmp_path: Path) -> None:
+    rule = '[[allow]]\nprotocol = "sketch"\naskers = ["{}"]\nrequests = 2\ndays = 1\nepsilon = 1.0\ndelta = 1e-5\n'
+    world = World(tmp_path, 1)
+    world.close()
+    path = tmp_path / "0" / "policy.toml"
+    text = path.read_text()
+    path.write_text(text[: text.index("[[allow]]")] + rule.format(world.asker))
+    world.desks = [Desk(tmp_path / "0")]
+    assert world.ask(world.request()).sketch
+    other = Order(SketchDesign.plain(D, 7.0), 0.5, 1e-5, Adjacency.REPLACE_ONE)
+    assert "number is used once" in str(world.ask(world.request(order=other)).refusal)
+    assert world.ask(world.request(number=1)).sketch
+    assert "used up" in str(world.ask(world.request(number=2)).refusal)
+    # what was accepted before is still answered, also after a restart
+    world.close()
+    world.desks = [Desk(tmp_path / "0")]
+    assert world.ask(world.request()).sketch
+    assert "used up" in str(world.ask(world.request(number=2)).refusal)
+    world.close()
+
+
+def test_unproven_protocols_need_the_word_and_open_data(tmp_path: Path) -> None:
+    world = World(tmp_path, 2)
+    question = next(job(world.members, "triangle").steps((0, 1)))[0]
+    path = tmp_path / "0" / "policy.toml"
+    text = path.read_text()
+    for change, why in (
+        (lambda t: t.replace("allow_unproven = true", "allow_unproven = false"), "protects nobody"),
+        (lambda t: t.replace('[open]\nfile = "open.npz"\n', ""), "no open data"),
+        (lambda t: t[: t.index('[[allow]]\nprotocol = "triangle"')], "allows no triangle"),
+    ):
+        world.desks[0].close()
+        path.write_text(change(text))
+        world.desks[0] = Desk(tmp_path / "0")
+        assert why in str(world.ask(world.request(0, "triangle", questions=(question,))).refusal)
+    world.close()
+
+
+def test_liars_and_the_late_are_named_and_the_rest_is_right(world: World) -> None:
+    others = World(world.folder / "others", 1)
+    first, second, third = world.desks
+
+    def lies(data: bytes) -> bytes:
+        return others.desks[0].handle(data)
+
+    world.channel = AtHand({first.name: first.handle, second.name: lies})
+    result = world.run(job(world.members, "sketch"))
+    assert not result["complete"]
+    assert "not by the party" in result["missing"]["party 1"]
+    assert result["missing"]["party 2"] == LATE
+    assert result["w2"][0][1] is None
+    # later they answer: the job goes on where it was, and asks the first party nothing
+    world.channel = AtHand({second.name: second.handle, third.name: third.handle})
+    result = world.run(job(world.members, "sketch"))
+    assert result["complete"]
+    assert result["w2"][0][1] > 0
+    assert [world.charges(k) for k in range(3)] == [1, 1, 1]
+    with pytest.raises(UsageError, match="another job"):
+        world.run(job(world.members[:2], "sketch"))
+    others.close()
+
+
+def test_a_party_that_leaves_in_the_middle_of_fedwad_spoils_only_its_own_pairs(world: World) -> None:
+    desk, seen = world.desks[2], []
+
+    def leaves(data: bytes) -> bytes:
+        seen.append(data)
+        return desk.handle(data) if len(seen) < 2 else b"gone"
+
+    world.channel = AtHand({**{d.name: d.handle for d in world.desks[:2]}, desk.name: leaves})
+    result = world.run(job(world.members, "fedwad"))
+    assert not result["complete"]
+    assert "cannot be used" in result["missing"]["party 2"]
+    assert result["distances"][0][1] > 0
+    assert result["distances"][0][2] is None
+    world.channel = AtHand({d.name: d.handle for d in world.desks})
+    whole = world.run(job(world.members, "fedwad"))
+    assert whole["complete"]
+    assert whole["distances"][0][1] == result["distances"][0][1]
+
+
+def test_answers_to_other_questions_are_refused(world: World) -> None:
+    asked = Request("sketch", JOB, 0, world.members[0].signer, order=ORDER)
+    sent = asked.sealed(world.key)
+    good = world.desks[0].handle(sent)
+    assert checked(good, asked, sent).sketch
+    elsewhere = Request("sketch", "cd" * 16, 0, world.members[0].signer, order=ORDER)
+    with pytest.raises(DataError, match="another request"):
+        checked(good, elsewhere, elsewhere.sealed(world.key))
+    with pytest.raises(DataError, match="not by the party"):
+        checked(world.desks[1].handle(sent), asked, sent)
+    inside = Answer.opened(good, world.members[0].signer)
+    key = read_key(world.folder / "0" / "signing.key")
+    for dishonest, why in (
+        (Answer(inside.request), "neither"),
+        (Answer(inside.request, sketch=inside.sketch, refusal="no"), "neither"),
+        (Answer(inside.request, sketch=b"nonsense"), "damaged"),
+    ):
+        with pytest.raises(DataError, match=why):
+            checked(dishonest.sealed(key), asked, sent)
+    smaller = Order(DESIGN, 0.5, 1e-5, Adjacency.REPLACE_ONE)
+    cheap = Request("sketch", JOB, 1, world.members[0].signer, order=smaller)
+    with pytest.raises(DataError, match="more than was ordered"):
+        checked(Answer(inside.request, sketch=inside.sketch).sealed(key), cheap, sent)
+
+
+def test_a_damaged_memory_is_not_believed(world: World) -> None:
+    world.ask(world.request())
+    path = world.folder / "0" / "asked.jsonl"
+    whole = path.read_text()
+    world.desks[0].close()
+    # half a line is what a kill leaves
+    path.write_text(whole + '{"at": 1')
+    world.desks[0] = Desk(world.folder / "0")
+    assert path.read_text() == whole
+    world.desks[0].close()
+    path.write_text(whole.replace("digest", "digits"))
+    with pytest.raises(DataError, match="backup"):
+        Desk(world.folder / "0")
+    path.write_text(whole)
+    world.desks[0] = Desk(world.folder / "0")
+    with pytest.raises(UsageError, match="Another process"):
+        Desk(world.folder / "0")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.replace("version = 1", "version = 2"),
+        lambda t: t.replace('name = "party 0"', "name = 5"),
+        lambda t: t + "\nsurprise = 1\n",
+        lambda t: t.replace("requests = 20", "requests = -1"),
+        lambda t: t.replace("requests = 20", 'requests = "20"'),
+        lambda t: t.replace('protocol = "triangle"', 'protocol = "telepathy"'),
+        lambda t: t.replace("allow_unproven = true", "epsilon = 1.0"),
+        lambda t: t.replace('askers = ["', 'askers = ["x'),
+        lambda t: t.replace("delta = 1e-5", "delta = 2.0"),
+        lambda t: t.replace("days = 1", "days = 0"),
+        lambda t: t + "not toml",
+        lambda t: t.replace('ledger = "records.ledger"\n', ""),
+    ],
+)
+def test_policies_that_cannot_be_meant_are_refused(tmp_path: Path, change) -> None:
+    party(tmp_path, 0, "ab" * 32)
+    path = tmp_path / "policy.toml"
+    assert Policy.read(path).name == "party 0"
+    path.write_text(change(path.read_text()))
+    with pytest.raises((DataError, UsageError)):
+        Policy.read(path)
+
+
+def test_requests_are_read_as_they_were_written(world: World) -> None:
+    around = SketchDesign.around(records(7), prototypes=5, directions=2, principal=2).labelled(3)
+    order = Order(around, 0.5, 1e-6, Adjacency.ADD_REMOVE)
+    data = Request("sketch", JOB, 3, world.members[0].signer, order=order).sealed(world.key)
+    again, asker = Request.opened(data)
+    assert asker == world.asker == public_name(world.key)
+    assert again.order is not None
+    assert again.order.digest() == order.digest()
+    assert again.order.design.digest() == around.digest()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dim": 0},
+        {"dim": 6},
+        {"dim": 1 << 24},
+        {"radius": -1.0},
+        {"directions": 1 << 30},
+        {"weights": {"features": 1.0}},
+        {"weights": {"features": 1e9, "shells": 1.0, "cells": 1.0, "residuals": 1.0}},
+        {"unmatched": []},
+        {"unmatched": [[1.0, -1.0, 1.0]]},
+        {"classes": -1},
+        {"classes": 10**6},
+        {"epsilon": 0.0},
+        {"delta": 1.5},
+        {"adjacency": "neighbourly"},
+        {"seed": -5},
+        {"extra": 1},
+    ],
+)
+def test_designs_that_no_honest_coordinator_sends_are_refused(world: World, change: dict) -> None:
+    from privot.federation.messages import decode_any, encode
+    from privot.federation.signing import seal
+
+    payload = open_sealed(world.request()).payload
+    facts, arrays, _ = decode_any(payload, "request", {"centre": 1, "knots": 1, "basis": 2, "prototypes": 2})
+    facts["order"].update(change)
+    answer = world.ask(seal(encode("request", facts, arrays), world.key))
+    assert answer.refusal is not None
+    assert json.dumps(answer.refusal)
+    assert world.charges() == 0
+    with pytest.raises((DataError, PolicyError)):
+        Request.opened(seal(encode("request", facts, arrays), world.key))

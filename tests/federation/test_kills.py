@@ -1,0 +1,39 @@
+"""Killed at any moment: no budget is lost, none is spent twice, and the answer is the same or clearly missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from federation_folders import ORDER, coordinator, party
+
+from privot.federation.party import Desk
+from privot.federation.requests import Request
+from privot.federation.signing import read_key
+
+
+def test_a_party_killed_at_any_step_pays_once_and_answers_alike(tmp_path: Path) -> None:
+    asker = coordinator(tmp_path / "hub")
+    member = party(tmp_path / "0", 0, asker)
+    # the ledger and its budget are there before anything is asked
+    Desk(tmp_path / "0").close()
+    request = tmp_path / "request"
+    request.write_bytes(
+        Request("sketch", "ab" * 16, 0, member.signer, order=ORDER).sealed(read_key(tmp_path / "hub" / "signing.key"))
+    )
+    command = [sys.executable, str(Path(__file__).with_name("kill_desk.py")), str(tmp_path / "0"), str(request), "20"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ), check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    # every step before the last trial ended in a kill: request, secret, charge, sketch, secret gone
+    assert len(found["steps"]) > 15
+    assert not found["steps"][-1]["killed"]
+    assert all(t["killed"] for t in found["steps"][:-1])
+    for t in (*found["steps"], *found["random"]):
+        assert t["right"], found
+        assert t["charges"] == 1, found
+        assert t["secrets"] == 0, found
+    assert any(t["killed"] for t in found["random"])

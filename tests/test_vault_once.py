@@ -1,0 +1,96 @@
+"""A release that was paid for can be made again, the same, and nothing else can be had for that charge."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from privot import Ledger, Vault
+from privot.errors import BudgetError, UsageError
+from privot.guarantee import Standing
+from privot.mechanisms import PrivateSketch, RandomProjection, SketchDesign
+from privot.noise import KeptNoise
+
+X = np.random.default_rng(1).normal(size=(40, 3))
+Y = np.arange(40) % 2
+DESIGN = SketchDesign.plain(3, 4.0)
+SECRET = os.urandom(32)
+
+
+def open_vault(path: Path, x: np.ndarray = X, y: np.ndarray | None = None, epsilon: float = 1.0) -> Vault:
+    ledger = Ledger.open(path) if path.exists() else Ledger.create(path)
+    classes = None if y is None else 2
+    return Vault(x, y, clip=1.0, adjacency="replace-one", classes=classes, ledger=ledger, budget=(epsilon, 1e-5))
+
+
+def blocks(vault: Vault, mechanism: PrivateSketch, secret: bytes = SECRET) -> np.ndarray:
+    value = vault.release_once(mechanism, purpose="a sketch", secret=secret).value
+    return np.concatenate([value[name] for name in sorted(value)])
+
+
+def test_it_is_charged_once_and_answered_alike_also_after_a_restart(tmp_path: Path) -> None:
+    mechanism = PrivateSketch(DESIGN, 20.0)
+    first = blocks(open_vault(tmp_path / "l"), mechanism)
+    again = blocks(open_vault(tmp_path / "l"), mechanism)
+    np.testing.assert_array_equal(first, again)
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert len(ledger.entries()) == 1
+        assert ledger.entries()[0].purpose.startswith("a sketch [once ")
+        assert SECRET.hex()[:16] not in ledger.entries()[0].purpose
+
+
+def test_any_other_question_secret_or_data_has_independent_noise_and_pays(tmp_path: Path) -> None:
+    sigma = 20.0
+    vault = open_vault(tmp_path / "l", epsilon=50.0)
+    base = blocks(vault, PrivateSketch(DESIGN, sigma))
+    nearly = SketchDesign.plain(3, 4.0 * (1 + 1e-12))
+    # the same digest to six digits, another design to the last bit
+    assert nearly.digest() == DESIGN.digest()
+    labelled = [blocks(open_vault(tmp_path / "l2", y=labels), PrivateSketch(DESIGN, sigma)) for labels in (Y, 1 - Y)]
+    others = [
+        blocks(vault, PrivateSketch(nearly, sigma)),
+        blocks(vault, PrivateSketch(DESIGN, sigma), os.urandom(32)),
+        blocks(open_vault(tmp_path / "l", np.r_[X[1:], X[:1] + 1e-9], epsilon=50.0), PrivateSketch(DESIGN, sigma)),
+        labelled[0] + base - labelled[1],
+    ]
+    for other in others:
+        assert np.abs(other - base).min() > 1e-4
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert len(ledger.entries()) == 4
+
+
+def test_the_budget_still_refuses(tmp_path: Path) -> None:
+    vault = open_vault(tmp_path / "l")
+    blocks(vault, PrivateSketch(DESIGN, 12.0))
+    with pytest.raises(BudgetError):
+        blocks(vault, PrivateSketch(DESIGN, 12.5))
+    np.testing.assert_array_equal(
+        blocks(vault, PrivateSketch(DESIGN, 12.0)), blocks(vault, PrivateSketch(DESIGN, 12.0))
+    )
+
+
+def test_what_cannot_be_asked_again_is_refused(tmp_path: Path) -> None:
+    memory = Vault(X, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
+    with pytest.raises(UsageError, match="ledger"):
+        memory.release_once(PrivateSketch(DESIGN, 20.0), purpose="p", secret=SECRET)
+    vault = open_vault(tmp_path / "l")
+    with pytest.raises(UsageError, match="32 bytes"):
+        vault.release_once(PrivateSketch(DESIGN, 20.0), purpose="p", secret=b"short")
+    with pytest.raises(UsageError, match="mark"):
+        vault.release_once(PrivateSketch(DESIGN, 20.0), purpose="p [once 00]", secret=SECRET)
+    with pytest.raises(UsageError, match="seed"):
+        vault.release_once(RandomProjection(2, 5.0, seed=1), purpose="p", secret=SECRET)  # type: ignore[arg-type]
+
+
+def test_kept_noise_is_noise() -> None:
+    noise = KeptNoise(os.urandom(32), b"about")
+    assert noise.standing is Standing.PROVEN
+    draws = noise.normal(20_000, 3.0)
+    assert kstest(draws / 3.0, "norm").pvalue > 1e-6
+    assert kstest(draws / 2.0, "norm").pvalue < 1e-6
+    # a second draw goes on, it does not begin again
+    assert not np.intersect1d(draws, noise.normal(20_000, 3.0)).size
