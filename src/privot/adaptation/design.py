@@ -85,8 +85,8 @@ class Design:
             return ClippedGradients(domain, query, self.sigma, s.clip, sampling, s.asks, labels=False)
         g = FrozenRepresentation(networks, device)
         if s.method == "published":
-            return PublishedAlignment(g, s.slices, self.sigma, s.sample or 1, s.asks, s.frame)  # type: ignore[arg-type]
-        return ProjectedRepresentation(g, s.slices, self.sigma, s.clip, s.frame, s.sample, s.asks)  # type: ignore[arg-type]
+            return PublishedAlignment(g, s.slices, self.sigma, s.sample or 1, s.asks, s.frame)
+        return ProjectedRepresentation(g, s.slices, self.sigma, s.clip, s.frame, s.sample, s.asks)
 
     def cost(self, mechanism: Mechanism, blocks: int) -> Event:
         """What `blocks` charges of `mechanism` cost together."""
@@ -116,7 +116,7 @@ def plan(settings: Settings, size: int, facts: Facts, epsilon: float, delta: flo
     return projection(
         size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=facts.records,
         batch=settings.sample, steps=total, clip=clip, frame=settings.frame,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 def sketch_map(

@@ -90,17 +90,22 @@ class Learner:
             if keep is not None and self.step % 50 == 0:
                 keep()
 
-    def run_block(self, stream: Stream, kept: Release | None, save: Callable[[Release], None], tell: Progress | None) -> None:
+    def run_block(
+        self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
+    ) -> None:
         """All releases of one charge, or the one of it that was `kept` on disk; `save` hears of each."""
         s = self.design.settings
-        for number in range(s.asks):
-            release = kept if kept is not None else self._take(stream, number)
-            if kept is None:
+        for _ in range(s.asks):
+            release = kept
+            if release is None:
+                release = self._take(stream)
                 save(release)
             self.learn(release, tell)
         self.done += 1
 
-    def _take(self, stream: Stream, number: int) -> Release:
+    def _take(self, stream: Stream | None) -> Release:
+        if stream is None:
+            raise DataError("There is neither a stream nor a release to learn from.")
         method = self.design.settings.method
         if method == "projection":
             return stream.ask(RepresentationQuery(weights_of(self.networks.g)))
@@ -134,7 +139,7 @@ class Learner:
             self._adversarial(release, tell)
 
     def sliced(self, latent: Tensor, released: Tensor, directions: Tensor, sigma: float, clip: float) -> Tensor:
-        """Mean over directions u of W₂²(clip(g(x_s))·u + N(0, σ²), released), between as many rows of each, in units of σ² + C².
+        """(d/C²)·mean over directions u of W₂²(clip(g(x_s))·u + N(0, σ²), released), between as many rows of each.
 
         The source side is smoothed by the same noise, so that equal distributions are at distance 0 (Gaussian-smoothed
         sliced distance); the released rows are a constant.
@@ -146,12 +151,13 @@ class Learner:
         count = min(len(moved), len(released))
         chosen = torch.randperm(len(released), generator=self.random, device=self.device)[:count]
         gap = (moved + sigma * fuzz)[:count].sort(dim=0).values - released[chosen].sort(dim=0).values
-        return gap.square().mean() * directions.shape[0] / clip**2
+        out: Tensor = gap.square().mean() * (directions.shape[0] / clip**2)
+        return out
 
     def fit(self, release: Release) -> None:
-        """θ = argmin ‖mean φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), ρ = 1/b + noise: what a batch of b, and the release, cannot tell.
+        """θ = argmin ‖mean φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n².
 
-        The mean over b records is off by about 1/b in squared norm, and μ̃ by σ²·size/n².
+        ρ is what cannot be told: the mean over b records is off by about 1/b in squared norm, and μ̃ by σ²·size/n².
         """
         target = Target.of(release)
         features, wanted = target.features, torch.as_tensor(target.means[0], dtype=torch.float32, device=self.device)

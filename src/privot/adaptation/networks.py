@@ -138,5 +138,7 @@ def _imported(path: str) -> Callable[..., tuple[nn.Module, nn.Module]]:
     try:
         found: Callable[..., tuple[nn.Module, nn.Module]] = getattr(import_module(module), name)
     except (ImportError, AttributeError):
-        raise UsageError(f"There is no {name!r} in a module {module!r}: check the import path of the network.") from None
+        raise UsageError(
+            f"There is no {name!r} in a module {module!r}: check the import path of the network."
+        ) from None
     return found

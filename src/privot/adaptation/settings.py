@@ -1,4 +1,4 @@
-"""Everything an adaptation decides besides σ, as plain JSON types; chosen from public facts, never from target labels."""
+"""Everything an adaptation decides besides σ, as plain JSON types; chosen from public facts, not from target labels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from privot.accounting.events import Frame
 from privot.errors import DataError, UsageError
 from privot.noise import arguments
 
@@ -19,8 +20,8 @@ class Settings:
     """How to train, and what to ask of the vault.
 
     `warmup` steps on the source alone come first. Then `blocks` charges are made, each of `asks` releases; after every
-    release `steps` gradient steps follow. `finish` steps on the source end the training; for `sketch` they are the whole
-    training of the classifier, on transformed records. λ rises as in DANN, λ·(2/(1 + e^(−10p)) − 1) with p the share of
+    release `steps` gradient steps follow. `finish` steps on the source end the training; for `sketch` they are all of
+    the classifier's training, on transformed records. λ rises as in DANN, λ·(2/(1 + e^(−10p)) − 1) with p the share of
     alignment that is done.
 
     Model choice: the last weights are taken. No figure computed from target labels exists during training.
@@ -38,7 +39,7 @@ class Settings:
     weight: float = 1.0
     """λ, what alignment weighs at the end of its rise."""
     slices: int = 200
-    frame: str = "orthogonal"
+    frame: Frame = "orthogonal"
     clip: float = 0.5
     sample: int | None = None
     """Records a release shows; None for all."""

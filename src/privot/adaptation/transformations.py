@@ -20,7 +20,7 @@ from privot.synthesis.generators import image_axes
 _APPEARANCE = 4
 """Blur, thickness, gamma and contrast."""
 _ELASTIC = 0.04
-"""Of half the image's side: how far the control points of a random bend are moved when training beyond what was fitted."""
+"""Of half the image's side: how far a random bend moves its control points, in training beyond what was fitted."""
 
 
 class Transformation(nn.Module):

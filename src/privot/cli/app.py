@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import account, bench, compare, demo, evaluate, ledger, study, synth
+from privot.cli import account, adapt, bench, compare, demo, evaluate, ledger, study, synth
 
 app = typer.Typer(
     name="privot",
@@ -25,6 +25,7 @@ app.add_typer(study.app, name="study")
 app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
 app.command("synth")(synth.synth)
+app.command("adapt")(adapt.adapt)
 app.command("sample")(synth.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(synth.report)
