@@ -25,6 +25,9 @@ from privot.mechanisms.parameters import default_sampling
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Problem, frequencies
 
+MOST_FREQUENCIES = 1000
+"""A transformation has few parameters: more frequencies would cost time and add noise."""
+
 
 @dataclass(frozen=True)
 class Design:
@@ -119,15 +122,13 @@ def plan(settings: Settings, size: int, facts: Facts, epsilon: float, delta: flo
     )  # fmt: skip
 
 
-def sketch_map(
-    facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float, device: str
-) -> dict[str, Any]:
+def sketch_map(facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float) -> dict[str, Any]:
     """Fourier features with bandwidths 0.3 and 0.5 of `spread`, the median distance of *source* records in [0, 1]."""
-    problem = Problem(facts.dim, 1, sigma, facts.records, None, device)
+    problem = Problem(facts.dim, 1, sigma, facts.records, None, "cpu")
     return {
         "kind": "fourier",
         "dim": facts.dim,
-        "frequencies": frequencies(problem),
+        "frequencies": min(frequencies(problem), MOST_FREQUENCIES),
         "bandwidths": [0.3 * spread, 0.5 * spread],
         "seed": seed,
         "low": low,

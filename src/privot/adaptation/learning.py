@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss
 from privot.adaptation.design import Design
 from privot.adaptation.networks import build, discriminator, weights_of
-from privot.adaptation.transformations import public_augmentation, transformation
+from privot.adaptation.transformations import transformation
 from privot.errors import ConvergenceError, DataError
 from privot.mechanisms import AlignmentQuery, Mechanism, Query, RepresentationQuery, directions_of
 from privot.release import Release
@@ -43,10 +43,6 @@ class Learner:
         shape, columns = config["shape"], int(config["columns"])
         self.change = transformation(shape, columns).to(self.device)
         self.change.standardise(self._unit(self.x[:10_000]))
-        self.augmentation = None
-        if shape is not None and s.augment:
-            self.augmentation = public_augmentation(shape).to(self.device)
-            self.augmentation.standardise(self._unit(self.x[:10_000]))
         self.random = torch.Generator(device=self.device)
         self.random.manual_seed((design.seed + 1) % 2**63)
         parameters = [*self.networks.parameters(), *self.judge.parameters()]
@@ -178,11 +174,12 @@ class Learner:
     def batch(self) -> tuple[Tensor, Tensor]:
         """Source rows, transformed if something was fitted, else augmented if they are images; and their labels."""
         chosen = self._pick(self.design.settings.batch)
-        rows, wide = self.x[chosen], self.design.settings.wide
-        maker = self.change if self.fitted else self.augmentation
-        if maker is not None:
+        rows, s = self.x[chosen], self.design.settings
+        if self.fitted or (s.augment and self.design.networks["shape"] is not None):
             with torch.no_grad():
-                rows = self.low + self.span * maker(self._unit(rows), self.random, wide)
+                wide = s.wide if self.fitted else 1.0
+                made = self.change(self._unit(rows), self.random, wide, bend=s.augment)
+                rows = self.low + self.span * made
         return rows, self.y[chosen]
 
     def descend(self, loss: Tensor, tell: Progress | None = None) -> None:

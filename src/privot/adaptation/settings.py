@@ -45,9 +45,9 @@ class Settings:
     """Records a release shows; None for all."""
     fit: int = 400
     """Steps in which a transformation is fitted to a sketch."""
-    wide: float = 1.7
+    wide: float = 1.2
     augment: bool = True
-    """Whether source images are bent and shaded at random where no transformation was fitted."""
+    """Whether source images are turned, bent and shaded at random where no transformation was fitted."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -93,7 +93,7 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
     base = Settings(method="source", network=network or ("digits" if image else "features"))
     long = 6000 if cuda else 1500
     if not image:
-        base = replace(base, batch=64, wide=1.0, fit=300)
+        base = replace(base, batch=64, wide=1.0, augment=False)
         long = 1000
     if method == "sketch":
         return replace(base, method=method, finish=long)
@@ -104,7 +104,8 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
         batch = min(128 if image else 32, max(2, records // 4))
         epochs = 100 if image else 50
         asks = 50
-        blocks = max(1, round(epochs * records / batch / asks))
+        # as published, but never more than 3,000 steps
+        blocks = max(1, min(round(epochs * records / batch / asks), 3000 // asks))
         return replace(
             base, method=method, warmup=0, blocks=blocks, asks=asks, finish=0, batch=batch, sample=batch,
             slices=200 if image else 100, frame="independent", clip=1.0 if method == "dp-dann" else 0.5,

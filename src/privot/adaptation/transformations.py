@@ -19,6 +19,8 @@ from privot.synthesis.generators import image_axes
 
 _APPEARANCE = 4
 """Blur, thickness, gamma and contrast."""
+SPREADS = (0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.3, 0.5, 0.4, 0.2)
+"""Of the affine map and of appearance before anything is fitted: wide enough for most handwriting, and public."""
 _ELASTIC = 0.04
 """Of half the image's side: how far a random bend moves its control points, in training beyond what was fitted."""
 
@@ -26,12 +28,12 @@ _ELASTIC = 0.04
 class Transformation(nn.Module):
     """T_θ(x; ξ) with ξ ~ N(0, I): parameters are the means and spreads of what is drawn for every record anew.
 
-    `forward` takes records in [0, 1] as rows. `wide` stretches the spreads, for training a classifier that shall
-    forgive more than was fitted.
+    `forward` takes records in [0, 1] as rows. `wide` stretches the spreads and `bend` distorts at random, for a
+    classifier that shall forgive more than was fitted. An unfitted transformation is a public augmentation.
     """
 
     @abstractmethod
-    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0) -> Tensor:
+    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
 
     def standardise(self, unit: Tensor) -> None:
@@ -53,10 +55,12 @@ class Warp(Transformation):
     def __init__(self, shape: Sequence[int]) -> None:
         super().__init__()
         self.axes = image_axes(shape)
+        self.start: Tensor
         self.centre: Tensor
         self.width: Tensor
         self.mean = nn.Parameter(torch.zeros(6 + _APPEARANCE))
-        self.spread = nn.Parameter(torch.full((6 + _APPEARANCE,), -2.3))
+        self.register_buffer("start", torch.tensor(SPREADS).log())
+        self.spread = nn.Parameter(torch.tensor(SPREADS).log())
         self.follow = nn.Parameter(torch.zeros(6, 6 + _APPEARANCE))
         self.register_buffer("centre", torch.zeros(6))
         self.register_buffer("width", torch.ones(6))
@@ -67,12 +71,14 @@ class Warp(Transformation):
         self.centre = found.mean(dim=0)
         self.width = found.std(dim=0).clamp(min=1e-6)
 
-    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0) -> Tensor:
+    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
         image, last = self._image(unit), self.axes[3]
         drawn = self.mean + wide * self.spread.exp() * _normal((len(unit), len(self.mean)), unit, random)
         drawn = drawn + ((self._moments(image) - self.centre) / self.width) @ self.follow
-        made = self._appearance(self._move(image, drawn[:, :6], random, wide), drawn[:, 6:, None, None, None])
+        made = self._appearance(
+            self._move(image, drawn[:, :6], random if bend else None), drawn[:, 6:, None, None, None]
+        )
         return made.permute(0, 2, 3, 1).reshape(len(unit), -1) if last else made.reshape(len(unit), -1)
 
     def _image(self, unit: Tensor) -> Tensor:
@@ -98,11 +104,11 @@ class Warp(Transformation):
         return torch.stack([x, y, wide.clamp(min=1e-6).sqrt(), tall.clamp(min=1e-6).sqrt(), slant, mass], dim=1)
 
     @staticmethod
-    def _move(image: Tensor, affine: Tensor, random: torch.Generator, wide: float) -> Tensor:
+    def _move(image: Tensor, affine: Tensor, random: torch.Generator | None) -> Tensor:
         turned = torch.eye(2, device=image.device) + affine[:, :4].view(-1, 2, 2)
         theta = torch.cat([turned, affine[:, 4:, None]], dim=2)
         grid = functional.affine_grid(theta, list(image.shape), align_corners=False)
-        if wide > 1.0:
+        if random is not None:
             bends = _ELASTIC * _normal((len(image), 2, 5, 5), image, random)
             size = [image.shape[2], image.shape[3]]
             bends = functional.interpolate(bends, size=size, mode="bicubic", align_corners=True)
@@ -122,8 +128,9 @@ class Warp(Transformation):
         return image.clamp(0.0, 1.0)
 
     def prior(self) -> Tensor:
-        """‖mean‖² + ‖B‖²."""
-        return self.mean.square().sum() + self.follow.square().sum()
+        """‖mean‖² + ‖B‖² + ‖log spread − log of the public one‖²: a release that says nothing leaves the augmentation."""
+        moved = (self.spread - self.start).square().sum()
+        return self.mean.square().sum() + self.follow.square().sum() + moved
 
 
 class Scaling(Transformation):
@@ -137,25 +144,16 @@ class Scaling(Transformation):
         self.scale = nn.Parameter(torch.zeros(columns))
         self.shift = nn.Parameter(torch.zeros(columns))
 
-    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0) -> Tensor:
+    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
         made = unit * self.scale.clamp(-3.0, 3.0).exp() + self.shift
-        if wide > 1.0:
-            made = made * (0.05 * (wide - 1.0) * _normal(tuple(made.shape), made, random)).exp()
+        if bend:
+            made = made * (0.05 * _normal(tuple(made.shape), made, random)).exp()
         return made.clamp(0.0, 1.0)
 
     def prior(self) -> Tensor:
         """‖a‖² + ‖b‖²: a column at the edge of [0, 1] moves by b what it would move by a."""
         return self.scale.square().sum() + self.shift.square().sum()
-
-
-def public_augmentation(shape: Sequence[int]) -> Warp:
-    """Spreads wide enough for most handwriting, chosen before any target was seen; used where nothing is fitted."""
-    warp = Warp(shape)
-    spreads = [0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.3, 0.5, 0.4, 0.2]
-    with torch.no_grad():
-        warp.spread.copy_(torch.tensor(spreads).log())
-    return warp.requires_grad_(False)
 
 
 def transformation(shape: Sequence[int] | None, columns: int) -> Transformation:
