@@ -1,8 +1,8 @@
 """Domain adaptation with a private target, on public data sets: digits, twelve pairs of features, accuracy against ε.
 
-    PYTHONPATH=src python benchmarks/adaptation.py digits --data DIR --device cuda --seeds 5 --limit 1500 --out digits.json
-    PYTHONPATH=src python benchmarks/adaptation.py office --data DIR --device cpu --seeds 5 --out office.json
-    PYTHONPATH=src python benchmarks/adaptation.py curve  --data DIR --device cuda --seeds 5 --out curve.json
+    PYTHONPATH=src python benchmarks/adaptation.py digits --data DIR --device cuda --limit 1500 --out digits.json
+    PYTHONPATH=src python benchmarks/adaptation.py office --data DIR --out office.json
+    PYTHONPATH=src python benchmarks/adaptation.py curve --data DIR --device cuda --out curve.json
 
 DIR holds mnist.npz, usps.npz, office_caltech_surf.npz. Results are written after every run, so a time limit loses
 nothing; runs that --out already holds are not repeated. Accuracy is on the target's test set, which takes no part in

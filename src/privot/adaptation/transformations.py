@@ -128,7 +128,7 @@ class Warp(Transformation):
         return image.clamp(0.0, 1.0)
 
     def prior(self) -> Tensor:
-        """‖mean‖² + ‖B‖² + ‖log spread − log of the public one‖²: a release that says nothing leaves the augmentation."""
+        """‖mean‖² + ‖B‖² + ‖log spread − that of before‖²: a release that says nothing leaves the augmentation."""
         moved = (self.spread - self.start).square().sum()
         return self.mean.square().sum() + self.follow.square().sum() + moved
 
