@@ -79,7 +79,7 @@ def one(
         records = records[dice.permutation(len(records))[: args.records]]
         x, y = (v[: args.source_records or len(v)] for v in (x, y))
     base = "source" if method in (*OPEN, "source", "source plain") else method
-    settings = choose(base, image, len(records), None, args.device == "cuda")
+    settings = choose(base, image, len(records), args.network, args.device == "cuda")
     if args.steps:
         share = {"finish": args.steps} if base in ("source", "sketch") else {"warmup": args.steps // 2}
         if base == "projection":
@@ -156,6 +156,7 @@ def main() -> None:
     parser.add_argument("--epsilons", help="These in place of the study's.")
     parser.add_argument("--records", type=int, help="Target records used, for a quick look.")
     parser.add_argument("--source-records", type=int, help="Source records used with --records.")
+    parser.add_argument("--network", help="digits, features or an import path, in place of the study's.")
     parser.add_argument("--steps", type=int, help="Gradient steps, in place of the rules'.")
     args = parser.parse_args()
     done = json.loads(args.out.read_text())["runs"] if args.out.exists() else []

@@ -42,7 +42,10 @@ CASES: list[tuple[Settings, Callable[[float], object]]] = [
         replace(SMALL, sample=8, blocks=2, asks=4, frame="independent"),
         lambda s: Repeated(Sampled(Projection(50, 7, s, 1.0, ONE, "independent"), FixedSize(8, 60)), 8),
     ),
-    (Settings(method="sketch", batch=16, fit=3, finish=4, augment=False), lambda s: Gaussian(s, 2.0, ONE)),
+    (
+        Settings(method="sketch", batch=16, fit=3, finish=4, augment=False, frequencies=20),
+        lambda s: Gaussian(s, 2.0, ONE),
+    ),
     (
         Settings(method="dp-dann", batch=16, blocks=2, asks=3, finish=0, sample=8, clip=1.0),
         lambda s: Repeated(Sampled(Gaussian(s, 2.0, ONE), FixedSize(8, 60)), 6),

@@ -102,7 +102,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]
         features = None
         if settings.method == "sketch" and sigma is not None:
             spread = _spread((x - float(self.low)) / (float(self.high) - float(self.low)), seed)
-            features = sketch_map(facts, sigma, spread, seed, float(self.low), float(self.high))
+            ends = float(self.low), float(self.high)
+            features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies)
         return Design(settings, config, sigma, float(self.epsilon), float(self.delta), seed, facts, features)
 
     def fit(self, vault: Vault, source: Source, *, progress: Progress | None = None) -> DomainAdapter:

@@ -25,8 +25,8 @@ from privot.mechanisms.parameters import default_sampling
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Problem, frequencies
 
-MOST_FREQUENCIES = 1000
-"""A transformation has few parameters: more frequencies would cost time and add noise."""
+BANDWIDTHS = (0.3, 0.5, 1.0, 2.0)
+"""In units of the source's median distance: fine enough to tell styles apart, wide enough to pull from afar."""
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,16 @@ def plan(settings: Settings, size: int, facts: Facts, epsilon: float, delta: flo
     )  # fmt: skip
 
 
-def sketch_map(facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float) -> dict[str, Any]:
-    """Fourier features with bandwidths 0.3 and 0.5 of `spread`, the median distance of *source* records in [0, 1]."""
+def sketch_map(
+    facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float, most: int
+) -> dict[str, Any]:
+    """Fourier features, at `most` so many frequencies; `spread` is the median distance of *source* records in [0, 1]."""
     problem = Problem(facts.dim, 1, sigma, facts.records, None, "cpu")
     return {
         "kind": "fourier",
         "dim": facts.dim,
-        "frequencies": min(frequencies(problem), MOST_FREQUENCIES),
-        "bandwidths": [0.3 * spread, 0.5 * spread],
+        "frequencies": min(frequencies(problem), most),
+        "bandwidths": [share * spread for share in BANDWIDTHS],
         "seed": seed,
         "low": low,
         "high": high,

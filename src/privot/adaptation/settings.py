@@ -43,6 +43,8 @@ class Settings:
     clip: float = 0.5
     sample: int | None = None
     """Records a release shows; None for all."""
+    frequencies: int = 1000
+    """Of a sketch, at most: a transformation has few parameters, and more would cost time and add noise."""
     fit: int = 400
     """Steps in which a transformation is fitted to a sketch."""
     wide: float = 1.2
@@ -52,7 +54,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise UsageError(f"Unknown method {self.method!r}: say {', '.join(METHODS)}.")
-        for name, least in (("batch", 2), ("blocks", 1), ("asks", 1), ("steps", 0), ("slices", 1)):
+        for name, least in (("batch", 2), ("blocks", 1), ("asks", 1), ("steps", 0), ("slices", 1), ("frequencies", 4)):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
         for name in ("warmup", "finish", "fit"):
             arguments.whole(f"The number of {name} steps", getattr(self, name), 0)
