@@ -125,7 +125,7 @@ def plan(settings: Settings, size: int, facts: Facts, epsilon: float, delta: flo
 def sketch_map(
     facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float, most: int
 ) -> dict[str, Any]:
-    """Fourier features, at `most` so many frequencies; `spread` is the median distance of *source* records in [0, 1]."""
+    """Fourier features, `most` frequencies or fewer; `spread` is the median distance of *source* records in [0, 1]."""
     problem = Problem(facts.dim, 1, sigma, facts.records, None, "cpu")
     return {
         "kind": "fourier",
