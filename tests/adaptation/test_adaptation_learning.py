@@ -29,14 +29,14 @@ def bumps(records: int, at: float, seed: int) -> np.ndarray:
 
 def test_an_image_moves_where_the_released_sketch_says() -> None:
     settings = Settings(method="sketch", network="features", batch=32, fit=120, finish=1, frequencies=60)
-    vault = Vault(bumps(1000, 7.5, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    vault = Vault(bumps(1000, 6.5, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     source = bumps(400, 5.0, 2)
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
     adapter.fit(vault, (source, np.arange(400) % 2))
     moved = adapter.change_(torch.as_tensor(source, dtype=torch.float32), torch.Generator())
     picture = moved.detach().numpy().reshape(-1, 12, 12).mean(axis=0)
     centre = (picture.sum(axis=0) * np.arange(12)).sum() / picture.sum()
-    assert centre == pytest.approx(7.5, abs=0.7)
+    assert centre == pytest.approx(6.5, abs=0.4)
 
 
 def test_a_warp_of_no_spread_and_no_mean_changes_nothing() -> None:

@@ -103,7 +103,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]
         if settings.method == "sketch" and sigma is not None:
             spread = _spread((x - float(self.low)) / (float(self.high) - float(self.low)), seed)
             ends = float(self.low), float(self.high)
-            features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies)
+            features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
         return Design(settings, config, sigma, float(self.epsilon), float(self.delta), seed, facts, features)
 
     def fit(self, vault: Vault, source: Source, *, progress: Progress | None = None) -> DomainAdapter:

@@ -25,8 +25,9 @@ from privot.mechanisms.parameters import default_sampling
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Problem, frequencies
 
-BANDWIDTHS = (0.3, 0.5, 1.0, 2.0)
-"""In units of the source's median distance: fine enough to tell styles apart, wide enough to pull from afar."""
+BANDWIDTHS = {True: (0.3, 0.5), False: (0.3, 0.5, 1.0, 2.0)}
+"""In units of the source's median distance, for images and for vectors: fine ones tell styles apart, as in synthesis;
+wide ones pull from afar, which columns that moved need."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def plan(settings: Settings, size: int, facts: Facts, epsilon: float, delta: flo
 
 
 def sketch_map(
-    facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float, most: int
+    facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float, most: int, image: bool
 ) -> dict[str, Any]:
     """Fourier features, `most` frequencies or fewer; `spread` is the median distance of *source* records in [0, 1]."""
     problem = Problem(facts.dim, 1, sigma, facts.records, None, "cpu")
@@ -131,7 +132,7 @@ def sketch_map(
         "kind": "fourier",
         "dim": facts.dim,
         "frequencies": min(frequencies(problem), most),
-        "bandwidths": [share * spread for share in BANDWIDTHS],
+        "bandwidths": [share * spread for share in BANDWIDTHS[image]],
         "seed": seed,
         "low": low,
         "high": high,

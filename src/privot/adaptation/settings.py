@@ -93,7 +93,10 @@ class Settings:
 def choose(method: str, image: bool, records: int, network: str | None = None, cuda: bool = False) -> Settings:
     """Settings by rule, from the method, whether records are images, and the public number of target records."""
     base = Settings(method="source", network=network or ("digits" if image else "features"))
-    long = 6000 if cuda else 1500
+    long = 12_000 if cuda else 1500
+    if base.network == "digits":
+        # its sigmoids learn slowly
+        base = replace(base, learning_rate=2e-3)
     if not image:
         base = replace(base, batch=64, wide=1.0, augment=False)
         long = 1000
