@@ -22,7 +22,7 @@ def bumps(records: int, at: float, seed: int) -> np.ndarray:
     """Images of 12 × 12 with one bright spot around column `at`, as rows."""
     dice = np.random.default_rng(seed)
     across, down = np.arange(12.0), np.arange(12.0)
-    x, y = at + 0.3 * dice.standard_normal(records), 6.0 + 0.3 * dice.standard_normal(records)
+    x, y = at + 1.0 * dice.standard_normal(records), 6.0 + 1.0 * dice.standard_normal(records)
     spots = np.exp(-0.5 * (((across - x[:, None]) / 1.5) ** 2))[:, None, :]
     return (spots * np.exp(-0.5 * (((down - y[:, None]) / 1.5) ** 2))[:, :, None]).reshape(records, 144)
 
