@@ -8,6 +8,7 @@ import typer
 
 from privot.cli import (
     account,
+    adapt,
     audit,
     bench,
     compare,
@@ -41,6 +42,7 @@ app.add_typer(federate.app, name="federate")
 app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
 app.command("synth")(synth.synth)
+app.command("adapt")(adapt.adapt)
 app.command("sample")(synth.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)

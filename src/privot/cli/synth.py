@@ -126,7 +126,7 @@ def synth(
         prepare(out)
     # read before a ledger is made: what cannot be used leaves none behind
     read = [] if going_on else [_records(data, classes, codec)]
-    with _ledger(ledger or default_ledger(data, out), going_on) as book:
+    with open_ledger(ledger or default_ledger(data, out), going_on) as book:
 
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
@@ -214,7 +214,7 @@ def default_ledger(data: str, out: Path) -> Path:
     return file.with_name(file.name + ".ledger")
 
 
-def _ledger(path: Path, only_open: bool) -> Ledger:
+def open_ledger(path: Path, only_open: bool) -> Ledger:
     """The ledger at `path`. A job that goes on has one already: a new one would know nothing of its charge."""
     from privot.errors import UsageError
     from privot.ledger import Ledger

@@ -1,5 +1,6 @@
 """The only ways out of a vault: each says what it costs and needs, then runs; none sees the ledger."""
 
+from privot.mechanisms.alignment import AlignmentQuery, PublishedAlignment
 from privot.mechanisms.axes import LABEL, Axis
 from privot.mechanisms.directions import directions_of, draw_directions
 from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
@@ -12,6 +13,7 @@ from privot.mechanisms.mechanism import Answering, Facts, Identified, Mechanism,
 from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
 from privot.mechanisms.pulled import Handle, ParameterQuery, SanitizedParameters
+from privot.mechanisms.representation import ProjectedRepresentation, Representation, RepresentationQuery
 from privot.mechanisms.scores import ScoredMarginals
 from privot.mechanisms.sketch import PrivateSketch
 from privot.mechanisms.sketch_design import SketchDesign
@@ -19,6 +21,7 @@ from privot.mechanisms.weighing import WeightRule
 
 __all__ = [
     "LABEL",
+    "AlignmentQuery",
     "Answering",
     "Axis",
     "ClippedGradients",
@@ -36,10 +39,14 @@ __all__ = [
     "Needs",
     "ParameterQuery",
     "PrivateSketch",
+    "ProjectedRepresentation",
+    "PublishedAlignment",
     "PublishedGradients",
     "Query",
     "RandomProjection",
     "Records",
+    "Representation",
+    "RepresentationQuery",
     "SanitizedGradient",
     "SanitizedParameters",
     "ScoredMarginals",

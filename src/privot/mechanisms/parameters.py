@@ -89,14 +89,16 @@ class ClippedGradients:
     sampling: Sampling
     steps: int = 1
     witnesses: tuple[RunningAccountant, ...] = ()
+    labels: bool = True
+    """Whether the loss looks at labels; where it does not, every label is 0 and the vault needs none."""
 
     def __post_init__(self) -> None:
         _settle(self)
 
     @property
     def needs(self) -> Needs:
-        """Labels."""
-        return Needs(labels=True)
+        """Labels, unless the loss does without."""
+        return Needs(labels=self.labels)
 
     @property
     def standing(self) -> Standing:
@@ -138,7 +140,9 @@ class ClippedGradients:
             # always as many rows: with another number a product may round otherwise, and at a kink of the loss the last
             # bit of a *neighbour's* gradient decides about all of it
             rows, labels = np.zeros((CHUNK, records.facts.dim)), np.zeros(CHUNK, dtype=np.int64)
-            rows[: len(part)], labels[: len(part)] = records.rows(part), records.labels(part)
+            rows[: len(part)] = records.rows(part)
+            if self.labels:
+                labels[: len(part)] = records.labels(part)
             each = self.gradients.each(self.query.weights, rows, labels)
             if tuple(each.shape) != (CHUNK, self.gradients.size):
                 raise UsageError("The gradients must be one row a record.")

@@ -1,0 +1,244 @@
+"""One interface to adaptation: a vault with unlabelled private records and a public labelled source go in, a classifier
+with a guarantee comes out; it never sees a private record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from privot.accounting import account
+from privot.adaptation.design import Design, plan, sketch_map
+from privot.adaptation.learning import Learner, Progress
+from privot.adaptation.networks import Networks, build
+from privot.adaptation.paying import EVERY_SECONDS, Payer
+from privot.adaptation.settings import Settings, choose
+from privot.data import checked_labels, checked_rows
+from privot.errors import DataError, UsageError
+from privot.guarantee import Guarantee, check_delta, check_epsilon
+from privot.mechanisms.mechanism import Facts
+from privot.stream import Stream
+from privot.synthesis.design import usable_device
+from privot.synthesis.features import public_range
+from privot.synthesis.job import Job
+from privot.transport.directions import check_seed, fresh_seed
+from privot.vault import Vault
+
+Source = tuple[Any, Any]
+_ROWS = 2048
+
+
+class DomainAdapter(BaseEstimator):  # type: ignore[misc]
+    """A classifier for private unlabelled records, from public labelled ones, under (ε, δ).
+
+    `fit(vault, (x, y))`, then `predict(rows)`. `low` and `high` are the public range of values and `shape` the public
+    shape of an image, the same for both domains. `network` is "digits", "features" or an import path. `settings`
+    replaces what the rules choose; all of them are recorded. `seed` makes everything but the noise repeatable.
+
+    After `fit`: `networks_`, `guarantee_` (None where nothing was asked of the vault), `design_`, `losses_`, `charged_`
+    and `lost_` (blocks).
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        method: str = "sketch",
+        network: str | None = None,
+        shape: Sequence[int] | None = None,
+        low: float = 0.0,
+        high: float = 1.0,
+        settings: Settings | None = None,
+        device: str = "auto",
+        seed: int | None = None,
+        allow_unproven: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.network = network
+        self.shape = shape
+        self.low = low
+        self.high = high
+        self.settings = settings
+        self.device = device
+        self.seed = seed
+        self.allow_unproven = allow_unproven
+
+    def design(self, facts: Facts, source: Source) -> Design:
+        """What would be released and trained, from public facts and the public source; costs nothing."""
+        check_epsilon(self.epsilon), check_delta(self.delta)
+        x, y = checked_source(source)
+        device = usable_device(self.device)
+        public_range(self.low, self.high, facts.dim)
+        if x.shape[1] != facts.dim:
+            raise DataError(f"The source has {x.shape[1]} columns, the target {facts.dim}: give both the same.")
+        shape = None if self.shape is None else [int(side) for side in self.shape]
+        if shape is not None and int(np.prod(shape)) != facts.dim:
+            raise UsageError(f"An image of shape {tuple(shape)} has {np.prod(shape)} values, a record {facts.dim}.")
+        settings = self.settings or choose(
+            self.method, shape is not None, facts.records or 1, self.network, device == "cuda"
+        )
+        config = {
+            "kind": settings.network,
+            "columns": facts.dim,
+            "shape": shape,
+            "classes": int(y.max()) + 1,
+            "low": float(self.low),
+            "high": float(self.high),
+        }
+        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
+        size = build(config, seed).size
+        planned = plan(settings, size, facts, float(self.epsilon), float(self.delta))
+        sigma = None if planned is None else planned.sigma
+        features = None
+        if settings.method == "sketch" and sigma is not None:
+            spread = _spread((x - float(self.low)) / (float(self.high) - float(self.low)), seed)
+            ends = float(self.low), float(self.high)
+            features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
+        return Design(settings, config, sigma, float(self.epsilon), float(self.delta), seed, facts, features)
+
+    def fit(self, vault: Vault, source: Source, *, progress: Progress | None = None) -> DomainAdapter:
+        """Pay for what the method needs and train on it. For a stream that somebody else paid for: `fit_stream`."""
+        design = self.design(vault.facts, source)
+        learner = self._learner(design, source)
+        return self._finished(Payer(learner, lambda: vault, allow_unproven=self.allow_unproven), progress)
+
+    def fit_stream(
+        self, stream: Stream, facts: Facts, source: Source, *, progress: Progress | None = None
+    ) -> DomainAdapter:
+        """Train on a stream of projected representations, paid for by whoever holds the vault, until it is used up."""
+        design = self.design(facts, source)
+        if design.settings.method != "projection":
+            raise UsageError("A stream answers with projections: use the method projection.")
+        design = replace(design, settings=replace(design.settings, blocks=1, asks=stream.steps))
+        learner = self._learner(design, source)
+        learner.public_steps(design.settings.warmup, progress, None)
+        learner.run_block(stream, None, lambda release: None, progress)
+        learner.public_steps(learner.total, progress, None)
+        self._use(design, learner)
+        self.guarantee_, self.charged_, self.lost_ = stream.guarantee, 1, 0
+        return self
+
+    def run(
+        self,
+        job: Job,
+        source: Source,
+        open_vault: Callable[[], Vault],
+        spent: Callable[[str], int],
+        *,
+        ledger: str | None = None,
+        pay_again: bool = False,
+        progress: Progress | None = None,
+        every: float = EVERY_SECONDS,
+    ) -> DomainAdapter:
+        """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
+
+        `spent`(mark) says how many charges of the ledger with the identity `ledger` carry that mark.
+        """
+        design = Design.from_dict(job.settings.get("design", {}))
+        if job.settings.get("ledger") not in (None, ledger):
+            raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
+        with job.alone():
+            learner = self._learner(design, source)
+            payer = Payer(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
+            return self._finished(payer, progress)
+
+    def _learner(self, design: Design, source: Source) -> Learner:
+        """Networks ready to train; refuses, before anything is paid, noise that would cost more than is asked for."""
+        x, y = checked_source(source)
+        learner = Learner(design, x, y, usable_device(self.device))
+        if design.sigma is not None:
+            cost = account(design.cost(learner.mechanism(), design.settings.blocks), design.delta)
+            # written so that a NaN is refused; the slack is that of the search for σ
+            if (design.epsilon, design.delta) != (self.epsilon, self.delta) or not cost.epsilon() <= self.epsilon * (
+                1.0 + 1e-9
+            ):
+                raise DataError(
+                    f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {design.delta:g}, not the "
+                    f"ε = {self.epsilon:g} at δ = {self.delta:g} that is asked for: nothing was paid."
+                )
+        return learner
+
+    def _finished(self, payer: Payer, progress: Progress | None) -> DomainAdapter:
+        guarantee = payer.run(progress)
+        self._use(payer.learner.design, payer.learner)
+        self.guarantee_, self.charged_, self.lost_ = guarantee, payer.charged, payer.lost
+        return self
+
+    def _use(self, design: Design, learner: Learner) -> None:
+        self.design_, self.networks_ = design, learner.networks.eval()
+        self.losses_, self.change_, self.fitted_ = learner.losses, learner.change, learner.fitted
+
+    def predict_proba(self, x: Any) -> NDArray[np.float64]:
+        """The probability of every class, of shape (rows, classes)."""
+        if not hasattr(self, "networks_"):
+            raise UsageError("Nothing was learned yet: call fit or load first.")
+        rows = checked_rows(x)
+        if rows.shape[1] != self.networks_.columns:
+            raise DataError(f"A record has {self.networks_.columns} columns, these have {rows.shape[1]}.")
+        device = next(self.networks_.parameters()).device
+        parts = []
+        with torch.no_grad():
+            for start in range(0, len(rows), _ROWS):
+                part = torch.as_tensor(rows[start : start + _ROWS], dtype=torch.float32, device=device)
+                parts.append(torch.softmax(self.networks_(part), dim=1).double().cpu().numpy())
+        return np.concatenate(parts)
+
+    def predict(self, x: Any) -> NDArray[np.int64]:
+        """The class of every row."""
+        return np.asarray(self.predict_proba(x).argmax(axis=1), dtype=np.int64)
+
+    def score(self, x: Any, y: Any) -> float:
+        """The share of rows labelled rightly: for a held-out test set, never the one used for alignment."""
+        return float(np.mean(self.predict(x) == np.asarray(y)))
+
+    def save(self, folder: str | Path) -> None:
+        """Write model.safetensors, config.json and guarantee.json: all that predicting needs."""
+        from privot.adaptation.folder import write_model
+
+        write_model(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "cpu") -> DomainAdapter:
+        """Read what `save` or `privot adapt` wrote; needs no vault."""
+        from privot.adaptation.folder import read_model
+
+        return read_model(Path(folder), device)
+
+    guarantee_: Guarantee | None
+    networks_: Networks
+    design_: Design
+    losses_: list[float]
+    charged_: int
+    lost_: int
+
+
+def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Public rows and labels 0, 1, …; refuses what cannot be trained on."""
+    try:
+        x, y = source
+    except (TypeError, ValueError):
+        raise UsageError("The source is a pair (x, y) of rows and labels.") from None
+    if y is None:
+        raise DataError("The source has no labels: name them y.")
+    rows = checked_rows(x)
+    labels = checked_labels(y, len(rows))
+    if labels.dtype != np.int64 or labels.min() < 0 or labels.max() > 10_000 or labels.max() < 1:
+        raise DataError("The source's labels must be whole numbers from 0, of at least two classes.")
+    return rows, labels
+
+
+def _spread(unit: NDArray[Any], seed: int) -> float:
+    """The median distance of pairs of *source* records, which are public."""
+    dice = np.random.default_rng(seed)
+    a, b = (np.clip(unit[dice.integers(len(unit), size=1000)], 0.0, 1.0) for _ in range(2))
+    return float(max(np.median(np.linalg.norm(a - b, axis=1)), 1e-3))

@@ -1,0 +1,288 @@
+"""A training under way: public steps on the source, and what is done with each release; it sees no private record.
+
+Every method minimises L_c(h(g(x_s)), y_s) plus what it makes of the releases. What a release says of the target is a
+constant here: no gradient can flow back through it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss
+from privot.adaptation.design import Design
+from privot.adaptation.networks import build, discriminator, weights_of
+from privot.adaptation.transformations import transformation
+from privot.errors import ConvergenceError, DataError
+from privot.mechanisms import AlignmentQuery, Mechanism, Query, RepresentationQuery, directions_of
+from privot.release import Release
+from privot.stream import Stream
+from privot.synthesis.embedding import Target
+
+Progress = Callable[[int, int, float], None]
+"""Step, steps in all, loss."""
+_FIT_BATCH = 512
+
+
+class Learner:
+    """Networks, optimiser and counters; `state` and `restore` carry all of it over a kill."""
+
+    def __init__(self, design: Design, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], device: str) -> None:
+        self.design, self.device = design, torch.device(device)
+        s, config = design.settings, design.networks
+        self.x = torch.as_tensor(np.asarray(x, dtype=np.float32), device=self.device)
+        self.y = torch.as_tensor(np.asarray(y, dtype=np.int64), device=self.device)
+        self.low, self.span = float(config["low"]), float(config["high"]) - float(config["low"])
+        self.networks = build(config, design.seed).to(self.device)
+        self.judge = discriminator(self.networks.size, s.network, design.seed).to(self.device)
+        shape, columns = config["shape"], int(config["columns"])
+        self.change = transformation(shape, columns).to(self.device)
+        self.change.standardise(self._unit(self.x[:10_000]))
+        self.random = torch.Generator(device=self.device)
+        self.random.manual_seed((design.seed + 1) % 2**63)
+        parameters = [*self.networks.parameters(), *self.judge.parameters()]
+        self.optimizer = torch.optim.Adam(parameters, lr=s.learning_rate)
+        self.step = 0
+        self.done = 0
+        """Blocks that are over, lost ones included."""
+        self.fitted = False
+        self.losses: list[float] = []
+        self.query: Query | None = None
+        self.domain: DomainGradients | None = None
+        if s.method == "dp-dann":
+            # a copy in float64, whose weights come from the query alone
+            twin = build(config, design.seed).to(self.device).double()
+            judge = discriminator(self.networks.size, s.network, design.seed).to(self.device).double()
+            self.domain = DomainGradients(Judged(twin.g, judge))
+            self.query = Query(self.domain.weights())
+
+    @property
+    def total(self) -> int:
+        """Gradient steps in all."""
+        s = self.design.settings
+        aligned = 0 if s.method == "sketch" else s.releases * s.steps
+        return s.warmup + aligned + s.finish
+
+    def mechanism(self) -> Mechanism:
+        """The mechanism of one block, from the design alone."""
+        return self.design.mechanism(self.networks, self.query, self.domain)
+
+    def weight(self) -> float:
+        """λ at this moment: λ·(2/(1 + e^(−10p)) − 1), p the share of alignment that is done (Ganin et al. 2016)."""
+        s = self.design.settings
+        share = min(1.0, max(0.0, (self.step - s.warmup) / max(1, self.total - s.warmup - s.finish)))
+        return s.weight * (2.0 / (1.0 + math.exp(-10.0 * share)) - 1.0)
+
+    def public_steps(self, until: int, progress: Progress | None, keep: Callable[[], None] | None) -> None:
+        """Steps on the source alone, up to step number `until`."""
+        while self.step < until:
+            rows, labels = self.batch()
+            self.descend(nn.functional.cross_entropy(self.networks(rows), labels), progress)
+            if keep is not None and self.step % 50 == 0:
+                keep()
+
+    def run_block(
+        self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
+    ) -> None:
+        """All releases of one charge, or the one of it that was `kept` on disk; `save` hears of each."""
+        s = self.design.settings
+        for _ in range(s.asks):
+            release = kept
+            if release is None:
+                release = self._take(stream)
+                save(release)
+            self.learn(release, tell)
+        self.done += 1
+
+    def _take(self, stream: Stream | None) -> Release:
+        if stream is None:
+            raise DataError("There is neither a stream nor a release to learn from.")
+        method = self.design.settings.method
+        if method == "projection":
+            return stream.ask(RepresentationQuery(weights_of(self.networks.g)))
+        if method == "published":
+            self._rows, self._labels = self.batch()
+            return stream.ask(AlignmentQuery(weights_of(self.networks.g), self._rows))
+        if self.query is not None:
+            judged = Judged(self.networks.g, self.judge)
+            flat = torch.cat([p.detach().double().reshape(-1) for p in judged.parameters()])
+            self.query.set(flat.cpu().numpy())
+        return next(stream)
+
+    def learn(self, release: Release, tell: Progress | None = None) -> None:
+        """What a method makes of one release."""
+        method, steps = self.design.settings.method, self.design.settings.steps
+        if method == "sketch":
+            self.fit(release)
+        elif method == "projection":
+            value = torch.as_tensor(np.array(release.value), dtype=torch.float32, device=self.device)
+            directions = torch.as_tensor(directions_of(release.public), dtype=torch.float32, device=self.device)
+            sigma, clip = float(release.public["sigma"]), float(release.public["clip"])
+            for _ in range(steps):
+                rows, labels = self.batch()
+                latent = self.networks.g(rows)
+                gap = self.sliced(latent, value, directions, sigma, clip)
+                loss = nn.functional.cross_entropy(self.networks.h(latent), labels)
+                self.descend(loss + self.weight() * gap, tell)
+        elif method == "published":
+            self._published(release, tell)
+        else:
+            self._adversarial(release, tell)
+
+    def sliced(self, latent: Tensor, released: Tensor, directions: Tensor, sigma: float, clip: float) -> Tensor:
+        """(d/C²)·mean over directions u of W₂²(clip(g(x_s))·u + N(0, σ²), released), between as many rows of each.
+
+        The source side is smoothed by the same noise, so that equal distributions are at distance 0 (Gaussian-smoothed
+        sliced distance); the released rows are a constant.
+        """
+        norms = torch.linalg.vector_norm(latent, dim=1, keepdim=True).clamp(min=1e-12)
+        held = latent * (clip / norms).clamp(max=1.0)
+        moved = held @ directions
+        fuzz = torch.randn(moved.shape, generator=self.random, device=self.device)
+        count = min(len(moved), len(released))
+        chosen = torch.randperm(len(released), generator=self.random, device=self.device)[:count]
+        gap = (moved + sigma * fuzz)[:count].sort(dim=0).values - released[chosen].sort(dim=0).values
+        out: Tensor = gap.square().mean() * (directions.shape[0] / clip**2)
+        return out
+
+    def fit(self, release: Release) -> None:
+        """θ = argmin ‖mean φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n².
+
+        ρ is what cannot be told: the mean over b records is off by about 1/b in squared norm, and μ̃ by σ²·size/n².
+        """
+        target = Target.of(release)
+        features, wanted = target.features, torch.as_tensor(target.means[0], dtype=torch.float32, device=self.device)
+        noise = features.size * (float(release.public["sums_sigma"]) / float(release.public["records"])) ** 2
+        pull = 1.0 / _FIT_BATCH + noise
+        optimizer = torch.optim.Adam(self.change.parameters(), lr=3e-2)
+        steps = self.design.settings.fit
+        for step in range(steps):
+            optimizer.param_groups[0]["lr"] = 3e-2 * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+            unit = self._unit(self.x[self._pick(_FIT_BATCH)])
+            phi = features.features(self.low + self.span * self.change(unit, self.random))
+            loss = (phi.mean(dim=0) - wanted).square().sum() + pull * self.change.prior()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        self.fitted = True
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Source rows, transformed if something was fitted, else augmented if they are images; and their labels."""
+        chosen = self._pick(self.design.settings.batch)
+        rows, s = self.x[chosen], self.design.settings
+        if self.fitted or (s.augment and self.design.networks["shape"] is not None):
+            with torch.no_grad():
+                wide = s.wide if self.fitted else 1.0
+                made = self.change(self._unit(rows), self.random, wide, bend=s.augment)
+                rows = self.low + self.span * made
+        return rows, self.y[chosen]
+
+    def descend(self, loss: Tensor, tell: Progress | None = None) -> None:
+        """One step of Adam down `loss`, with a learning rate that falls as a cosine to 0 at the end."""
+        self.networks.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.apply(loss, tell)
+
+    def apply(self, loss: Tensor, tell: Progress | None) -> None:
+        """Move by the gradients that are there."""
+        rate = self.design.settings.learning_rate * 0.5 * (1.0 + math.cos(math.pi * self.step / max(1, self.total)))
+        self.optimizer.param_groups[0]["lr"] = rate
+        self.optimizer.step()
+        self.step += 1
+        if self.step % 20 == 0 or self.step == self.total:
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise ConvergenceError(f"Training left the numbers at step {self.step}: lower the learning rate.")
+            self.losses.append(value)
+            if tell is not None:
+                tell(self.step, self.total, value)
+
+    def _published(self, release: Release, tell: Progress | None) -> None:
+        value: Any = release.value
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(self.networks(self._rows), self._labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for name, p in self.networks.g.named_parameters():
+            if p.grad is not None:
+                p.grad += self.weight() * torch.as_tensor(value[name]).to(p)
+        self.apply(loss, tell)
+
+    def _adversarial(self, release: Release, tell: Progress | None) -> None:
+        """L_c − λ·L_d for g, L_d for the discriminator; the target's part of L_d comes as a released gradient."""
+        domain, lot = self.domain, self.design.settings.sample
+        if domain is None or lot is None:
+            raise DataError("This training has no discriminator.")
+        rows, labels = self.batch()
+        self.optimizer.zero_grad(set_to_none=True)
+        latent = self.networks.g(rows)
+        loss = nn.functional.cross_entropy(self.networks.h(latent), labels)
+        judged = domain_loss(self.judge(reverse(latent, self.weight())), source=True)
+        (loss + judged).backward()  # type: ignore[no-untyped-call]
+        private = domain.split(np.asarray(release.value) / lot)
+        for name, p in Judged(self.networks.g, self.judge).named_parameters():
+            share = -self.weight() if name.startswith("g.") else 1.0
+            gradient = share * private[name].to(p)
+            p.grad = gradient if p.grad is None else p.grad + gradient
+        self.apply(loss, tell)
+
+    def _unit(self, rows: Tensor) -> Tensor:
+        return ((rows - self.low) / self.span).clamp(0.0, 1.0)
+
+    def _pick(self, count: int) -> Tensor:
+        return torch.randint(len(self.x), (count,), generator=self.random, device=self.device)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything, as tensors and plain JSON types."""
+        tensors: dict[str, Tensor] = {}
+        for part in ("networks", "judge", "change"):
+            tensors |= {f"{part}.{n}": t for n, t in getattr(self, part).state_dict().items()}
+        for number, held in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{n}": torch.as_tensor(t) for n, t in held.items()}
+        tensors["random"] = self.random.get_state()
+        facts = {"step": self.step, "done": self.done, "fitted": self.fitted, "losses": self.losses}
+        return tensors, facts
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Go on from what `state` answered."""
+        try:
+            for part in ("networks", "judge", "change"):
+                own = {n.removeprefix(part + "."): t for n, t in tensors.items() if n.startswith(part + ".")}
+                getattr(self, part).load_state_dict(own)
+            held: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in tensors.items():
+                if name.startswith("optimizer."):
+                    _, number, what = name.split(".")
+                    held.setdefault(int(number), {})[what] = tensor
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({"state": held, "param_groups": groups})
+            if tensors["random"].shape == self.random.get_state().shape:
+                self.random.set_state(tensors["random"])
+            self.step, self.done, self.fitted = int(facts["step"]), int(facts["done"]), bool(facts["fitted"])
+            self.losses = [float(v) for v in facts["losses"]]
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise DataError(f"This checkpoint does not hold this training ({type(error).__name__}).") from None
+
+
+class _Reverse(torch.autograd.Function):
+    """The identity, whose gradient is turned round (Ganin et al. 2016)."""
+
+    @staticmethod
+    def forward(ctx: Any, latent: Tensor, weight: float) -> Tensor:
+        ctx.weight = weight
+        return latent.view_as(latent)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Any) -> Any:
+        return -ctx.weight * slopes[0], None
+
+
+def reverse(latent: Tensor, weight: float) -> Tensor:
+    """`latent`, through which a loss climbs by `weight` instead of descending."""
+    out: Tensor = _Reverse.apply(latent, weight)  # type: ignore[no-untyped-call]
+    return out

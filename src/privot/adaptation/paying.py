@@ -1,0 +1,165 @@
+"""Brings a training to its end block by block, each charged before its first release; it sees releases only.
+
+Equal steps compose to the same ε however they are grouped, so B charges of T/B steps cost what one of T costs. After a
+kill the ledger alone says what may have left the vault: a block that was charged and is neither over nor kept on disk
+is lost, counted in the guarantee, and not run again unless it is explicitly paid for again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from privot.accounting import account, read_guarantee
+from privot.adaptation.learning import Learner, Progress
+from privot.errors import BudgetError, DataError
+from privot.guarantee import Guarantee
+from privot.release import Release
+from privot.stream import Stream
+from privot.synthesis.files import read_tensors, write_tensors
+from privot.synthesis.job import Job
+from privot.vault import Vault
+
+CHECKPOINT = "checkpoint.safetensors"
+EVERY_SECONDS = 60.0
+
+
+@dataclass
+class Payer:
+    """Who pays for the blocks of one training, and what was paid; without a `job` nothing is kept on disk."""
+
+    learner: Learner
+    open_vault: Callable[[], Vault]
+    job: Job | None = None
+    spent: Callable[[str], int] = lambda mark: 0
+    pay_again: bool = False
+    allow_unproven: bool = False
+    every: float = EVERY_SECONDS
+    charged: int = 0
+    lost: int = 0
+    block: Guarantee | None = None
+    """The guarantee of one block."""
+    stopped: bool = False
+    """Whether the budget refused before all blocks were paid."""
+
+    def run(self, progress: Progress | None = None) -> Guarantee | None:
+        """Train to the end; the guarantee of everything that was charged, None if nothing was asked of a vault."""
+        learner, s = self.learner, self.learner.design.settings
+        self._restore()
+        last = [time.monotonic()]
+
+        def keep() -> None:
+            if time.monotonic() - last[0] >= self.every:
+                self._keep()
+                last[0] = time.monotonic()
+
+        learner.public_steps(s.warmup, progress, keep)
+        vault: list[Vault] = []
+        if s.method != "source":
+            for number in range(learner.done, s.blocks):
+                if not self._block(number, vault, progress):
+                    break
+        learner.public_steps(learner.total, progress, keep)
+        self._keep()
+        learner.networks.eval()
+        return self.guarantee()
+
+    def guarantee(self) -> Guarantee | None:
+        """Of all blocks charged, lost ones included."""
+        design = self.learner.design
+        if design.settings.method == "source" or self.block is None:
+            return None
+        event = design.cost(self.learner.mechanism(), self.charged)
+        if self.block.standing != "proven":
+            # what made a block unproven makes all of them so
+            return self.block.compose(*[self.block] * (self.charged - 1)) if self.charged > 1 else self.block
+        return replace(account(event, design.delta), assumptions=self.block.assumptions)
+
+    def _mark(self, number: int | None = None) -> str:
+        if self.job is None:
+            return "" if number is None else f"(block {number + 1})"
+        return f"(job {self.job.name}, block " + ("" if number is None else f"{number + 1})")
+
+    def _block(self, number: int, vault: list[Vault], progress: Progress | None) -> bool:
+        """One block from wherever it stands; False when the budget refuses it."""
+        learner, design = self.learner, self.learner.design
+        path = None if self.job is None or design.settings.asks != 1 else self.job.folder / f"block-{number + 1}.npz"
+        times = 0 if self.job is None else self.spent(self._mark(number))
+        kept: Release | None = None
+        stream: Stream | None = None
+        if path is not None and path.exists():
+            if not times:
+                raise DataError(f"{path} was never paid for: the ledger holds no charge of this block.")
+            kept = Release.load(path)
+            self._check(kept)
+            self.block = self.block or kept.guarantee
+        elif times and not self.pay_again:
+            if design.settings.blocks == 1:
+                raise BudgetError(
+                    "This job was stopped between its charge and its release, so its budget is spent and nothing can "
+                    "be shown for it: add --pay-again to charge a second time."
+                )
+            learner.done, self.lost = number + 1, self.lost + 1
+            self._keep()
+            return True
+        else:
+            if not vault:
+                vault.append(self.open_vault())
+                design.check_facts(vault[0].facts)
+            # the weights that are asked about must be there after a kill
+            self._keep()
+            mechanism = learner.mechanism()
+            purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
+            try:
+                stream = vault[0].stream(
+                    mechanism, purpose=purpose, allow_unproven=self.allow_unproven, delta=design.delta
+                )
+            except BudgetError:
+                if not learner.done:
+                    raise
+                self.stopped = True
+                return False
+            self.charged += 1
+            self.block = stream.guarantee
+
+        def save(release: Release) -> None:
+            if path is not None:
+                release.save(path)
+
+        learner.run_block(stream, kept, save, progress)
+        self._keep()
+        if path is not None and design.settings.method != "sketch":
+            path.unlink(missing_ok=True)
+        return True
+
+    def _check(self, release: Release) -> None:
+        """Refuse a release whose events are not those of this design."""
+        wanted = self.learner.design.cost(self.learner.mechanism(), 1).to_dict()
+        if [dict(e) for e in release.guarantee.events] != [wanted]:
+            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+
+    def _restore(self) -> None:
+        if self.job is None:
+            return
+        self.charged = self.spent(self._mark())
+        path = self.job.folder / CHECKPOINT
+        if path.exists():
+            tensors, facts = read_tensors(path)
+            if facts.get("job") != self.job.name:
+                raise DataError(f"{path} belongs to another job: remove it.")
+            self.learner.restore(tensors, facts)
+            self.lost = int(facts["lost"])
+            self.block = None if facts["block"] is None else read_guarantee(json.dumps(facts["block"]))
+        if self.learner.done > self.charged + self.lost:
+            raise DataError(f"{path} knows of more blocks than the ledger was charged for: restore both from a backup.")
+
+    def _keep(self) -> None:
+        if self.job is None:
+            return
+        tensors, facts = self.learner.state()
+        block = None if self.block is None else self.block.to_dict()
+        folder: Path = self.job.folder
+        write_tensors(folder / CHECKPOINT, tensors, {**facts, "job": self.job.name, "lost": self.lost, "block": block})

@@ -1,0 +1,176 @@
+"""Public families of transformations that may carry source records to the target's style; they see source records only.
+
+A transformation T_θ has few parameters, so that they can be told from one noisy release of the target: `fit` finds the
+θ for which the transformed source has the released mean embedding. Labels come along, since T_θ keeps a record's class.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from privot.errors import DataError
+from privot.synthesis.generators import image_axes
+
+_APPEARANCE = 4
+"""Blur, thickness, gamma and contrast."""
+SPREADS = (0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.3, 0.5, 0.4, 0.2)
+"""Of the affine map and of appearance before anything is fitted: wide enough for most handwriting, and public."""
+_ELASTIC = 0.04
+"""Of half the image's side: how far a random bend moves its control points, in training beyond what was fitted."""
+
+
+class Transformation(nn.Module):
+    """T_θ(x; ξ) with ξ ~ N(0, I): parameters are the means and spreads of what is drawn for every record anew.
+
+    `forward` takes records in [0, 1] as rows. `wide` stretches the spreads and `bend` distorts at random, for a
+    classifier that shall forgive more than was fitted. An unfitted transformation is a public augmentation.
+    """
+
+    @abstractmethod
+    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
+        """(rows, columns) → (rows, columns), in [0, 1]."""
+
+    def standardise(self, unit: Tensor) -> None:
+        """Take what has to be known about records from *source* ones."""
+
+    @abstractmethod
+    def prior(self) -> Tensor:
+        """How far the parameters are from doing nothing; keeps them from following noise."""
+
+
+class Warp(Transformation):
+    """An image is turned, scaled, sheared and moved, then blurred, thickened, brightened; all but gradually.
+
+    Six numbers of an affine map of the plane and four of appearance are drawn for every image from a normal law. Its
+    mean follows the image's own moments (centre, widths, slant, mass, standardised on the source), so that a style that
+    fills its frame or stands upright can be met: p ~ N(mean + B·s(x), spread²), 80 numbers in all.
+    """
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        super().__init__()
+        self.axes = image_axes(shape)
+        self.start: Tensor
+        self.centre: Tensor
+        self.width: Tensor
+        self.mean = nn.Parameter(torch.zeros(6 + _APPEARANCE))
+        self.register_buffer("start", torch.tensor(SPREADS).log())
+        self.spread = nn.Parameter(torch.tensor(SPREADS).log())
+        self.follow = nn.Parameter(torch.zeros(6, 6 + _APPEARANCE))
+        self.register_buffer("centre", torch.zeros(6))
+        self.register_buffer("width", torch.ones(6))
+
+    def standardise(self, unit: Tensor) -> None:
+        """Take the moments' own mean and spread from *source* records, which are public."""
+        found = self._moments(self._image(unit))
+        self.centre = found.mean(dim=0)
+        self.width = found.std(dim=0).clamp(min=1e-6)
+
+    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
+        """(rows, columns) → (rows, columns), in [0, 1]."""
+        image, last = self._image(unit), self.axes[3]
+        drawn = self.mean + wide * self.spread.exp() * _normal((len(unit), len(self.mean)), unit, random)
+        drawn = drawn + ((self._moments(image) - self.centre) / self.width) @ self.follow
+        made = self._appearance(
+            self._move(image, drawn[:, :6], random if bend else None), drawn[:, 6:, None, None, None]
+        )
+        return made.permute(0, 2, 3, 1).reshape(len(unit), -1) if last else made.reshape(len(unit), -1)
+
+    def _image(self, unit: Tensor) -> Tensor:
+        """(rows, channels, height, width)."""
+        height, width, channels, last = self.axes
+        if last:
+            return unit.reshape(-1, height, width, channels).permute(0, 3, 1, 2)
+        return unit.reshape(-1, channels, height, width)
+
+    @staticmethod
+    def _moments(image: Tensor) -> Tensor:
+        """Centre (2), widths (2), slant and mass of every image, of shape (rows, 6)."""
+        ink = image.mean(dim=1)
+        across = torch.linspace(-1.0, 1.0, ink.shape[2], device=ink.device)
+        down = torch.linspace(-1.0, 1.0, ink.shape[1], device=ink.device)
+        mass = ink.sum(dim=(1, 2)).clamp(min=1e-3)
+        x, y = (ink.sum(dim=1) @ across) / mass, (ink.sum(dim=2) @ down) / mass
+        from_x, from_y = across - x[:, None], down - y[:, None]
+        wide = (ink.sum(dim=1) * from_x.square()).sum(dim=1) / mass
+        tall = (ink.sum(dim=2) * from_y.square()).sum(dim=1) / mass
+        slant = torch.einsum("bhw,bh,bw->b", ink, from_y, from_x) / mass
+        # a root at 0 has no finite slope
+        return torch.stack([x, y, wide.clamp(min=1e-6).sqrt(), tall.clamp(min=1e-6).sqrt(), slant, mass], dim=1)
+
+    @staticmethod
+    def _move(image: Tensor, affine: Tensor, random: torch.Generator | None) -> Tensor:
+        turned = torch.eye(2, device=image.device) + affine[:, :4].view(-1, 2, 2)
+        theta = torch.cat([turned, affine[:, 4:, None]], dim=2)
+        grid = functional.affine_grid(theta, list(image.shape), align_corners=False)
+        if random is not None:
+            bends = _ELASTIC * _normal((len(image), 2, 5, 5), image, random)
+            size = [image.shape[2], image.shape[3]]
+            bends = functional.interpolate(bends, size=size, mode="bicubic", align_corners=True)
+            grid = grid + bends.permute(0, 2, 3, 1)
+        return functional.grid_sample(image, grid, align_corners=False)
+
+    @staticmethod
+    def _appearance(image: Tensor, drawn: Tensor) -> Tensor:
+        blur, thick, gamma, contrast = (drawn[:, i] for i in range(_APPEARANCE))
+        soft = functional.avg_pool2d(functional.pad(image, (1, 1, 1, 1)), 3, 1)
+        image = image + (soft - image) * blur.clamp(-0.6, 1.0)
+        wider, thinner = functional.max_pool2d(image, 3, 1, 1), -functional.max_pool2d(-image, 3, 1, 1)
+        thick = thick.clamp(-1.0, 1.0)
+        image = image + (wider - image) * thick.clamp(min=0.0) + (thinner - image) * (-thick).clamp(min=0.0)
+        # a power at 0 has no finite slope
+        image = image.clamp(1e-3, 1.0) ** gamma.clamp(-2.0, 2.0).exp() * contrast.clamp(-2.0, 2.0).exp()
+        return image.clamp(0.0, 1.0)
+
+    def prior(self) -> Tensor:
+        """‖mean‖² + ‖B‖² + ‖log spread − that of before‖²: a release that says nothing leaves the augmentation."""
+        moved = (self.spread - self.start).square().sum()
+        return self.mean.square().sum() + self.follow.square().sum() + moved
+
+
+class Scaling(Transformation):
+    """Every column is scaled and moved: x ↦ x·e^a + b, with a small jitter when training; 2·columns numbers.
+
+    That many could follow the noise of a release, so `prior` pulls them towards doing nothing.
+    """
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(columns))
+        self.shift = nn.Parameter(torch.zeros(columns))
+
+    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
+        """(rows, columns) → (rows, columns), in [0, 1]."""
+        made = unit * self.scale.clamp(-3.0, 3.0).exp() + self.shift
+        if bend:
+            made = made * (0.05 * _normal(tuple(made.shape), made, random)).exp()
+        return made.clamp(0.0, 1.0)
+
+    def prior(self) -> Tensor:
+        """‖a‖² + ‖b‖²: a column at the edge of [0, 1] moves by b what it would move by a."""
+        return self.scale.square().sum() + self.shift.square().sum()
+
+
+def transformation(shape: Sequence[int] | None, columns: int) -> Transformation:
+    """The family for images of `shape`, or for vectors."""
+    return Scaling(columns) if shape is None else Warp(shape)
+
+
+def restore(weights: Mapping[str, Tensor], shape: Sequence[int] | None, columns: int) -> Transformation:
+    """A fitted transformation from its weights."""
+    found = transformation(shape, columns)
+    try:
+        found.load_state_dict(dict(weights))
+    except RuntimeError:
+        raise DataError("These are not the weights of this transformation.") from None
+    return found
+
+
+def _normal(shape: tuple[int, ...], like: Tensor, random: torch.Generator) -> Tensor:
+    drawn: Any = torch.randn(shape, generator=random, device=random.device)
+    return torch.as_tensor(drawn).to(like)

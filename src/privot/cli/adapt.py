@@ -1,0 +1,214 @@
+"""`privot adapt`: it reads the private target straight into a vault and does not see it after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privot.cli.output import print_facts, print_json
+from privot.cli.synth import AsJson, Device, default_ledger, open_ledger
+
+if TYPE_CHECKING:
+    from privot.adaptation import DomainAdapter, Settings
+    from privot.guarantee import Adjacency
+    from privot.ledger import Ledger
+    from privot.synthesis.job import Job
+    from privot.vault import Vault
+
+
+def adapt(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="Public records with labels (.npz, .csv), or digits.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Private records; their labels are not read.")],
+    epsilon: Annotated[float, typer.Option(help="What this adaptation may cost the target: ε …")],
+    delta: Annotated[float, typer.Option(help="… at this δ.")],
+    out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
+    adjacency: Annotated[str, typer.Option(help="replace-one, the only one it works under.")] = "replace-one",
+    method: Annotated[str, typer.Option(help="sketch, projection, dp-dann, or published (unproven).")] = "sketch",
+    network: Annotated[str | None, typer.Option(help="digits, features, or package.module:function.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Shape of an image: 28,28 or 32,32,3.")] = None,
+    value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE, in place of a rule's choice; may be repeated.")
+    ] = None,
+    test: Annotated[str | None, typer.Option(help="Held-out target records with labels, to score on.")] = None,
+    device: Device = "auto",
+    ledger: Annotated[Path | None, typer.Option(help="The ledger; TARGET.ledger beside the data unless given.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
+    pay_again: Annotated[bool, typer.Option(help="With --resume: charge again for releases that were lost.")] = False,
+    allow_unproven: Annotated[bool, typer.Option(help="Allow a method without a theorem.")] = False,
+    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a classifier for private unlabelled records from public labelled ones, under (ε, δ).
+
+    Example: privot adapt mnist.npz usps.npz --epsilon 1 --delta 1e-5 --shape 28,28 --range 0,255 --out usps-model
+    """
+    from privot.adaptation import DomainAdapter
+    from privot.adaptation.folder import write_evaluation, write_report
+    from privot.adaptation.settings import METHODS, UNPROVEN
+    from privot.cli.progress import training_bar
+    from privot.data import load
+    from privot.errors import UnprovenError, UsageError
+    from privot.guarantee import Adjacency, check_delta, check_epsilon
+    from privot.synthesis.job import NAME, Job, prepare
+
+    check_epsilon(epsilon), check_delta(delta)
+    if method not in METHODS or method == "source":
+        raise UsageError(f"Unknown method {method!r}: say {', '.join(m for m in METHODS if m != 'source')}.")
+    if method in UNPROVEN and not allow_unproven:
+        raise UnprovenError(f"No theorem covers the method {method}: add --allow-unproven to use it nevertheless.")
+    stated = Adjacency.parse(adjacency)
+    if stated is not Adjacency.REPLACE_ONE:
+        raise UsageError("Adaptation counts under replace-one neighbours: say --adjacency replace-one.")
+    low, high = _range(value_range, source)
+    public = load(source)
+    held_out = None if test is None else load(test, part="test")
+    if held_out is not None and held_out.y is None:
+        raise UsageError("The test records have no labels to score against: name them y.")
+    adapter = DomainAdapter(
+        epsilon, delta, method=method, network=network, shape=_sides(shape), low=low, high=high, device=device,
+        seed=seed, allow_unproven=allow_unproven,
+    )  # fmt: skip
+    asked = {"method": method, "network": network, "shape": shape, "low": low, "high": high, "set": settings or []}
+    asked |= {"epsilon": epsilon, "delta": delta, "seed": seed}
+    going_on = resume and (out / NAME).exists()
+    if going_on:
+        job = Job.open(out)
+        _check_same(job, asked)
+    else:
+        prepare(out)
+    # read before a ledger is made: what cannot be used leaves none behind
+    read = [] if going_on else [load(target).x]
+    with open_ledger(ledger or default_ledger(target, out), going_on) as book:
+
+        def open_vault() -> Vault:
+            # handed on, not kept: from here on only the vault has them
+            return _vault(read.pop() if read else load(target).x, target, stated, book, (epsilon, delta))
+
+        opened: Callable[[], Vault] = open_vault
+        if not going_on:
+            vault = open_vault()
+            design = adapter.design(vault.facts, (public.x, public.y))
+            if settings:
+                adapter.settings = _changed(design.settings, settings)
+                design = adapter.design(vault.facts, (public.x, public.y))
+            job = Job.start(out, {"asked": asked, "design": design.to_dict(), "ledger": book.identity})
+            opened = lambda: vault  # noqa: E731
+
+        def spent(mark: str) -> int:
+            return sum(mark in entry.purpose for entry in book.entries())
+
+        with job.alone():
+            with training_bar(epsilon, quiet=as_json) as tell:
+                adapter.run(
+                    job,
+                    (public.x, public.y),
+                    opened,
+                    spent,
+                    ledger=book.identity,
+                    pay_again=pay_again,
+                    progress=tell,
+                    every=checkpoint,
+                )
+            adapter.save(out)
+            if held_out is not None:
+                write_evaluation(out, adapter.score(held_out.x, held_out.y), len(held_out.x))
+            write_report(out)
+    _say(adapter, out, book, None if held_out is None else adapter.score(held_out.x, held_out.y), as_json)
+
+
+def _say(adapter: DomainAdapter, out: Path, book: Ledger, accuracy: float | None, as_json: bool) -> None:
+    guarantee = adapter.guarantee_
+    assert guarantee is not None  # every method that the command offers asks the vault
+    if as_json:
+        answer: dict[str, Any] = {"out": str(out), "ledger": str(book.path), "guarantee": guarantee.to_dict()}
+        answer |= {"sigma": adapter.design_.sigma, "settings": adapter.design_.settings.to_dict()}
+        answer |= {"charged": adapter.charged_, "lost": adapter.lost_}
+        print_json(answer if accuracy is None else {**answer, "accuracy": accuracy})
+        return
+    stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
+    facts = [
+        ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
+        ("charged to", str(book.path)),
+        ("folder", f"{out}: model.safetensors, guarantee.json, report.html"),
+    ]
+    if accuracy is not None:
+        facts.append(("accuracy", f"{100 * accuracy:.1f} % of held-out records; that figure is not private"))
+    print_facts(facts)
+
+
+def _vault(rows: Any, name: str, adjacency: Adjacency, book: Ledger, terms: tuple[float, float]) -> Vault:
+    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
+    from privot.budget import row_digests
+    from privot.vault import Vault
+
+    known = book.budget(book.fingerprint({"x": row_digests(rows)})) is not None
+    # mechanisms here bound what they compute themselves; the clip only has to be a number
+    return Vault(
+        rows, clip=1.0, adjacency=adjacency, ledger=book, budget=None if known else terms, label=Path(name).name
+    )
+
+
+def _check_same(job: Job, asked: dict[str, Any]) -> None:
+    """A job goes on with what it was started with."""
+    from privot.errors import DataError, UsageError
+
+    found = job.settings.get("asked")
+    if not isinstance(found, dict) or "ledger" not in job.settings or set(found) != set(asked):
+        raise DataError(f"The job in {job.folder} was not started by privot adapt: go on with it where it was started.")
+    differ = [name for name in asked if asked[name] != found[name]]
+    if differ:
+        raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")
+
+
+def _changed(settings: Settings, given: list[str]) -> Settings:
+    """`settings` with what the user set in place of it."""
+    from privot.errors import UsageError
+
+    names = {f.name for f in fields(settings)} - {"method", "network"}
+    changes: dict[str, Any] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in names:
+            raise UsageError(f"There is no setting {name!r}: say one of {', '.join(sorted(names))}.")
+        try:
+            changes[name] = json.loads(value)
+        except ValueError:
+            changes[name] = value
+        if not isinstance(changes[name], int | float | str | None):
+            raise UsageError(f"A setting is written NAME=VALUE, got {text!r}.")
+    try:
+        return replace(settings, **changes)
+    except TypeError:
+        raise UsageError(f"A setting has a value of the wrong kind: {', '.join(given)}.") from None
+
+
+def _range(text: str | None, source: str) -> tuple[float, float]:
+    from privot.errors import UsageError
+
+    if text is None:
+        if source == "digits":
+            return 0.0, 1.0
+        raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"A range is written LOW,HIGH, got {text!r}.") from None
+    return low, high
+
+
+def _sides(text: str | None) -> tuple[int, ...] | None:
+    from privot.errors import UsageError
+
+    try:
+        return None if text is None else tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None

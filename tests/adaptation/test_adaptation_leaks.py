@@ -1,0 +1,125 @@
+"""What leaves the vault is a constant to whoever trains: no gradient depends on a record once the release is fixed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from privot.adaptation import Settings
+from privot.adaptation.adapter import DomainAdapter
+from privot.adaptation.learning import Learner
+from privot.adaptation.networks import FrozenRepresentation, build, weights_of
+from privot.errors import UnprovenError, UsageError
+from privot.mechanisms import (
+    AlignmentQuery,
+    ProjectedRepresentation,
+    PublishedAlignment,
+    RepresentationQuery,
+    directions_of,
+)
+from privot.noise import SeededNoise
+from privot.vault import Vault
+
+SETTINGS = Settings(
+    method="projection", batch=16, warmup=3, blocks=2, asks=1, steps=2, finish=0, slices=8, augment=False
+)
+
+
+def toy(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    y = np.arange(records) % 2
+    x = 0.25 + 0.4 * y[:, None] + shift + 0.05 * np.random.default_rng(seed).standard_normal((records, 2))
+    return np.clip(x, 0.0, 1.0), y
+
+
+def learner(records: np.ndarray) -> tuple[Learner, Vault]:
+    vault = Vault(records, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5), noise=SeededNoise(7))
+    adapter = DomainAdapter(5.0, 1e-5, settings=SETTINGS, device="cpu", seed=3)
+    design = adapter.design(vault.facts, toy(40))
+    return Learner(design, *toy(40), "cpu"), vault
+
+
+def gradients(made: Learner, release: object) -> list[torch.Tensor]:
+    """What one step on `release` leaves in the gradients of every parameter."""
+    made.step = SETTINGS.warmup + 3  # λ > 0
+    made.design = replace(made.design, settings=replace(SETTINGS, steps=1))
+    made.learn(release)  # type: ignore[arg-type]
+    return [p.grad.clone() for p in made.networks.parameters() if p.grad is not None]
+
+
+def test_with_the_release_fixed_no_gradient_depends_on_a_record() -> None:
+    records, _ = toy(60, 0.1, seed=1)
+    other = records.copy()
+    other[0] = [0.99, 0.01]
+    one, vault = learner(records)
+    stream = vault.stream(one.mechanism(), purpose="a test", allow_unproven=True)
+    release = stream.ask(RepresentationQuery(weights_of(one.networks.g)))
+    # nothing that leaves can be differentiated
+    assert isinstance(release.value, np.ndarray)
+    two, _ = learner(other)
+    held = gradients(one, release)
+    for a, b in zip(held, gradients(two, release), strict=True):
+        torch.testing.assert_close(a, b, rtol=0.0, atol=0.0)
+    # the test can fail: another release moves the gradients
+    three, second = learner(other)
+    moved = second.stream(three.mechanism(), purpose="a test", allow_unproven=True)
+    changed = gradients(three, moved.ask(RepresentationQuery(weights_of(three.networks.g))))
+    assert any(not torch.equal(a, b) for a, b in zip(held, changed, strict=True))
+
+
+def test_the_gradient_as_published_needs_an_explicit_permission_and_stands_unproven() -> None:
+    networks = build({"kind": "features", "columns": 2, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}, 1)
+    mechanism = PublishedAlignment(FrozenRepresentation(networks, "cpu"), 4, 1.0, 60)
+    records, _ = toy(60)
+    vault = Vault(records, clip=1.0, adjacency="replace-one", budget=(1e4, 1e-5))
+    with pytest.raises(UnprovenError):
+        vault.stream(mechanism, purpose="a test")
+    stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
+    assert stream.guarantee.standing == "unproven"
+    source = torch.rand(60, 2)
+    answer = stream.ask(AlignmentQuery(weights_of(networks.g), source))
+    assert set(answer.value) == {name for name, _ in networks.g.named_parameters()}
+
+
+def test_only_its_own_row_of_a_release_depends_on_a_record_and_no_more_than_the_bound() -> None:
+    networks = build({"kind": "features", "columns": 2, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}, 1)
+    mechanism = ProjectedRepresentation(FrozenRepresentation(networks, "cpu"), 50, 1e-6, clip=0.5, steps=1)
+    records, _ = toy(30)
+    other = records.copy()
+    other[4] = [1.0, 0.0]
+    rows = []
+    for held in (records, other):
+        vault = Vault(held, clip=1.0, adjacency="replace-one", budget=(1e13, 1e-5), noise=SeededNoise(1))
+        stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
+        large = {n: 50.0 * t for n, t in weights_of(networks.g).items()}
+        answer = stream.ask(RepresentationQuery(large))
+        # 50 directions span the 50 dimensions: rows come back, whatever frame was drawn
+        rows.append(np.asarray(answer.value) @ directions_of(answer.public).T)
+    gap = np.linalg.norm(rows[0] - rows[1], axis=1)
+    assert gap[4] <= 1.0 + 1e-4
+    assert np.delete(gap, 4).max() < 1e-3
+    assert np.linalg.norm(rows[0], axis=1).max() <= 0.5 + 1e-4
+
+
+class Mixing(nn.Module):
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows - rows.mean(dim=0)
+
+
+def mixing_networks(columns: int, shape: object, classes: int) -> tuple[nn.Module, nn.Module]:
+    return nn.Sequential(nn.Linear(columns, 3), Mixing()), nn.Linear(3, classes)
+
+
+def test_a_network_that_mixes_records_is_refused_before_a_step_is_used_up() -> None:
+    config = {"columns": 2, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}
+    networks = build({"kind": f"{__name__}:mixing_networks", **config}, 1)
+    mechanism = ProjectedRepresentation(FrozenRepresentation(networks, "cpu"), 3, 1.0)
+    vault = Vault(toy(30)[0], clip=1.0, adjacency="replace-one", budget=(50.0, 1e-5))
+    stream = vault.stream(mechanism, purpose="a test")
+    with pytest.raises(UsageError, match="other rows stand beside it"):
+        stream.ask(RepresentationQuery(weights_of(networks.g)))
+    with pytest.raises(UsageError, match="RepresentationQuery"):
+        stream.ask({"weights": {}})

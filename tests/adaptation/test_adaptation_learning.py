@@ -1,0 +1,115 @@
+"""Transformations, what is fitted to a sketch, and the baselines: against known answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from privot.adaptation import DomainAdapter, Settings, choose
+from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss
+from privot.adaptation.baselines import train_openly
+from privot.adaptation.learning import Learner, reverse
+from privot.adaptation.networks import build, discriminator
+from privot.adaptation.transformations import Warp, transformation
+from privot.errors import UsageError
+from privot.vault import Vault
+
+
+def bumps(records: int, at: float, seed: int) -> np.ndarray:
+    """Images of 12 × 12 with one bright spot around column `at`, as rows."""
+    dice = np.random.default_rng(seed)
+    across, down = np.arange(12.0), np.arange(12.0)
+    x, y = at + 1.0 * dice.standard_normal(records), 6.0 + 1.0 * dice.standard_normal(records)
+    spots = np.exp(-0.5 * (((across - x[:, None]) / 1.5) ** 2))[:, None, :]
+    return (spots * np.exp(-0.5 * (((down - y[:, None]) / 1.5) ** 2))[:, :, None]).reshape(records, 144)
+
+
+def test_an_image_moves_where_the_released_sketch_says() -> None:
+    settings = Settings(method="sketch", network="features", batch=32, fit=120, finish=1, frequencies=60)
+    vault = Vault(bumps(1000, 6.5, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    source = bumps(400, 5.0, 2)
+    adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
+    adapter.fit(vault, (source, np.arange(400) % 2))
+    moved = adapter.change_(torch.as_tensor(source, dtype=torch.float32), torch.Generator())
+    picture = moved.detach().numpy().reshape(-1, 12, 12).mean(axis=0)
+    centre = (picture.sum(axis=0) * np.arange(12)).sum() / picture.sum()
+    assert centre == pytest.approx(6.5, abs=0.4)
+
+
+def test_a_warp_of_no_spread_and_no_mean_changes_nothing() -> None:
+    warp = Warp((12, 12))
+    with torch.no_grad():
+        warp.spread.fill_(-30.0)
+        rows = torch.as_tensor(bumps(5, 6.0, 0), dtype=torch.float32)
+        made = warp(rows, torch.Generator())
+    assert float((made - rows).abs().max()) < 2e-3
+    assert float(Warp((12, 12)).prior().detach()) == 0.0
+    assert float(transformation(None, 3).prior().detach()) == 0.0
+
+
+def test_adapting_by_a_sketch_beats_the_source_where_columns_moved() -> None:
+    def toy(records: int, shift: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.arange(records) % 2
+        x = 0.2 + 0.2 * y[:, None] + shift + 0.04 * np.random.default_rng(seed).standard_normal((records, 2))
+        return np.clip(x, 0.0, 1.0), y
+
+    source, test = toy(400, 0.0, 0), toy(400, 0.2, 2)
+    scores = {}
+    for method in ("source", "sketch"):
+        settings = replace(choose(method, False, 2000), finish=200, fit=150, learning_rate=5e-3, frequencies=60)
+        vault = Vault(toy(2000, 0.2, 1)[0], clip=1.0, adjacency="replace-one", budget=(3.0, 1e-5))
+        adapter = DomainAdapter(3.0, 1e-5, settings=settings, device="cpu", seed=1).fit(vault, source)
+        scores[method] = adapter.score(*test)
+    # moved by a whole class, every second target record looks like the other class
+    assert scores["source"] < 0.6
+    assert scores["sketch"] > 0.9
+
+
+def test_per_record_gradients_of_the_discriminator_are_those_of_each_record_alone() -> None:
+    config = {"kind": "features", "columns": 3, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}
+    judged = Judged(build(config, 1).double().g, discriminator(50, "features", 1).double())
+    gradients = DomainGradients(judged)
+    rows = np.random.default_rng(0).uniform(size=(4, 3))
+    each = np.asarray(gradients.each(gradients.weights(), rows, np.zeros(4, dtype=np.int64)))
+    for row, found in zip(rows, each, strict=True):
+        judged.zero_grad()
+        domain_loss(judged(torch.as_tensor(row[None])), source=False).backward()
+        alone = torch.cat([p.grad.reshape(-1) for p in judged.parameters() if p.grad is not None])
+        np.testing.assert_allclose(found, alone.numpy(), atol=1e-12)
+
+
+def test_a_reversed_gradient_climbs() -> None:
+    x = torch.tensor([2.0], requires_grad=True)
+    reverse(x, 0.5).square().sum().backward()
+    assert x.grad is not None
+    assert float(x.grad[0]) == -2.0
+
+
+@pytest.mark.parametrize("method", ["swd", "dann"])
+def test_open_baselines_train_to_the_end(method: str) -> None:
+    dice = np.random.default_rng(0)
+    x, y = dice.uniform(size=(40, 2)), np.arange(40) % 2
+    vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
+    settings = Settings(method="source", batch=8, finish=20, augment=False)
+    design = DomainAdapter(settings=settings, device="cpu", seed=1).design(vault.facts, (x, y))
+    trained = train_openly(Learner(design, x, y, "cpu"), x, method)
+    assert trained.step == 20
+    with pytest.raises(UsageError):
+        train_openly(trained, x, "sketch")
+
+
+def test_lambda_rises_from_nothing_to_its_weight() -> None:
+    x, y = np.random.default_rng(0).uniform(size=(40, 2)), np.arange(40) % 2
+    vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
+    settings = Settings(method="projection", warmup=10, blocks=10, steps=10, finish=0, weight=3.0, augment=False)
+    design = DomainAdapter(1.0, 1e-5, settings=settings, device="cpu", seed=1).design(vault.facts, (x, y))
+    learner = Learner(design, x, y, "cpu")
+    learner.step = 10
+    assert learner.weight() == 0.0
+    learner.step = 60
+    assert learner.weight() == pytest.approx(3.0 * (2.0 / (1.0 + np.exp(-5.0)) - 1.0))
+    learner.step = learner.total
+    assert learner.weight() == pytest.approx(3.0, rel=1e-3)

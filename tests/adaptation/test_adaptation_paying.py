@@ -1,0 +1,227 @@
+"""What is charged is what runs; it stops when spent; a kill never leads to paying twice, or to stating less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privot.accounting import FixedSize, Gaussian, Projection, Repeated, Sampled, account
+from privot.adaptation import DomainAdapter, Settings
+from privot.adaptation import paying as paying_module
+from privot.adaptation.learning import Learner
+from privot.errors import BudgetError, DataError, UsageError
+from privot.guarantee import Adjacency
+from privot.ledger import Ledger
+from privot.mechanisms import RandomProjection
+from privot.release import Release
+from privot.synthesis.job import Job
+from privot.vault import Vault
+
+ONE = Adjacency.REPLACE_ONE
+SMALL = Settings(method="projection", batch=16, warmup=2, blocks=3, steps=2, finish=2, slices=7, augment=False)
+
+
+def toy(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    y = np.arange(records) % 2
+    x = 0.25 + 0.4 * y[:, None] + shift + 0.05 * np.random.default_rng(seed).standard_normal((records, 2))
+    return np.clip(x, 0.0, 1.0), y
+
+
+def adapter(settings: Settings, **more: object) -> DomainAdapter:
+    return DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=3, **more)  # type: ignore[arg-type]
+
+
+CASES: list[tuple[Settings, Callable[[float], object]]] = [
+    # the latent dimension of the network for features is 50, whatever the records have
+    (SMALL, lambda s: Repeated(Projection(50, 7, s, 1.0, ONE), 3)),
+    (
+        replace(SMALL, sample=8, blocks=2, asks=4, frame="independent"),
+        lambda s: Repeated(Sampled(Projection(50, 7, s, 1.0, ONE, "independent"), FixedSize(8, 60)), 8),
+    ),
+    (
+        Settings(method="sketch", batch=16, fit=3, finish=4, augment=False, frequencies=20),
+        lambda s: Gaussian(s, 2.0, ONE),
+    ),
+    (
+        Settings(method="dp-dann", batch=16, blocks=2, asks=3, finish=0, sample=8, clip=1.0),
+        lambda s: Repeated(Sampled(Gaussian(s, 2.0, ONE), FixedSize(8, 60)), 6),
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "event"), CASES, ids=[c[0].method + str(c[0].sample) for c in CASES])
+def test_the_guarantee_is_that_of_the_events_that_ran(settings: Settings, event: Callable[[float], object]) -> None:
+    vault = Vault(toy(60, 0.1)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    made = adapter(settings).fit(vault, toy(40))
+    assert made.guarantee_ is not None
+    assert made.design_.sigma is not None
+    wanted = account(event(made.design_.sigma), 1e-5)  # type: ignore[arg-type]
+    assert made.guarantee_.epsilon() == pytest.approx(wanted.epsilon(), rel=1e-9)
+    assert 4.9 < made.guarantee_.epsilon() <= 5.0
+    assert made.guarantee_.standing == "proven"
+    assert made.charged_ == settings.blocks
+    # all of the budget is gone: nothing of the same kind is left to buy
+    with pytest.raises(BudgetError):
+        adapter(settings).fit(vault, toy(40))
+
+
+def test_a_run_that_finds_its_budget_spent_stops_asking_and_says_what_was_paid() -> None:
+    vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    asked: list[int] = []
+
+    made = adapter(SMALL)
+    run_block = Learner.run_block
+
+    def spend(self: Learner, *args: object) -> None:
+        run_block(self, *args)  # type: ignore[arg-type]
+        asked.append(1)
+        if len(asked) == 1:
+            # somebody else spends half of the budget meanwhile
+            vault.release(RandomProjection(2, 2.86), purpose="another")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "run_block", spend)
+        made.fit(vault, toy(40))
+    assert made.charged_ == len(asked) == 1
+    wanted = account(Projection(50, 7, made.design_.sigma or 0.0, 1.0, ONE), 1e-5)
+    assert made.guarantee_ is not None
+    assert made.guarantee_.epsilon() == pytest.approx(wanted.epsilon(), rel=1e-9)
+
+
+class Killed(BaseException):
+    """Stands for a power cut."""
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Ledger:
+    return Ledger.create(tmp_path / "target.ledger")
+
+
+def start(made: DomainAdapter, book: Ledger, folder: Path) -> tuple[Job, Vault]:
+    vault = Vault(toy(60, 0.1)[0], clip=1.0, adjacency="replace-one", ledger=book, budget=(5.0, 1e-5))
+    design = made.design(vault.facts, toy(40))
+    return Job.start(folder, {"design": design.to_dict(), "ledger": book.identity}), vault
+
+
+def go_on(made: DomainAdapter, job: Job, vault: Vault, book: Ledger, **more: object) -> DomainAdapter:
+    def spent(mark: str) -> int:
+        return sum(mark in entry.purpose for entry in book.entries())
+
+    return made.run(job, toy(40), lambda: vault, spent, ledger=book.identity, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["before the release", "after the release", "after training"])
+@pytest.mark.parametrize("block", [0, 1])
+def test_a_killed_job_goes_on_without_paying_twice_and_counts_what_was_lost(
+    tmp_path: Path, book: Ledger, where: str, block: int
+) -> None:
+    made = adapter(SMALL)
+    job, vault = start(made, book, tmp_path / "out")
+    seen: list[int] = []
+    run_block = Learner.run_block
+
+    def killing(self: Learner, stream: object, kept: object, save: object, tell: object) -> None:
+        if self.done == block and not seen:
+            seen.append(1)
+            if where == "before the release":
+                raise Killed
+            if where == "after the release":
+
+                def once(release: Release) -> None:
+                    save(release)  # type: ignore[operator]
+                    raise Killed
+
+                run_block(self, stream, kept, once, tell)  # type: ignore[arg-type]
+            run_block(self, stream, kept, save, tell)  # type: ignore[arg-type]
+            raise Killed
+        run_block(self, stream, kept, save, tell)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "run_block", killing)
+        with pytest.raises(Killed):
+            go_on(made, job, vault, book)
+    assert len(book.entries()) == block + 1
+    ended = go_on(adapter(SMALL), Job.open(tmp_path / "out"), vault, book)
+    # three charges in all, whatever happened, and a guarantee of all three
+    assert len(book.entries()) == 3
+    assert ended.charged_ == 3
+    assert ended.lost_ == (1 if where == "before the release" else 0)
+    whole = account(Repeated(Projection(50, 7, ended.design_.sigma or 0.0, 1.0, ONE), 3), 1e-5)
+    assert ended.guarantee_ is not None
+    assert ended.guarantee_.epsilon() == pytest.approx(whole.epsilon(), rel=1e-9)
+    # what is finished pays nothing more and states no less
+    again = go_on(adapter(SMALL), Job.open(tmp_path / "out"), vault, book)
+    assert len(book.entries()) == 3
+    assert again.guarantee_ is not None
+    assert again.guarantee_.epsilon() == pytest.approx(whole.epsilon(), rel=1e-9)
+
+
+def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: Path, book: Ledger) -> None:
+    settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    job, vault = start(adapter(settings), book, tmp_path / "out")
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "run_block", kill)
+        with pytest.raises(Killed):
+            go_on(adapter(settings), job, vault, book)
+    with pytest.raises(BudgetError, match="--pay-again"):
+        go_on(adapter(settings), job, vault, book)
+    # and then only from a budget that has room for it
+    with pytest.raises(BudgetError, match=r"ε"):
+        go_on(adapter(settings), job, vault, book, pay_again=True)
+    assert len(book.entries()) == 1
+
+
+def test_what_lies_in_a_folder_is_not_believed(tmp_path: Path, book: Ledger) -> None:
+    settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    job, vault = start(adapter(settings), book, tmp_path / "out")
+    other = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    elsewhere = adapter(settings).design(other.facts, toy(40))
+    mechanism = Learner(elsewhere, *toy(40), "cpu").mechanism()
+    other.release(mechanism, purpose="elsewhere").save(tmp_path / "out" / "block-1.npz")
+    with pytest.raises(DataError, match="never paid for"):
+        go_on(adapter(settings), job, vault, book)
+    with pytest.raises(DataError, match="another ledger"):
+        adapter(settings).run(job, toy(40), lambda: vault, lambda mark: 0, ledger="another")
+
+
+def test_noise_that_costs_more_than_was_asked_for_is_refused_before_paying(tmp_path: Path, book: Ledger) -> None:
+    made = adapter(SMALL)
+    job, vault = start(made, book, tmp_path / "out")
+    fields = {**job.settings["design"], "sigma": 0.5}
+    with pytest.raises(DataError, match="nothing was paid"):
+        go_on(made, replace(job, settings={**job.settings, "design": fields}), vault, book)
+    assert not book.entries()
+
+
+def test_a_stream_that_somebody_else_paid_for_is_asked_until_it_is_used_up() -> None:
+    vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    made = adapter(SMALL)
+    design = made.design(vault.facts, toy(40))
+    stream = vault.stream(
+        replace(Learner(design, *toy(40), "cpu").mechanism(), steps=3),  # type: ignore[type-var]
+        purpose="for a colleague",
+    )
+    made.fit_stream(stream, vault.facts, toy(40))
+    assert made.guarantee_ is not None
+    assert made.guarantee_.epsilon() <= 5.0
+    with pytest.raises(BudgetError, match="used up"):
+        made.fit_stream(stream, vault.facts, toy(40))
+    with pytest.raises(UsageError, match="projection"):
+        adapter(CASES[2][0]).fit_stream(stream, vault.facts, toy(40))
+
+
+def test_checkpoints_are_written_while_training(tmp_path: Path, book: Ledger) -> None:
+    settings = replace(SMALL, warmup=60)
+    made = adapter(settings)
+    job, vault = start(made, book, tmp_path / "out")
+    go_on(made, job, vault, book, every=0.0)
+    assert (tmp_path / "out" / paying_module.CHECKPOINT).exists()
+    assert not list((tmp_path / "out").glob("block-*.npz"))

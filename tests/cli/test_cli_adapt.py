@@ -1,0 +1,105 @@
+"""`privot adapt`: answers, exit codes, one sentence, and nothing paid by a refusal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privot.adaptation import DomainAdapter
+from privot.cli import run
+from privot.guarantee import Guarantee
+
+TERMS = "--epsilon 5 --delta 1e-5".split()
+QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    dice = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    for name, shift in (("source", 0.0), ("target", 0.1)):
+        x = np.clip(0.25 + 0.4 * y[:, None] + shift + 0.05 * dice.standard_normal((120, 2)), 0, 1)
+        np.savez(tmp_path / f"{name}.npz", x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:])
+    return str(tmp_path / "source.npz"), str(tmp_path / "target.npz")
+
+
+def charges(capsys: Any, ledger: Path) -> int:
+    assert run(["ledger", "show", str(ledger), "--json"]) == 0
+    return sum(len(d["entries"]) for d in json.loads(capsys.readouterr().out)["datasets"])
+
+
+def test_adapt_leaves_a_model_its_guarantee_and_a_report_and_resuming_costs_nothing(
+    capsys: Any, files: tuple[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    words = ["adapt", *files, *TERMS, *QUICK, "--out", str(out), "--test", files[1], "--json"]
+    assert run(words) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert 4.9 < answer["guarantee"]["epsilon"] <= 5.0
+    assert (answer["guarantee"]["standing"], answer["guarantee"]["adjacency"]) == ("proven", "replace-one")
+    assert 0.0 <= answer["accuracy"] <= 1.0
+    left = {p.name for p in out.iterdir()}
+    assert {"model.safetensors", "config.json", "guarantee.json", "report.html", "evaluation.json"} <= left
+    stated = Guarantee.from_json((out / "guarantee.json").read_text())
+    assert stated.epsilon() == pytest.approx(answer["guarantee"]["epsilon"])
+    page = (out / "report.html").read_text()
+    assert "replace-one" in page
+    assert "not private" in page
+    with np.load(files[1]) as held:
+        assert DomainAdapter.load(out).score(held["x_test"], held["y_test"]) == answer["accuracy"]
+    ledger = tmp_path / "target.npz.ledger"
+    assert charges(capsys, ledger) == 1
+    assert run([*words, "--resume"]) == 0
+    assert json.loads(capsys.readouterr().out)["guarantee"]["epsilon"] == pytest.approx(stated.epsilon())
+    assert charges(capsys, ledger) == 1
+    # another folder is no second budget
+    assert run(["adapt", *files, *TERMS, *QUICK, "--out", str(tmp_path / "two")]) == 4
+    capsys.readouterr()
+    # and a job goes on with what it was started with
+    other = [w if w != "5" else "4" for w in words]
+    assert run([*other, "--resume"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        (["--adjacency", "add-remove"], 2, "replace-one"),
+        (["--method", "nonsense"], 2, "Unknown method"),
+        (["--method", "published"], 5, "--allow-unproven"),
+        (["--set", "nonsense=1"], 2, "no setting"),
+        (["--set", "batch=many"], 2, "batch"),
+        (["--network", "nowhere"], 2, "Unknown network"),
+        (["--network", "nowhere:at_all"], 2, "import path"),
+        (["--shape", "3,3"], 2, "shape"),
+        (["--shape", "a"], 2, "HEIGHT,WIDTH"),
+        (["--epsilon", "-1"], 2, "ε"),
+        (["--method", "projection", "--set", "sample=1000"], 2, "1000"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_a_sentence_and_costs_nothing(
+    capsys: Any, files: tuple[str, str], tmp_path: Path, change: list[str], code: int, says: str
+) -> None:
+    assert run(["adapt", *files, *TERMS, *QUICK, "--out", str(tmp_path / "out"), *change]) == code
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    assert says in said
+    ledger = tmp_path / "target.npz.ledger"
+    assert not ledger.exists() or charges(capsys, ledger) == 0
+
+
+def test_sources_and_targets_that_do_not_fit_are_bad_data(capsys: Any, files: tuple[str, str], tmp_path: Path) -> None:
+    np.savez(tmp_path / "plain.npz", x=np.zeros((9, 2)))
+    np.savez(tmp_path / "wide.npz", x=np.zeros((9, 3)))
+    out = ["--out", str(tmp_path / "out")]
+    assert run(["adapt", str(tmp_path / "plain.npz"), files[1], *TERMS, *QUICK, *out]) == 3
+    assert "labels" in capsys.readouterr().err
+    assert run(["adapt", files[0], str(tmp_path / "wide.npz"), *TERMS, *QUICK, *out]) == 3
+    assert "columns" in capsys.readouterr().err
+    assert run(["adapt", files[0], str(tmp_path / "none.npz"), *TERMS, *QUICK, *out]) == 3
+    capsys.readouterr()
+    assert run(["adapt", *files, *TERMS, "--device", "cpu", *out]) == 2
+    assert "--range" in capsys.readouterr().err
