@@ -21,6 +21,7 @@ from privot.synthesis import Synthesizer, build, checkpoint
 from privot.synthesis.design import Design
 from privot.synthesis.job import Job
 from privot.synthesis.points import Points, RecordedPoints, still
+from privot.synthesis.recording import unchanged
 from privot.synthesis.rules import Rules
 from privot.synthesis.sinkhorn import first_gradient, second_term
 from privot.synthesis.training import Training
@@ -334,9 +335,7 @@ def test_a_job_that_no_theorem_covers_goes_on_only_where_that_is_allowed(tmp_pat
     ledger, vault = locked(tmp_path)
     options = {**SLICED, "bound": "clt", "frame": "independent"}
     with pytest.raises(Killed):
-        asked("sliced", options=options, allow_unproven=True).fit(
-            vault, folder=tmp_path / "out", progress=kill_at(6)
-        )
+        asked("sliced", options=options, allow_unproven=True).fit(vault, folder=tmp_path / "out", progress=kill_at(6))
     paid = len(ledger.entries())
     with pytest.raises(UnprovenError, match="asymptotic"):
         asked("sliced", options=options).run(Job.open(tmp_path / "out"), lambda: vault, counted(ledger))
@@ -418,13 +417,6 @@ def test_published_generators_make_pictures(kind: str, shape: list[int], latent:
     assert weights is None or sum(p.numel() for p in made.parameters()) == weights
 
 
-class _Graph:
-    """A stand-in for a CUDA graph: it keeps what was recorded as a function, and replays it."""
-
-    def __init__(self) -> None:
-        self.replay: Any = None
-
-
 def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two recorded halves, replayed by hand on a processor, are the eager step: warming up leaves no trace."""
     config = {"kind": "mlp", "dim": 3, "classes": 2, "segments": [[0, 3, "interval"]], "latent": 4, "hidden": [8]}
@@ -432,11 +424,10 @@ def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.Mo
     eager, recorded = Training.start(rules, 1, "cpu"), Training.start(rules, 1, "cpu")
 
     def record(self: RecordedPoints) -> tuple[Any, Any]:
-        with self._unchanged():
+        with unchanged(self.training):
             for _ in range(3):
                 self.training.optimizer.zero_grad(set_to_none=True)
                 self._work()
-        first, second = _Graph(), _Graph()
 
         def make() -> None:
             with still(self.training.generator), torch.no_grad():
@@ -446,8 +437,7 @@ def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.Mo
             self.training.optimizer.zero_grad(set_to_none=True)
             self._work()
 
-        first.replay, second.replay = make, learn
-        return first, second
+        return make, learn
 
     monkeypatch.setattr(RecordedPoints, "_record", record)
     one, two = Points(eager, 6), RecordedPoints(recorded, 6)

@@ -67,7 +67,7 @@ class Lane:
 
     def _device(self) -> AbstractContextManager[Any]:
         """The caller's stream is the one of *this* device, where the answer is read, also while another is current."""
-        return nullcontext() if self._stream is None else self._cuda.device(self._stream.device)  # type: ignore[no-any-return]
+        return nullcontext() if self._stream is None else self._cuda.device(self._stream.device)
 
 
 def refuse_recording() -> None:
@@ -80,7 +80,7 @@ def refuse_recording() -> None:
     import torch
 
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[no-untyped-call]
+    tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[attr-defined,no-untyped-call]
     if (started and torch.cuda.is_current_stream_capturing()) or tracing:
         raise UsageError(
             "An answer recorded in a CUDA graph, a trace or a compiled function would be repeated with the same noise "

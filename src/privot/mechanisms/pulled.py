@@ -51,7 +51,7 @@ class Handle:
         """Whether a hook would be told what is pulled back through the generator, un-noised."""
         from torch.nn.modules import module
 
-        known = [module._global_backward_hooks, module._global_backward_pre_hooks]
+        known: list[Any] = [module._global_backward_hooks, module._global_backward_pre_hooks]
         for part in self._generator.modules():
             known += [part._backward_hooks, part._backward_pre_hooks]
         known += [p._backward_hooks for p in self._parameters()]

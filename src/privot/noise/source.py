@@ -112,7 +112,7 @@ class _KeyedNoise(ABC):
         import torch
 
         started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[no-untyped-call]
+        tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[attr-defined,no-untyped-call]
         if (started and torch.cuda.is_current_stream_capturing()) or tracing:
             raise UsageError(
                 "Noise drawn inside a CUDA graph, a trace or a compiled function would be repeated by every replay: "
