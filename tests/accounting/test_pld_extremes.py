@@ -189,3 +189,26 @@ def test_a_minute_share_of_records_is_not_counted_short():
     exact = q * quad(lambda z: norm.pdf(z) * second(math.exp(z - 0.5)), -12, 12, limit=400, epsabs=0, epsrel=1e-10)[0]
     curve = EventCurve((Repeated(Sampled(Gaussian(1.0, 1.0, ADD), Poisson(q)), 2),))
     assert exact <= curve.delta(c * q) <= exact * (1 + 1e-2)
+
+
+@pytest.mark.parametrize("steps", [1, 1000, 10**6])
+@pytest.mark.parametrize("sigma", [1e2, 1e6, 1e9])
+def test_hardly_any_sampling_of_hardly_any_signal_is_answered(steps: int, sigma: float) -> None:
+    """Losses of 1e-18 drowned in rounding, and the search for a tilt divided by zero.
+
+    One step changes the law by q·(2Φ(s/2) − 1) ≈ q·s/√(2π) in total variation, and T steps by T times that at most;
+    what is counted is above the true δ(0) ≈ q·s·√(T/2π) and far below anything that matters.
+    """
+    share = 1e-12
+    event = Repeated(Sampled(Gaussian(sigma, 1.0, ADD), Poisson(share)), steps)
+    guarantee = account(event, 1e-15)
+    assert 0.0 <= guarantee.epsilon() <= 1e-8
+    least = share / sigma * math.sqrt(steps / (2.0 * math.pi))
+    assert 0.99 * least <= guarantee.delta(0.0) <= 1e-9
+
+
+def test_hardly_any_sampling_beside_an_ordinary_step_costs_nothing_more() -> None:
+    plain = Gaussian(1.0, 1.0, ADD)
+    both = Composed((plain, Repeated(Sampled(Gaussian(1e6, 1.0, ADD), Poisson(1e-12)), 100)))
+    alone, together = account(plain, 1e-5).epsilon(), account(both, 1e-5).epsilon()
+    assert alone * (1.0 - 1e-6) <= together <= alone * 1.001

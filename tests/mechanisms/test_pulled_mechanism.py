@@ -118,3 +118,27 @@ def test_a_generator_has_to_be_named() -> None:
     mechanism = SanitizedParameters(5, 1.0, 1.0, FixedSize(3, 6), parameters=15)
     with pytest.raises(UsageError, match="which generator"):
         opened().stream(mechanism, purpose="test").ask(query())
+
+
+@pytest.mark.parametrize("where", ["parameter", "module", "before", "everywhere"])
+def test_a_generator_with_a_hook_that_hears_gradients_is_refused(where: str) -> None:
+    """What a backward hook is told has no noise yet: whoever watches a training this way would watch records."""
+    mechanism, heard = make(sweeps=14), []
+    layer = mechanism.handle._generator.layer
+    listen = {
+        "parameter": lambda: layer.weight.register_hook(heard.append),
+        "module": lambda: layer.register_full_backward_hook(lambda *told: heard.append(told)),
+        "before": lambda: layer.register_full_backward_pre_hook(lambda *told: heard.append(told)),
+        "everywhere": lambda: nn.modules.module.register_module_full_backward_hook(lambda *told: heard.append(told)),
+    }
+    hook = listen[where]()
+    stream = opened().stream(mechanism, purpose="test")
+    try:
+        with pytest.raises(UsageError, match="hook"):
+            stream.ask(query())
+    finally:
+        hook.remove()
+    assert not heard
+    # without it all three steps are there
+    for _ in range(3):
+        stream.ask(query())

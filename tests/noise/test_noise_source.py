@@ -166,7 +166,9 @@ def test_refusals(what: str) -> None:
         REFUSED[what](SystemNoise())
 
 
-@pytest.mark.parametrize("probe", ["torch.cuda.is_current_stream_capturing", "torch.compiler.is_compiling"])
+@pytest.mark.parametrize(
+    "probe", ["torch.cuda.is_current_stream_capturing", "torch.compiler.is_compiling", "torch.jit.is_tracing"]
+)
 def test_noise_is_refused_where_a_replay_would_repeat_it(probe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: "cuda" in probe)
     monkeypatch.setattr(probe, lambda: True)

@@ -306,6 +306,46 @@ def test_seeded_noise_is_refused() -> None:
         asked("sinkhorn").fit(vault)
 
 
+def kill_at(wanted: int) -> Any:
+    def kill(step: int, steps: int, loss: float) -> None:
+        if step == wanted:
+            raise Killed
+
+    return kill
+
+
+def test_blocks_on_seeded_noise_stay_unproven_however_the_job_goes_on(tmp_path: Path) -> None:
+    """Two of four blocks ran on noise that anybody can recompute: the others cannot make up for that."""
+    x, y = toy()
+    ledger = Ledger.create(tmp_path / "ledger")
+    terms: Any = {"classes": 2, "clip": 1.0, "adjacency": "replace-one", "ledger": ledger, "budget": (5.0, 1e-5)}
+    seeded = Vault(x, y, noise=SeededNoise(1), **terms)
+    with pytest.raises(Killed):
+        asked("sinkhorn", allow_unproven=True).fit(seeded, folder=tmp_path / "out", progress=kill_at(9))
+    job = Job.open(tmp_path / "out")
+    done = asked("sinkhorn").run(job, lambda: Vault(x, y, **terms), counted(ledger))
+    assert str(done.guarantee_.standing) == "unproven"
+    assert any("seed" in words for words in done.guarantee_.assumptions)
+    assert any("entropy" in words for words in done.guarantee_.assumptions)
+    done.save(tmp_path / "saved")
+    assert str(Synthesizer.load(tmp_path / "saved").guarantee_.standing) == "unproven"
+
+
+def test_a_job_that_no_theorem_covers_goes_on_only_where_that_is_allowed(tmp_path: Path) -> None:
+    ledger, vault = locked(tmp_path)
+    options = {**SLICED, "bound": "clt", "frame": "independent"}
+    with pytest.raises(Killed):
+        asked("sliced", options=options, allow_unproven=True).fit(vault, folder=tmp_path / "out", progress=kill_at(6))
+    paid = len(ledger.entries())
+    with pytest.raises(UnprovenError, match="asymptotic"):
+        asked("sliced", options=options).run(Job.open(tmp_path / "out"), lambda: vault, counted(ledger))
+    assert len(ledger.entries()) == paid == 2
+    done = asked("sliced", options=options, allow_unproven=True).run(
+        Job.open(tmp_path / "out"), lambda: vault, counted(ledger)
+    )
+    assert str(done.guarantee_.standing) == "asymptotic"
+
+
 @pytest.mark.parametrize("labels", [False, True])
 def test_the_debiasing_term_is_the_gradient_of_the_loss_ssecond_term(labels: bool) -> None:
     """In both of its arguments, which share points: against autograd through the converging solver."""

@@ -47,7 +47,10 @@ _NODES = 64
 SMALLEST_SHIFT = 1e-6
 """Smaller shifts are raised to this one (which dominates them): differences of tails would drown in rounding."""
 SMALLEST_SHARE = 1e-12
-"""Smaller sampling shares are raised to this one, which dominates them too."""
+"""Smaller sampling shares are raised to this one, over the shift where that is below 1; more sampling dominates less.
+
+A sampled step's losses are about share times shift: far below that they would drown in rounding together.
+"""
 
 
 class BasePair(Protocol):
@@ -63,6 +66,11 @@ class BasePair(Protocol):
         """The largest loss."""
         ...
 
+    @property
+    def widest(self) -> float:
+        """The largest shift."""
+        ...
+
     def tails(self, c: Array) -> tuple[Array, Array, Array]:
         """(P(ℓ > c), Q(ℓ > c), their difference) for c ≥ 0, without the lost mass."""
         ...
@@ -76,6 +84,11 @@ class GaussianMixture:
     weights: tuple[float, ...]
     lost: float = 0.0
     ceiling: float = math.inf
+
+    @property
+    def widest(self) -> float:
+        """The largest shift."""
+        return max(self.shifts)
 
     def tails(self, c: Array) -> tuple[Array, Array, Array]:
         """Φ(s/2 − c/s) and Φ(−s/2 − c/s), averaged over the components."""
@@ -96,6 +109,11 @@ class LaplacePair:
     @property
     def ceiling(self) -> float:
         """Pure ε."""
+        return self.shift
+
+    @property
+    def widest(self) -> float:
+        """The shift."""
         return self.shift
 
     def tails(self, c: Array) -> tuple[Array, Array, Array]:
@@ -184,7 +202,7 @@ def step_of(event: Event) -> tuple[Step, bool] | None:
     whole = Step(pair.tails, pair.tails, pair.lost, pair.ceiling, pair.ceiling)
     if not isinstance(event, Sampled) or event.sampling.share == 1.0:
         return whole, True
-    q = max(event.sampling.share, SMALLEST_SHARE)
+    q = max(event.sampling.share, SMALLEST_SHARE / min(1.0, pair.widest))
 
     def inward(loss: Array) -> tuple[Array, Array, Array]:
         """((1−q)Q + qP, Q) beyond a positive loss."""

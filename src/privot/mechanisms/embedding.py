@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event, Gaussian
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.lane import refuse_recording
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.rowwise import MARGIN, MOST_RECORDS, FeatureMap, Sums, clip_features, rounding_a_record, try_map
 from privot.noise import NoiseSource, add_noise, arguments
@@ -111,9 +112,12 @@ class MeanEmbedding:
 
         The map is tried on public rows, so that one that fails, or lets rows influence each other, does so before
         anything is paid, and what it draws is drawn: the moment between charge and release, in which a kill loses
-        both, stays short. What rounding would refuse for any number of records is refused here too.
+        both, stays short. What rounding would refuse for any number of records is refused here too, and whoever looks
+        on: a mode that is handed every tensor would see records.
         """
-        try_map(self.features, _usable_device(self.device))
+        device = _usable_device(self.device)
+        refuse_recording()
+        try_map(self.features, device)
         self._check_rounding(facts.records or 1, self._classes(facts))
         return Gaussian(self.sigma, facts.adjacency.sensitivity(1.0), facts.adjacency)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from privot.errors import UsageError
@@ -46,8 +46,8 @@ class Lane:
     @contextmanager
     def turn(self) -> Iterator[HandOver]:
         """Everything inside runs on the private stream, after all earlier turns and before all later ones."""
-        refuse_recording()
-        with self._lock:
+        with self._lock, self._device():
+            refuse_recording()
             if self._stream is None:
                 yield lambda value: value
                 return
@@ -65,14 +65,40 @@ class Lane:
             finally:
                 caller.wait_stream(self._stream)
 
+    def _device(self) -> AbstractContextManager[Any]:
+        """The caller's stream is the one of *this* device, where the answer is read, also while another is current."""
+        return nullcontext() if self._stream is None else self._cuda.device(self._stream.device)
+
 
 def refuse_recording() -> None:
-    """Refuse to answer while somebody records a CUDA graph or compiles: a replay would use the same noise again."""
+    """Refuse to answer while somebody records, traces or looks on.
+
+    A CUDA graph, a compiled function or a trace holds the noise of the answer it recorded: every replay adds the same.
+    A dispatch or function mode is handed every tensor that is computed with, records among them, and the search for
+    anomalies fails, with a message, where the un-noised gradient of a sample is not finite.
+    """
     import torch
 
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    if (started and torch.cuda.is_current_stream_capturing()) or torch.compiler.is_compiling():
+    tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[attr-defined,no-untyped-call]
+    if (started and torch.cuda.is_current_stream_capturing()) or tracing:
         raise UsageError(
-            "An answer recorded in a CUDA graph or a compiled function would be repeated with the same noise by every "
-            "replay: ask outside of it."
+            "An answer recorded in a CUDA graph, a trace or a compiled function would be repeated with the same noise "
+            "by every replay: ask outside of it."
         )
+    if torch.is_anomaly_enabled() or _watched():
+        raise UsageError(
+            "Nothing is answered while a mode of PyTorch looks at what is computed (dispatch and function modes, "
+            "make_fx, detect_anomaly), because it would see records: ask outside of it."
+        )
+
+
+def _watched() -> bool:
+    """Whether a mode is active that sees tensors; one that only says where new ones lie (set_default_device) may be."""
+    import torch
+    from torch.utils._device import DeviceContext
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    count: int = torch._C._len_torch_function_stack()
+    seeing = [torch._C._get_function_stack_at(i) for i in range(count)]
+    return _get_current_dispatch_mode() is not None or any(type(mode) is not DeviceContext for mode in seeing)

@@ -46,6 +46,17 @@ class Handle:
         """How many parameters there are."""
         return sum(p.numel() for p in self._parameters())
 
+    @property
+    def overheard(self) -> bool:
+        """Whether a hook would be told what is pulled back through the generator, un-noised."""
+        from torch.nn.modules import module
+
+        known: list[Any] = [module._global_backward_hooks, module._global_backward_pre_hooks]
+        for part in self._generator.modules():
+            known += [part._backward_hooks, part._backward_pre_hooks]
+        known += [p._backward_hooks for p in self._parameters()]
+        return any(known)
+
     def points(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Points in [−1, 1], to be differentiated."""
         made: torch.Tensor = 2.0 * self._generator(z, labels) - 1.0
@@ -115,6 +126,10 @@ class SanitizedParameters(SanitizedGradient):
             raise UsageError(f"The query must lie on {self.device}, where the mechanism works.")
         if self.handle.size != self.parameters:
             raise UsageError(f"The generator has {self.handle.size} parameters, not {self.parameters}.")
+        if self.handle.overheard:
+            raise UsageError(
+                "The generator has backward hooks, which would be told gradients without noise: remove them."
+            )
         return held
 
     def begin(self, records: Records, noise: NoiseSource, event: Event) -> Answer:

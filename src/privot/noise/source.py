@@ -112,9 +112,10 @@ class _KeyedNoise(ABC):
         import torch
 
         started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        if (started and torch.cuda.is_current_stream_capturing()) or torch.compiler.is_compiling():
+        tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[attr-defined,no-untyped-call]
+        if (started and torch.cuda.is_current_stream_capturing()) or tracing:
             raise UsageError(
-                "Noise drawn inside a CUDA graph or a compiled function would be repeated by every replay: "
+                "Noise drawn inside a CUDA graph, a trace or a compiled function would be repeated by every replay: "
                 "draw it outside and copy it into the graph's input."
             )
         where = torch.device(device)

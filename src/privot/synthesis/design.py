@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from privot.accounting import account
 from privot.accounting.events import Event, Repeated
-from privot.errors import DataError, UsageError
-from privot.guarantee import Adjacency
+from privot.errors import DataError, UnprovenError, UsageError
+from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.release import Release
 from privot.synthesis.features import feature_map
@@ -88,6 +88,15 @@ class Design:
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""
         return _repeated(self.mechanism.event(facts), int(self.mechanism.steps))
+
+    def check_standing(self, allow_unproven: bool) -> None:
+        """Refuse a calibration that no theorem covers, unless it is allowed."""
+        standing = account(self.block(self.facts), self.delta).standing
+        if standing is not Standing.PROVEN and allow_unproven is not True:
+            raise UnprovenError(
+                f"The calibration that was chosen is {standing}, no theorem: say allow_unproven (--allow-unproven) to "
+                "use it nevertheless."
+            )
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
         """Refuse, before anything is paid, what would be lost or cost too much afterwards."""

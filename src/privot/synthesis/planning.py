@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privot.accounting import account, embedding
-from privot.errors import UnprovenError, UsageError
-from privot.guarantee import Standing
+from privot.accounting import embedding
+from privot.errors import UsageError
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
@@ -47,12 +46,7 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
         terms, span = (asked.epsilon, asked.delta), (asked.low, asked.high)
         mechanism, rules = strategy_of(asked.method).design(problem, facts, terms, span, asked.options or {})
         design = Design(mechanism, rules, seed, delta, facts.adjacency, facts, asked.method)
-        standing = account(design.block(facts), delta).standing
-        if standing is not Standing.PROVEN and asked.allow_unproven is not True:
-            raise UnprovenError(
-                f"The calibration that was chosen is {standing}, no theorem: say allow_unproven (--allow-unproven) to "
-                "use it nevertheless."
-            )
+        design.check_standing(asked.allow_unproven)
         return design
     if asked.options:
         raise UsageError("The method embedding takes features and rules, no options.")

@@ -23,7 +23,7 @@ import torch
 from privot.accounting import read_guarantee
 from privot.accounting.events import Composed, event_from_dict, leaves
 from privot.errors import BudgetError, ConvergenceError, DataError, PrivotError, UsageError
-from privot.guarantee import Guarantee
+from privot.guarantee import Guarantee, Standing
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
 from privot.synthesis import checkpoint
@@ -129,7 +129,7 @@ def train_blocks(
     for number in range(charged, blocks):
         assert opened is not None
         stream = opened.stream(design.mechanism, purpose=purpose, delta=design.delta, allow_unproven=allow_unproven)
-        block = stream.guarantee
+        block = weaker(block, stream.guarantee)
         watched: list[torch.Tensor] = []
         for _ in range(size):
             training.decay_rate()
@@ -152,6 +152,17 @@ def train_blocks(
     assert block is not None
     paid = max(charged, blocks)
     return training, block if paid == 1 else block.compose(*[block] * (paid - 1))
+
+
+def weaker(earlier: Guarantee | None, now: Guarantee) -> Guarantee:
+    """What can be said of every block where some ran earlier, perhaps on other noise: the weaker standing, all assumed.
+
+    Both are of the same steps (`read_blocks`).
+    """
+    if earlier is None:
+        return now
+    held = earlier if Standing.weakest([earlier.standing, now.standing]) is earlier.standing else now
+    return replace(held, assumptions=tuple(dict.fromkeys((*earlier.assumptions, *now.assumptions))))
 
 
 def run_job(

@@ -150,6 +150,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         def ready() -> Vault:
             vault = open_vault()
             design.check(vault.facts, self.epsilon, self.delta, device)
+            # a job that goes on pays anew, and whoever lets it has to say so anew
+            design.check_standing(self.allow_unproven)
             opened.append(vault)
             return vault
 
