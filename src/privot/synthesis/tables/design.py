@@ -97,6 +97,9 @@ class TableDesign:
         self.rehearse()
         check_cost(self.mechanism.event(facts), self.delta, epsilon, delta)
 
+    def check_standing(self, allowed: object) -> None:
+        """Nothing to allow: counts and scores with Gaussian noise are proven."""
+
     def check_release(self, release: Release) -> None:
         """Refuse a release whose marginals, noise or events are not those that this design pays for."""
         counts, public = self._counts, release.public
