@@ -191,7 +191,10 @@ def test_only_sketches_of_one_design_are_compared(one: Sketch) -> None:
         compare_sketches(one, one, draws=5)
 
 
-@pytest.mark.parametrize(("design", "epsilon"), [(PLAIN, 1.0), (PLAIN, 10.0), (AROUND, 1.0), (AROUND, 10.0)], ids=str)
+IDS = ["plain, 1", "plain, 10", "around, 1", "around, 10"]
+
+
+@pytest.mark.parametrize(("design", "epsilon"), [(PLAIN, 1.0), (PLAIN, 10.0), (AROUND, 1.0), (AROUND, 10.0)], ids=IDS)
 def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float) -> None:
     pairs, alarms = 150, 0
     sigma = sketched(rows(0, 300), epsilon, design).public["sigma"]
