@@ -4,12 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint docs bench clean setup
+.PHONY: demo test coverage lint docs bench clean setup
 
 demo: $(READY)
 	$(BIN)/privot demo
 
 test: lint
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+coverage: lint
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
 
 lint: $(READY)
