@@ -12,7 +12,7 @@ from privot.adaptation.design import Design
 from privot.adaptation.networks import build
 from privot.errors import DataError
 from privot.synthesis.design import usable_device
-from privot.synthesis.files import read_json, read_tensors, write_bytes, write_json, write_tensors
+from privot.synthesis.files import read_json, read_tensors, sync, write_bytes, write_json, write_tensors
 from privot.synthesis.report import CONFIDENTIAL
 
 CONFIG = "config.json"
@@ -45,8 +45,14 @@ looked at. The last weights were taken: no model was chosen by target labels.</p
 
 
 def write_model(adapter: DomainAdapter, folder: Path) -> None:
-    """Everything that predicting needs; the configuration last, so that a folder with one is whole."""
+    """Everything that predicting needs; the configuration last, so that a folder with one is whole.
+
+    What an earlier model left goes first: a kill must not leave a new model beside the guarantee of an old one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    for name in (CONFIG, GUARANTEE, REPORT, EVALUATION):
+        (folder / name).unlink(missing_ok=True)
+    sync(folder)
     write_tensors(folder / MODEL, adapter.networks_.state_dict(), {"kind": "adaptation"})
     if adapter.guarantee_ is not None:
         write_bytes(folder / GUARANTEE, (adapter.guarantee_.to_json() + "\n").encode())
