@@ -280,6 +280,10 @@ def test_a_finished_job_read_again_assumes_no_less_and_costs_what_its_blocks_did
     assert first.guarantee_ is not None
     assert again.guarantee_ is not None
     assert again.guarantee_.assumptions == first.guarantee_.assumptions
+    first.save(tmp_path / "model")
+    loaded = DomainAdapter.load(tmp_path / "model").guarantee_
+    assert loaded is not None
+    assert loaded.assumptions == first.guarantee_.assumptions
     # blocks were paid for with less noise than the job says now
     fields = {**job.settings["design"], "sigma": 100.0}
     with pytest.raises(DataError, match="something else"):
@@ -346,3 +350,20 @@ def test_a_folder_never_holds_a_new_model_beside_an_old_guarantee(tmp_path: Path
     source.save(tmp_path)
     assert not (tmp_path / "guarantee.json").exists()
     assert DomainAdapter.load(tmp_path).guarantee_ is None
+
+
+def test_what_is_written_of_a_stream_somebody_else_paid_for_is_the_streams_own() -> None:
+    vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", budget=(50.0, 1e-5))
+    design = adapter(SMALL).design(vault.facts, toy(40))
+    mechanism = replace(Learner(design, *toy(40), "cpu").mechanism(), steps=5, sigma=0.9)  # type: ignore[type-var]
+    made = adapter(SMALL).fit_stream(vault.stream(mechanism, purpose="for a colleague"), vault.facts, toy(40))
+    assert made.guarantee_ is not None
+    assert made.design_.sigma == 0.9
+    assert made.design_.epsilon == pytest.approx(made.guarantee_.epsilon())
+    # other slices and a sample are the colleague's to choose; releases of another kind are refused
+    other = vault.stream(replace(mechanism, slices=3, batch=8), purpose="for a colleague")  # type: ignore[type-var]
+    settings = adapter(SMALL).fit_stream(other, vault.facts, toy(40)).design_.settings
+    assert (settings.slices, settings.sample, settings.asks, settings.clip) == (3, 8, 5, 0.5)
+    wrong = vault.stream(RandomProjection(2, 5.0, steps=2), purpose="for a colleague")
+    with pytest.raises(UsageError, match="projections of a representation"):
+        adapter(SMALL).fit_stream(wrong, vault.facts, toy(40))

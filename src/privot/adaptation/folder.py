@@ -6,10 +6,10 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from privot.accounting import read_guarantee
 from privot.adaptation.adapter import DomainAdapter
 from privot.adaptation.design import Design
 from privot.adaptation.networks import build
+from privot.adaptation.paying import counted_anew
 from privot.errors import DataError
 from privot.synthesis.design import usable_device
 from privot.synthesis.files import read_json, read_tensors, sync, write_bytes, write_json, write_tensors
@@ -85,7 +85,7 @@ def read_model(folder: Path, device: str = "cpu") -> DomainAdapter:
         adapter.charged_, adapter.lost_ = int(learned["charged"]), int(learned["lost"])
         adapter.guarantee_ = None
         if learned["released"]:
-            adapter.guarantee_ = read_guarantee((folder / GUARANTEE).read_text(encoding="utf-8"))
+            adapter.guarantee_ = counted_anew((folder / GUARANTEE).read_text(encoding="utf-8"))
         return adapter
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None

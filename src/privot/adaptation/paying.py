@@ -164,11 +164,8 @@ class Payer:
             self.learner.restore(tensors, facts)
             self.lost = int(facts["lost"])
             if facts["block"] is not None:
-                stated, counted = Guarantee.from_dict(facts["block"]), read_guarantee(json.dumps(facts["block"]))
-                self._check(counted)
-                # what was assumed about the noise does not follow from events
-                known = dict.fromkeys((*counted.assumptions, *stated.assumptions))
-                self.block = replace(counted, assumptions=tuple(known))
+                self.block = counted_anew(json.dumps(facts["block"]))
+                self._check(self.block)
         # lost blocks were charged too
         if self.learner.done > self.charged:
             raise DataError(f"{path} knows of more blocks than the ledger was charged for: restore both from a backup.")
@@ -180,3 +177,9 @@ class Payer:
         block = None if self.block is None else self.block.to_dict()
         folder: Path = self.job.folder
         write_tensors(folder / CHECKPOINT, tensors, {**facts, "job": self.job.name, "lost": self.lost, "block": block})
+
+
+def counted_anew(text: str) -> Guarantee:
+    """A guarantee from its JSON, counted from its events; it keeps what was assumed about the noise beside them."""
+    stated, counted = Guarantee.from_json(text), read_guarantee(text)
+    return replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))
