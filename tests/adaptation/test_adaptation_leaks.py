@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -123,3 +124,74 @@ def test_a_network_that_mixes_records_is_refused_before_a_step_is_used_up() -> N
         stream.ask(RepresentationQuery(weights_of(networks.g)))
     with pytest.raises(UsageError, match="RepresentationQuery"):
         stream.ask({"weights": {}})
+
+
+class Running(nn.Module):
+    """Rows taken for a sequence, as a recurrent layer takes a matrix: each depends on those before it."""
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows.cumsum(dim=0)
+
+
+class Remembering(nn.Module):
+    """Keeps the last row it saw in a buffer, for the next time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(3))
+        self.last: torch.Tensor
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        out = rows + 0.1 * self.last
+        self.last.copy_(rows[-1])
+        return out
+
+
+class Noting(nn.Module):
+    """The same in a plain attribute, which is no weight."""
+
+    last = 0.0
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        out = rows + 0.1 * self.last
+        self.last = float(rows[-1].sum())
+        return out
+
+
+def leaky_networks(columns: int, shape: object, classes: int, layer: type[nn.Module]) -> tuple[nn.Module, nn.Module]:
+    return nn.Sequential(nn.Linear(columns, 3), layer()), nn.Linear(3, classes)
+
+
+running_networks = partial(leaky_networks, layer=Running)
+remembering_networks = partial(leaky_networks, layer=Remembering)
+noting_networks = partial(leaky_networks, layer=Noting)
+
+
+@pytest.mark.parametrize("kind", ["mixing", "running", "remembering", "noting"])
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (20_000.0, 200_000.0), (-3e6, -2e6), (0.0, 1e-4)])
+def test_rows_that_reach_others_are_found_in_any_range_order_and_memory(kind: str, ends: tuple[float, float]) -> None:
+    config = {"columns": 2, "shape": None, "classes": 2, "low": ends[0], "high": ends[1]}
+    networks = build({"kind": f"{__name__}:{kind}_networks", **config}, 1)
+    mechanism = ProjectedRepresentation(FrozenRepresentation(networks, "cpu"), 3, 1.0)
+    with pytest.raises(UsageError, match="other rows"):
+        mechanism.check(RepresentationQuery(weights_of(networks.g)))
+    # what treats rows one by one passes
+    sound = build({"kind": "features", **config}, 1)
+    ProjectedRepresentation(FrozenRepresentation(sound, "cpu"), 3, 1.0).check(RepresentationQuery(weights_of(sound.g)))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_record_beyond_single_precision_is_not_told_by_a_warning() -> None:
+    networks = build({"kind": "features", "columns": 2, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}, 1)
+    records = toy(30)[0]
+    records[3] = [1e300, -1e300]
+    vault = Vault(records, clip=1.0, adjacency="replace-one", budget=(1e4, 1e-5))
+    for mechanism, query in (
+        (ProjectedRepresentation(FrozenRepresentation(networks, "cpu"), 3, 1.0), RepresentationQuery),
+        (
+            PublishedAlignment(FrozenRepresentation(networks, "cpu"), 3, 1.0, 30),
+            partial(AlignmentQuery, source=torch.rand(30, 2)),
+        ),
+    ):
+        stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
+        stream.ask(query(weights_of(networks.g)))

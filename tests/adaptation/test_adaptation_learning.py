@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from privot.adaptation import DomainAdapter, Settings, choose
-from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss
+from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
 from privot.adaptation.baselines import train_openly
-from privot.adaptation.learning import Learner, reverse
+from privot.adaptation.learning import Learner
 from privot.adaptation.networks import build, discriminator
 from privot.adaptation.transformations import Warp, transformation
 from privot.errors import UsageError

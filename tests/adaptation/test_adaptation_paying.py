@@ -8,10 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from privot.accounting import FixedSize, Gaussian, Projection, Repeated, Sampled, account
 from privot.adaptation import DomainAdapter, Settings
+from privot.adaptation import folder as folder_module
 from privot.adaptation import paying as paying_module
+from privot.adaptation.folder import write_report
 from privot.adaptation.learning import Learner
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency
@@ -225,3 +229,141 @@ def test_checkpoints_are_written_while_training(tmp_path: Path, book: Ledger) ->
     go_on(made, job, vault, book, every=0.0)
     assert (tmp_path / "out" / paying_module.CHECKPOINT).exists()
     assert not list((tmp_path / "out").glob("block-*.npz"))
+
+
+def kill(*_: object) -> None:
+    raise Killed
+
+
+def test_a_job_that_lost_every_block_still_states_what_was_charged(tmp_path: Path, book: Ledger) -> None:
+    for allowed, settings in (
+        (False, replace(SMALL, blocks=2, asks=4, sample=8)),
+        (True, Settings(method="published", batch=8, sample=8, blocks=2, asks=3, finish=2, slices=7)),
+    ):
+        folder = tmp_path / settings.method
+        job, vault = start(adapter(settings), book if not allowed else Ledger.create(tmp_path / "two.ledger"), folder)
+        used = book if not allowed else Ledger.open(tmp_path / "two.ledger")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Learner, "run_block", kill)
+            for _ in range(2):
+                with pytest.raises(Killed):
+                    go_on(adapter(settings, allow_unproven=allowed), Job.open(folder), vault, used)
+        ended = go_on(adapter(settings, allow_unproven=allowed), job, vault, used)
+        assert (ended.charged_, ended.lost_, len(used.entries())) == (2, 2, 2)
+        assert ended.guarantee_ is not None
+        assert ended.guarantee_.standing == ("unproven" if allowed else "proven")
+        assert 4.9 < ended.guarantee_.epsilon() <= 5.0
+        ended.save(folder)
+        assert "No private record was looked at" not in write_report(folder).read_text()
+
+
+def test_a_ledger_that_forgot_a_charge_is_refused_even_if_a_block_was_lost(tmp_path: Path, book: Ledger) -> None:
+    job, vault = start(adapter(SMALL), book, tmp_path / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "run_block", kill)
+        with pytest.raises(Killed):
+            go_on(adapter(SMALL), job, vault, book)
+    ended = go_on(adapter(SMALL), job, vault, book)
+    assert (ended.charged_, ended.lost_) == (3, 1)
+
+    def older(mark: str) -> int:
+        return sum(mark in entry.purpose for entry in list(book.entries())[:2])
+
+    with pytest.raises(DataError, match="more"):
+        adapter(SMALL).run(job, toy(40), lambda: vault, older, ledger=book.identity)
+
+
+def test_a_finished_job_read_again_assumes_no_less_and_costs_what_its_blocks_did(tmp_path: Path, book: Ledger) -> None:
+    job, vault = start(adapter(SMALL), book, tmp_path / "out")
+    first = go_on(adapter(SMALL), job, vault, book)
+    again = go_on(adapter(SMALL), job, vault, book)
+    assert first.guarantee_ is not None
+    assert again.guarantee_ is not None
+    assert again.guarantee_.assumptions == first.guarantee_.assumptions
+    first.save(tmp_path / "model")
+    loaded = DomainAdapter.load(tmp_path / "model").guarantee_
+    assert loaded is not None
+    assert loaded.assumptions == first.guarantee_.assumptions
+    # blocks were paid for with less noise than the job says now
+    fields = {**job.settings["design"], "sigma": 100.0}
+    with pytest.raises(DataError, match="something else"):
+        go_on(adapter(SMALL), replace(job, settings={**job.settings, "design": fields}), vault, book)
+
+
+def test_the_one_release_of_an_unproven_block_that_was_kept_is_used_after_a_kill(tmp_path: Path, book: Ledger) -> None:
+    settings = Settings(method="published", batch=8, sample=8, blocks=2, asks=1, finish=2, slices=7)
+    job, vault = start(adapter(settings), book, tmp_path / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "learn", kill)
+        with pytest.raises(Killed):
+            go_on(adapter(settings, allow_unproven=True), job, vault, book)
+    ended = go_on(adapter(settings, allow_unproven=True), job, vault, book)
+    assert (ended.charged_, ended.lost_, len(book.entries())) == (2, 0, 2)
+
+
+def mixing_networks(columns: int, shape: object, classes: int) -> tuple[nn.Module, nn.Module]:
+    # batch statistics, also in evaluation mode
+    norm = nn.BatchNorm1d(3, track_running_stats=False)
+    return nn.Sequential(nn.Linear(columns, 3), norm), nn.Linear(3, classes)
+
+
+@pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["projection", "dp-dann"])
+def test_a_network_that_mixes_records_is_refused_before_anything_is_paid(settings: Settings, book: Ledger) -> None:
+    vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", ledger=book, budget=(5.0, 1e-5))
+    with pytest.raises(UsageError, match="group"):
+        adapter(replace(settings, network=f"{__name__}:mixing_networks")).fit(vault, toy(40))
+    assert not book.entries()
+
+
+class Drawing(nn.Module):
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(rows, 0.5, training=True)
+
+
+def drawing_networks(columns: int, shape: object, classes: int) -> tuple[nn.Module, nn.Module]:
+    return nn.Sequential(nn.Linear(columns, 3), Drawing()), nn.Linear(3, classes)
+
+
+@pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["projection", "dp-dann"])
+def test_a_network_that_draws_is_refused_before_anything_is_paid(settings: Settings, book: Ledger) -> None:
+    vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", ledger=book, budget=(5.0, 1e-5))
+    with pytest.raises(UsageError):
+        adapter(replace(settings, network=f"{__name__}:drawing_networks")).fit(vault, toy(40))
+    assert not book.entries()
+
+
+def test_a_sketch_has_one_release_a_charge() -> None:
+    with pytest.raises(UsageError, match="one release"):
+        Settings(method="sketch", asks=2)
+
+
+def test_a_folder_never_holds_a_new_model_beside_an_old_guarantee(tmp_path: Path) -> None:
+    vault = Vault(toy(60, 0.1)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    adapter(replace(SMALL, blocks=1)).fit(vault, toy(40)).save(tmp_path)
+    source = adapter(Settings(method="source", batch=16, finish=2, augment=False)).fit(vault, toy(40))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folder_module, "write_json", kill)
+        with pytest.raises(Killed):
+            source.save(tmp_path)
+    with pytest.raises(DataError):
+        DomainAdapter.load(tmp_path)
+    source.save(tmp_path)
+    assert not (tmp_path / "guarantee.json").exists()
+    assert DomainAdapter.load(tmp_path).guarantee_ is None
+
+
+def test_what_is_written_of_a_stream_somebody_else_paid_for_is_the_streams_own() -> None:
+    vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", budget=(50.0, 1e-5))
+    design = adapter(SMALL).design(vault.facts, toy(40))
+    mechanism = replace(Learner(design, *toy(40), "cpu").mechanism(), steps=5, sigma=0.9)  # type: ignore[type-var]
+    made = adapter(SMALL).fit_stream(vault.stream(mechanism, purpose="for a colleague"), vault.facts, toy(40))
+    assert made.guarantee_ is not None
+    assert made.design_.sigma == 0.9
+    assert made.design_.epsilon == pytest.approx(made.guarantee_.epsilon())
+    # other slices and a sample are the colleague's to choose; releases of another kind are refused
+    other = vault.stream(replace(mechanism, slices=3, batch=8), purpose="for a colleague")  # type: ignore[type-var]
+    settings = adapter(SMALL).fit_stream(other, vault.facts, toy(40)).design_.settings
+    assert (settings.slices, settings.sample, settings.asks, settings.clip) == (3, 8, 5, 0.5)
+    wrong = vault.stream(RandomProjection(2, 5.0, steps=2), purpose="for a colleague")
+    with pytest.raises(UsageError, match="projections of a representation"):
+        adapter(SMALL).fit_stream(wrong, vault.facts, toy(40))

@@ -103,3 +103,27 @@ def test_sources_and_targets_that_do_not_fit_are_bad_data(capsys: Any, files: tu
     capsys.readouterr()
     assert run(["adapt", *files, *TERMS, "--device", "cpu", *out]) == 2
     assert "--range" in capsys.readouterr().err
+
+
+def test_the_same_file_read_otherwise_is_no_second_budget(capsys: Any, tmp_path: Path, files: tuple[str, str]) -> None:
+    """A table that was synthesised with its schema becomes other numbers when it is read without."""
+    rows = "\n".join(f"{i % 90},{i % 7}" for i in range(60))
+    (tmp_path / "people.csv").write_text("age,visits\n" + rows + "\n")
+    columns = [{"name": n, "type": "integer", "low": 0, "high": 99} for n in ("age", "visits")]
+    (tmp_path / "schema.json").write_text(json.dumps({"columns": columns}))
+    book, schema = tmp_path / "people.csv.ledger", str(tmp_path / "schema.json")
+    words = ["--schema", schema, "--adjacency", "replace-one", "--samples", "9", "--seed", "1", "--device", "cpu"]
+    assert run(["synth", str(tmp_path / "people.csv"), *TERMS, *words, "--out", str(tmp_path / "synth")]) == 0
+    capsys.readouterr()
+    assert charges(capsys, book) == 1
+    adapt = ["adapt", files[0], str(tmp_path / "people.csv"), *TERMS, *QUICK]
+    assert run([*adapt, "--out", str(tmp_path / "one")]) == 4
+    assert "--new-records" in capsys.readouterr().err
+    assert charges(capsys, book) == 1
+    assert run([*adapt, "--out", str(tmp_path / "two"), "--new-records"]) == 0
+
+
+def test_a_score_says_that_it_is_not_private(capsys: Any, files: tuple[str, str], tmp_path: Path) -> None:
+    words = ["adapt", *files, *TERMS, *QUICK, "--out", str(tmp_path / "out"), "--test", files[1], "--json"]
+    assert run(words) == 0
+    assert "not private" in json.loads(capsys.readouterr().out)["privacy"]

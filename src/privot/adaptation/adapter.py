@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from privot.accounting import account
+from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
+from privot.accounting.sampling import FixedSize
 from privot.adaptation.design import Design, plan, sketch_map
 from privot.adaptation.learning import Learner, Progress
 from privot.adaptation.networks import Networks, build
@@ -119,8 +121,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]
         design = self.design(facts, source)
         if design.settings.method != "projection":
             raise UsageError("A stream answers with projections: use the method projection.")
-        design = replace(design, settings=replace(design.settings, blocks=1, asks=stream.steps))
-        learner = self._learner(design, source)
+        design = _paid_elsewhere(design, stream)
+        learner = Learner(design, *checked_source(source), usable_device(self.device))
         learner.public_steps(design.settings.warmup, progress, None)
         learner.run_block(stream, None, lambda release: None, progress)
         learner.public_steps(learner.total, progress, None)
@@ -235,6 +237,22 @@ def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if labels.dtype != np.int64 or labels.min() < 0 or labels.max() > 10_000 or labels.max() < 1:
         raise DataError("The source's labels must be whole numbers from 0, of at least two classes.")
     return rows, labels
+
+
+def _paid_elsewhere(design: Design, stream: Stream) -> Design:
+    """`design` with the noise, number and cost of a stream's releases in place of its own; refuses other releases."""
+    g = stream.guarantee
+    steps = [event for event, _ in leaves(Composed(tuple(event_from_dict(e) for e in g.events)))]
+    one = steps[0].event if isinstance(steps[0], Sampled) else steps[0]
+    if len(steps) != 1 or not isinstance(one, Projection) or one.dim != build(design.networks, design.seed).size:
+        raise UsageError("The stream must answer with projections of a representation of this network's size.")
+    sampling = steps[0].sampling if isinstance(steps[0], Sampled) else None
+    settings = replace(
+        design.settings, blocks=1, asks=stream.steps, slices=one.slices, frame=one.frame,
+        clip=one.sensitivity / one.adjacency.sensitivity(1.0),
+        sample=sampling.batch if isinstance(sampling, FixedSize) else None,
+    )  # fmt: skip
+    return replace(design, settings=settings, sigma=one.sigma, epsilon=g.epsilon(), delta=g.at_delta)
 
 
 def _spread(unit: NDArray[Any], seed: int) -> float:

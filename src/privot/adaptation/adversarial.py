@@ -83,7 +83,36 @@ class DomainGradients:
         flat = torch.cat([found[name].reshape(len(rows), -1) for name in self._names], dim=1)
         return flat if flat.device.type == "cuda" else np.asarray(flat.numpy())
 
+    def rehearse(self, weights: Array, columns: int) -> None:
+        """Refuse networks whose gradients cannot be taken record by record, on public rows."""
+        try:
+            self.each(weights, np.zeros((2, columns)), np.zeros(2, dtype=np.int64))
+        except Exception as error:
+            raise UsageError(
+                f"The networks' gradients cannot be taken one record at a time ({type(error).__name__}): use layers "
+                "that keep nothing and draw nothing."
+            ) from None
+
     def mean(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
         """The mean of them."""
         each = self.each(weights, rows, labels)
         return np.asarray(torch.as_tensor(each).mean(dim=0).cpu().numpy())
+
+
+class _Reverse(torch.autograd.Function):
+    """The identity, whose gradient is turned round (Ganin et al. 2016)."""
+
+    @staticmethod
+    def forward(ctx: Any, latent: Tensor, weight: float) -> Tensor:
+        ctx.weight = weight
+        return latent.view_as(latent)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Any) -> Any:
+        return -ctx.weight * slopes[0], None
+
+
+def reverse(latent: Tensor, weight: float) -> Tensor:
+    """`latent`, through which a loss climbs by `weight` instead of descending."""
+    out: Tensor = _Reverse.apply(latent, weight)  # type: ignore[no-untyped-call]
+    return out

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.adaptation.adversarial import domain_loss
-from privot.adaptation.learning import Learner, reverse
+from privot.adaptation.adversarial import domain_loss, reverse
+from privot.adaptation.learning import Learner
 from privot.errors import UsageError
 from privot.transport.directions import draw_directions
 

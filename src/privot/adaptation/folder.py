@@ -6,13 +6,13 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from privot.accounting import read_guarantee
 from privot.adaptation.adapter import DomainAdapter
 from privot.adaptation.design import Design
 from privot.adaptation.networks import build
+from privot.adaptation.paying import counted_anew
 from privot.errors import DataError
 from privot.synthesis.design import usable_device
-from privot.synthesis.files import read_json, read_tensors, write_bytes, write_json, write_tensors
+from privot.synthesis.files import read_json, read_tensors, sync, write_bytes, write_json, write_tensors
 from privot.synthesis.report import CONFIDENTIAL
 
 CONFIG = "config.json"
@@ -45,8 +45,14 @@ looked at. The last weights were taken: no model was chosen by target labels.</p
 
 
 def write_model(adapter: DomainAdapter, folder: Path) -> None:
-    """Everything that predicting needs; the configuration last, so that a folder with one is whole."""
+    """Everything that predicting needs; the configuration last, so that a folder with one is whole.
+
+    What an earlier model left goes first: a kill must not leave a new model beside the guarantee of an old one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    for name in (CONFIG, GUARANTEE, REPORT, EVALUATION):
+        (folder / name).unlink(missing_ok=True)
+    sync(folder)
     write_tensors(folder / MODEL, adapter.networks_.state_dict(), {"kind": "adaptation"})
     if adapter.guarantee_ is not None:
         write_bytes(folder / GUARANTEE, (adapter.guarantee_.to_json() + "\n").encode())
@@ -79,7 +85,7 @@ def read_model(folder: Path, device: str = "cpu") -> DomainAdapter:
         adapter.charged_, adapter.lost_ = int(learned["charged"]), int(learned["lost"])
         adapter.guarantee_ = None
         if learned["released"]:
-            adapter.guarantee_ = read_guarantee((folder / GUARANTEE).read_text(encoding="utf-8"))
+            adapter.guarantee_ = counted_anew((folder / GUARANTEE).read_text(encoding="utf-8"))
         return adapter
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None

@@ -14,12 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss
+from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
 from privot.adaptation.design import Design
 from privot.adaptation.networks import build, discriminator, weights_of
 from privot.adaptation.transformations import transformation
 from privot.errors import ConvergenceError, DataError
-from privot.mechanisms import AlignmentQuery, Mechanism, Query, RepresentationQuery, directions_of
+from privot.mechanisms import (
+    AlignmentQuery,
+    Mechanism,
+    ProjectedRepresentation,
+    Query,
+    RepresentationQuery,
+    directions_of,
+)
 from privot.release import Release
 from privot.stream import Stream
 from privot.synthesis.embedding import Target
@@ -52,6 +59,7 @@ class Learner:
         """Blocks that are over, lost ones included."""
         self.fitted = False
         self.losses: list[float] = []
+        self._asked: tuple[Tensor, Tensor] | None = None
         self.query: Query | None = None
         self.domain: DomainGradients | None = None
         if s.method == "dp-dann":
@@ -71,6 +79,13 @@ class Learner:
     def mechanism(self) -> Mechanism:
         """The mechanism of one block, from the design alone."""
         return self.design.mechanism(self.networks, self.query, self.domain)
+
+    def rehearse(self, mechanism: Mechanism) -> None:
+        """Refuse, before anything is paid, networks that the mechanism could not use; on public rows."""
+        if isinstance(mechanism, ProjectedRepresentation):
+            mechanism.check(RepresentationQuery(weights_of(self.networks.g)))
+        if self.domain is not None and self.query is not None:
+            self.domain.rehearse(self.query.weights, int(self.design.networks["columns"]))
 
     def weight(self) -> float:
         """λ at this moment: λ·(2/(1 + e^(−10p)) − 1), p the share of alignment that is done (Ganin et al. 2016)."""
@@ -106,8 +121,8 @@ class Learner:
         if method == "projection":
             return stream.ask(RepresentationQuery(weights_of(self.networks.g)))
         if method == "published":
-            self._rows, self._labels = self.batch()
-            return stream.ask(AlignmentQuery(weights_of(self.networks.g), self._rows))
+            self._asked = self.batch()
+            return stream.ask(AlignmentQuery(weights_of(self.networks.g), self._asked[0]))
         if self.query is not None:
             judged = Judged(self.networks.g, self.judge)
             flat = torch.cat([p.detach().double().reshape(-1) for p in judged.parameters()])
@@ -206,11 +221,15 @@ class Learner:
     def _published(self, release: Release, tell: Progress | None) -> None:
         value: Any = release.value
         self.optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(self.networks(self._rows), self._labels)
+        # a kill forgets which source rows a kept release was asked with: others serve for the source's own loss
+        rows, labels = self._asked or self.batch()
+        loss = nn.functional.cross_entropy(self.networks(rows), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         for name, p in self.networks.g.named_parameters():
             if p.grad is not None:
-                p.grad += self.weight() * torch.as_tensor(value[name]).to(p)
+                # from a file it comes as an array that may not be written to
+                found = np.array(value[name]) if isinstance(value[name], np.ndarray) else value[name]
+                p.grad += self.weight() * torch.as_tensor(found).to(p)
         self.apply(loss, tell)
 
     def _adversarial(self, release: Release, tell: Progress | None) -> None:
@@ -267,22 +286,3 @@ class Learner:
             self.losses = [float(v) for v in facts["losses"]]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise DataError(f"This checkpoint does not hold this training ({type(error).__name__}).") from None
-
-
-class _Reverse(torch.autograd.Function):
-    """The identity, whose gradient is turned round (Ganin et al. 2016)."""
-
-    @staticmethod
-    def forward(ctx: Any, latent: Tensor, weight: float) -> Tensor:
-        ctx.weight = weight
-        return latent.view_as(latent)
-
-    @staticmethod
-    def backward(ctx: Any, *slopes: Any) -> Any:
-        return -ctx.weight * slopes[0], None
-
-
-def reverse(latent: Tensor, weight: float) -> Tensor:
-    """`latent`, through which a loss climbs by `weight` instead of descending."""
-    out: Tensor = _Reverse.apply(latent, weight)  # type: ignore[no-untyped-call]
-    return out

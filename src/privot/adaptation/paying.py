@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from privot.accounting import account, read_guarantee
+from privot.accounting.events import Composed, Downgraded, event_from_dict, leaves
 from privot.adaptation.learning import Learner, Progress
 from privot.errors import BudgetError, DataError
-from privot.guarantee import Guarantee
+from privot.guarantee import Guarantee, Standing
 from privot.release import Release
 from privot.stream import Stream
 from privot.synthesis.files import read_tensors, write_tensors
@@ -68,14 +69,20 @@ class Payer:
         return self.guarantee()
 
     def guarantee(self) -> Guarantee | None:
-        """Of all blocks charged, lost ones included."""
+        """Of all blocks charged, lost ones included, also where all were lost; None if none was charged."""
         design = self.learner.design
-        if design.settings.method == "source" or self.block is None:
+        if design.settings.method == "source" or not self.charged:
             return None
-        event = design.cost(self.learner.mechanism(), self.charged)
-        if self.block.standing != "proven":
+        mechanism = self.learner.mechanism()
+        if self.block is None:
+            lost = design.cost(mechanism, 1)
+            if mechanism.standing is not Standing.PROVEN:
+                lost = Downgraded(lost, mechanism.standing, f"the mechanism itself is {mechanism.standing}")
+            self.block = account(lost, design.delta)
+        if self.block.standing is not Standing.PROVEN:
             # what made a block unproven makes all of them so
             return self.block.compose(*[self.block] * (self.charged - 1)) if self.charged > 1 else self.block
+        event = design.cost(mechanism, self.charged)
         return replace(account(event, design.delta), assumptions=self.block.assumptions)
 
     def _mark(self, number: int | None = None) -> str:
@@ -94,7 +101,7 @@ class Payer:
             if not times:
                 raise DataError(f"{path} was never paid for: the ledger holds no charge of this block.")
             kept = Release.load(path)
-            self._check(kept)
+            self._check(kept.guarantee)
             self.block = self.block or kept.guarantee
         elif times and not self.pay_again:
             if design.settings.blocks == 1:
@@ -112,6 +119,7 @@ class Payer:
             # the weights that are asked about must be there after a kill
             self._keep()
             mechanism = learner.mechanism()
+            learner.rehearse(mechanism)
             purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
             try:
                 stream = vault[0].stream(
@@ -135,11 +143,14 @@ class Payer:
             path.unlink(missing_ok=True)
         return True
 
-    def _check(self, release: Release) -> None:
-        """Refuse a release whose events are not those of this design."""
-        wanted = self.learner.design.cost(self.learner.mechanism(), 1).to_dict()
-        if [dict(e) for e in release.guarantee.events] != [wanted]:
-            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+    def _check(self, block: Guarantee) -> None:
+        """Refuse a block that cost something else than this design says."""
+        paid = leaves(Composed(tuple(event_from_dict(e) for e in block.events)))
+        if paid != leaves(self.learner.design.cost(self.learner.mechanism(), 1)):
+            raise DataError(
+                "What lies in this folder was paid for as something else than its job decided on: restore it from a "
+                "backup."
+            )
 
     def _restore(self) -> None:
         if self.job is None:
@@ -152,8 +163,11 @@ class Payer:
                 raise DataError(f"{path} belongs to another job: remove it.")
             self.learner.restore(tensors, facts)
             self.lost = int(facts["lost"])
-            self.block = None if facts["block"] is None else read_guarantee(json.dumps(facts["block"]))
-        if self.learner.done > self.charged + self.lost:
+            if facts["block"] is not None:
+                self.block = counted_anew(json.dumps(facts["block"]))
+                self._check(self.block)
+        # lost blocks were charged too
+        if self.learner.done > self.charged:
             raise DataError(f"{path} knows of more blocks than the ledger was charged for: restore both from a backup.")
 
     def _keep(self) -> None:
@@ -163,3 +177,9 @@ class Payer:
         block = None if self.block is None else self.block.to_dict()
         folder: Path = self.job.folder
         write_tensors(folder / CHECKPOINT, tensors, {**facts, "job": self.job.name, "lost": self.lost, "block": block})
+
+
+def counted_anew(text: str) -> Guarantee:
+    """A guarantee from its JSON, counted from its events; it keeps what was assumed about the noise beside them."""
+    stated, counted = Guarantee.from_json(text), read_guarantee(text)
+    return replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))

@@ -56,6 +56,8 @@ class Settings:
             raise UsageError(f"Unknown method {self.method!r}: say {', '.join(METHODS)}.")
         for name, least in (("batch", 2), ("blocks", 1), ("asks", 1), ("steps", 0), ("slices", 1), ("frequencies", 4)):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
+        if self.method == "sketch" and self.asks != 1:
+            raise UsageError("A sketch has one release a charge: set blocks in place of asks.")
         for name in ("warmup", "finish", "fit"):
             arguments.whole(f"The number of {name} steps", getattr(self, name), 0)
         if self.sample is not None:

@@ -42,6 +42,9 @@ def adapt(
     ledger: Annotated[Path | None, typer.Option(help="The ledger; TARGET.ledger beside the data unless given.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
     pay_again: Annotated[bool, typer.Option(help="With --resume: charge again for releases that were lost.")] = False,
+    new_records: Annotated[
+        bool, typer.Option(help="State that TARGET holds other records than the ledger knows it by.")
+    ] = False,
     allow_unproven: Annotated[bool, typer.Option(help="Allow a method without a theorem.")] = False,
     checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
@@ -91,7 +94,8 @@ def adapt(
 
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
-            return _vault(read.pop() if read else load(target).x, target, stated, book, (epsilon, delta))
+            held = read.pop() if read else load(target).x
+            return _vault(held, Path(target).name, stated, book, (epsilon, delta), new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
@@ -126,13 +130,15 @@ def adapt(
 
 
 def _say(adapter: DomainAdapter, out: Path, book: Ledger, accuracy: float | None, as_json: bool) -> None:
+    from privot.synthesis.report import CONFIDENTIAL
+
     guarantee = adapter.guarantee_
     assert guarantee is not None  # every method that the command offers asks the vault
     if as_json:
         answer: dict[str, Any] = {"out": str(out), "ledger": str(book.path), "guarantee": guarantee.to_dict()}
         answer |= {"sigma": adapter.design_.sigma, "settings": adapter.design_.settings.to_dict()}
         answer |= {"charged": adapter.charged_, "lost": adapter.lost_}
-        print_json(answer if accuracy is None else {**answer, "accuracy": accuracy})
+        print_json(answer if accuracy is None else {**answer, "accuracy": accuracy, "privacy": CONFIDENTIAL})
         return
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
     facts = [
@@ -145,16 +151,16 @@ def _say(adapter: DomainAdapter, out: Path, book: Ledger, accuracy: float | None
     print_facts(facts)
 
 
-def _vault(rows: Any, name: str, adjacency: Adjacency, book: Ledger, terms: tuple[float, float]) -> Vault:
+def _vault(
+    rows: Any, label: str, adjacency: Adjacency, book: Ledger, terms: tuple[float, float], new_records: bool
+) -> Vault:
     """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
-    from privot.budget import row_digests
+    from privot.cli.known import has_budget
     from privot.vault import Vault
 
-    known = book.budget(book.fingerprint({"x": row_digests(rows)})) is not None
+    known = has_budget(book, rows, label, new_records)
     # mechanisms here bound what they compute themselves; the clip only has to be a number
-    return Vault(
-        rows, clip=1.0, adjacency=adjacency, ledger=book, budget=None if known else terms, label=Path(name).name
-    )
+    return Vault(rows, clip=1.0, adjacency=adjacency, ledger=book, budget=None if known else terms, label=label)
 
 
 def _check_same(job: Job, asked: dict[str, Any]) -> None:

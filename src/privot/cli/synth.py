@@ -251,21 +251,11 @@ def _vault(
     bound: float,
     new_records: bool,
 ) -> Vault:
-    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`.
-
-    A ledger knows records by the numbers they are. With another schema the same file becomes other numbers, which must
-    not buy it a second budget: a name that the ledger has for other records is refused unless that is stated.
-    """
-    from privot.budget import row_digests
-    from privot.errors import BudgetError
+    """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
+    from privot.cli.known import has_budget
     from privot.vault import Vault
 
-    known = book.budget(book.fingerprint({"x": row_digests(records.x)})) is not None
-    if not known and not new_records and any(budget.label == label for budget in book.datasets()):
-        raise BudgetError(
-            f"{book.path} has a budget for {label} as it was read before: read it in the same way (the same schema), "
-            "or add --new-records if its records are others now."
-        )
+    known = has_budget(book, records.x, label, new_records)
     return Vault(
         records.x,
         records.y if classes else None,

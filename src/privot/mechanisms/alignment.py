@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from privot.accounting.events import Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.mechanisms.directions import draw_directions, fresh_seed
 from privot.mechanisms.mechanism import Answer, Facts, Needs, Records
-from privot.mechanisms.representation import Representation, Weights
+from privot.mechanisms.representation import Representation, Weights, single
 from privot.noise import NoiseSource, arguments
 from privot.noise.adding_tensor import plain
 from privot.release import Value
@@ -97,7 +95,7 @@ class PublishedAlignment:
         if not isinstance(event, Sampled) or not isinstance(event.event, Projection):
             raise UsageError("A published alignment runs on the event it made.")
         sampling, projection = event.sampling, event.event
-        held = torch.from_numpy(records.rows().astype(np.float32)).to(self.representation.device)
+        held = torch.from_numpy(single(records.rows())).to(self.representation.device)
 
         def answer(step: int, query: AlignmentQuery) -> tuple[Value, Mapping[str, Any]]:
             rows = held[torch.from_numpy(sampling.draw(noise, records.count)).to(held.device)]

@@ -156,7 +156,7 @@ class ProjectedRepresentation:
         if not isinstance(projection, Projection) or projection.adjacency is not Adjacency.REPLACE_ONE:
             raise UsageError("A projected representation runs on the event it made.")
         clip = projection.sensitivity / projection.adjacency.sensitivity(1.0)
-        held = torch.from_numpy(records.rows().astype(np.float32)).to(self.representation.device)
+        held = torch.from_numpy(single(records.rows())).to(self.representation.device)
         public = {
             "mechanism": "representation",
             "dim": projection.dim,
@@ -199,26 +199,42 @@ def represent(representation: Representation, weights: Weights, rows: Tensor) ->
     return out
 
 
+def single(rows: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Rows in float32, without the warning that would tell that a record leaves its range."""
+    with np.errstate(all="ignore"):
+        return rows.astype(np.float32)
+
+
 def try_representation(representation: Representation, weights: Weights) -> None:
-    """Refuse a network that fails, or that gives fixed public rows other values in other company."""
+    """Refuse a network that fails, or that gives fixed public rows other values in other company, or afterwards.
+
+    Company stands before, between and after the rows, since a recurrent layer looks back only; its values are of all
+    sizes and signs, since a network that clamps to a range far from theirs would see all rows alike; and the first
+    company comes again at last, since a network may remember the others.
+    """
     import torch
 
     dice = np.random.default_rng(0)
-    rows = dice.uniform(size=(4, representation.columns))
-    others = 1e3 * dice.normal(size=(BLOCK - 4, representation.columns))
-    blocks = [np.concatenate([rows, company]).astype(np.float32) for company in (np.zeros_like(others), others)]
+    shape = BLOCK, representation.columns
+    kept = dice.permutation(BLOCK) < BLOCK // 2
+    ends = [0, -1]
+    kept[ends] = False
+    wide, other = (dice.choice([-1.0, 1.0], size=shape) * 10.0 ** dice.uniform(-9.0, 12.0, size=shape) for _ in "12")
+    other[ends] = 1e12
+    rows = np.where(dice.uniform(size=(BLOCK, 1)) < 0.5, wide, dice.uniform(size=shape))
+    blocks = [single(np.where(kept[:, None], rows, company)) for company in (0.0, other, -other, 0.0)]
     try:
-        alone, among = (
-            represent(representation, weights, torch.from_numpy(b).to(representation.device))[:4] for b in blocks
-        )
+        found = [
+            represent(representation, weights, torch.from_numpy(b).to(representation.device))[kept] for b in blocks
+        ]
     except UsageError:
         raise
     except Exception as error:
         raise UsageError(
             f"The network cannot be evaluated on public rows with these weights ({type(error).__name__})."
         ) from None
-    if not np.array_equal(alone, among):
+    if not all(np.array_equal(found[0], again) for again in found[1:]):
         raise UsageError(
-            "The network gives a row another representation when other rows stand beside it: put it into evaluation "
-            "mode, and use group in place of batch statistics."
+            "The network gives a row another representation when other rows stand beside it or came before: put it "
+            "into evaluation mode, let it keep nothing, and use group in place of batch statistics."
         )
