@@ -69,8 +69,7 @@ class Desk:
             budget=self.policy.budget,
             label=self.policy.name,
         )
-        named = {"x": row_digests(records.x)} | ({} if labels is None else {"y": labels})
-        self._data = self._ledger.fingerprint(named)
+        self._data = self._ledger.fingerprint({"x": row_digests(records.x, labels)})
         self._open: dict[bool, Any] = {}
         self.log.info("ready: %s, %s", self.policy.name, self.name)
 
