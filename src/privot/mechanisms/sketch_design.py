@@ -218,10 +218,14 @@ class SketchDesign:
         return np.array(rows).reshape(len(rows), len(rows))
 
     def exact_bytes(self) -> bytes:
-        """Every number of the design as it is."""
+        """Every number of the design as it was given.
+
+        Not the matrix, which follows from them: its last bits depend on the machine and the number of threads, and
+        who restarts with more of them shall not pay again.
+        """
         scalars = [self.dim, self.radius, self.directions, self.seed, self.rank, self.classes]
         facts = [scalars, sorted(self.weights.items()), self.unmatched]
-        arrays = (self.centre, self.basis, self.prototypes, self.knots, self.matrix)
+        arrays = (self.centre, self.basis, self.prototypes, self.knots)
         return repr(facts).encode() + b"".join(str(a.shape).encode() + a.astype("<f8").tobytes() for a in arrays)
 
     def digest(self) -> str:
