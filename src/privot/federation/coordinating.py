@@ -183,6 +183,9 @@ class Coordinator:
                 except PrivotError as error:
                     why[party] = f"sent what cannot be used: {error}"
                     continue
+                except Exception as error:  # one party's nonsense may not end everybody's job
+                    why[party] = f"sent what cannot be used ({type(error).__name__})"
+                    continue
                 if answer.refusal is not None:
                     why[party] = f"refused: {answer.refusal}"
                     continue

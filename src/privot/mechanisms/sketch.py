@@ -106,22 +106,25 @@ class PrivateSketch:
         noisy = add_noise(total, noise, event.sigma)
         cuts = np.cumsum([width for _, width, _ in used])[:-1]
         value = {name: piece / w for (name, _, w), piece in zip(used, np.split(noisy, cuts), strict=True)}
-        public = {
-            "mechanism": "sketch",
-            "design": design.digest(),
-            "dim": design.dim,
-            "radius": design.radius,
-            "knots": design.knots.tolist(),
-            "weights": {name: w for name, _, w in used},
-            "prototype_costs": design.prototype_costs().tolist(),
-            "unmatched": [list(row) for row in design.unmatched],
-            "rank": design.rank,
-            "seed": design.seed,
-            "classes": design.classes,
-            "sigma": event.sigma,
-            "records": facts.records,
-        }
+        public = {**design_facts(design), "sigma": event.sigma, "records": facts.records}
         return value, public
+
+
+def design_facts(design: SketchDesign) -> dict[str, Any]:
+    """What a sketch states about its design."""
+    return {
+        "mechanism": "sketch",
+        "design": design.digest(),
+        "dim": design.dim,
+        "radius": design.radius,
+        "knots": design.knots.tolist(),
+        "weights": {name: design.weights[name] for name, width in design.widths.items() if width},
+        "prototype_costs": design.prototype_costs().tolist(),
+        "unmatched": [list(row) for row in design.unmatched],
+        "rank": design.rank,
+        "seed": design.seed,
+        "classes": design.classes,
+    }
 
 
 def _whole(name: str, block: NDArray[np.float64]) -> NDArray[np.int64]:
