@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from federation_folders import job
 from test_desks import World
@@ -15,7 +19,7 @@ from privot.errors import DataError
 from privot.federation import Sketch
 from privot.federation.answers import Answer, digest
 from privot.federation.channel import AtHand
-from privot.federation.messages import decode, encode
+from privot.federation.messages import decode, decode_any, encode
 from privot.federation.signing import open_sealed, read_key, seal
 
 BLOCKS = {"features": 1, "shells": 1}
@@ -104,3 +108,54 @@ def test_two_sketches_that_state_two_designs_under_one_name_are_not_compared(wor
     good = Sketch.from_bytes(open_sealed(content).payload)
     with pytest.raises(DataError, match="state two"):
         compare_sketches(Sketch.load(path), good, draws=0)
+
+
+def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import privot.transport
+
+    desk, original = world.desks[0], privot.transport.exact
+
+    def infeasible(x: Any, y: Any, **options: Any) -> Any:
+        # what a solver says of costs beyond all bounds
+        if np.abs(x).max() > 1e9:
+            raise ValueError("cost matrix is infeasible")
+        return original(x, y, **options)
+
+    monkeypatch.setattr(privot.transport, "exact", infeasible)
+
+    def lies(data: bytes) -> bytes:
+        honest = Answer.opened(desk.handle(data), desk.name).interpolants
+        far = tuple(replace(i, points=np.full_like(i.points, 1e12)) for i in honest)
+        return Answer(digest(data), interpolants=far).sealed(read_key(world.folder / "0" / "signing.key"))
+
+    world.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in world.desks[1:]}})
+    result = world.run(job(world.members, "triangle"))
+    assert not result["complete"]
+    assert result["distances"][0][1] is None
+    assert result["distances"][1][2] > 0.0
+
+
+WEIRD: list[Any] = [None, [], {}, "x" * 999, 10**400, -1, 1e308, 5e-324, [[[]]], {"a": {}}, [10**400]]
+
+
+def test_whatever_comes_a_desk_answers_with_a_refusal_and_pays_nothing(world: World) -> None:
+    axes = {"centre": 1, "knots": 1}
+    whole, arrays, _ = decode_any(open_sealed(world.request()).payload, "request", axes)
+    for inside, value in itertools.product((False, True), WEIRD):
+        for name in whole["order"] if inside else whole:
+            facts = json.loads(json.dumps(whole))
+            (facts["order"] if inside else facts)[name] = value
+            answer = world.ask(seal(encode("request", facts, arrays), world.key))
+            assert answer.refusal is not None, name
+            assert "failed" not in answer.refusal, name
+    data, generator = world.request(), np.random.default_rng(0)
+    for _ in range(200):
+        changed = bytearray(data)
+        changed[int(generator.integers(len(data)))] ^= int(generator.integers(1, 256))
+        answer = world.ask(bytes(changed[: int(generator.integers(len(data) // 2, 2 * len(data)))]))
+        # a changed byte of the container alone, a date or an attribute, changes nothing that was signed
+        assert answer.refusal is not None or answer.sketch is not None
+        assert "failed" not in str(answer.refusal)
+    assert world.charges() <= 1

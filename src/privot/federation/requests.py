@@ -156,7 +156,7 @@ def _order_from(facts: Any, arrays: Mapping[str, Array]) -> Order:
         basis = arrays.get("basis", np.zeros((dim, 0)))
         prototypes = arrays.get("prototypes", np.zeros((0, dim)))
         fits = arrays["centre"].shape == (dim,) and basis.shape[0] == dim and prototypes.shape[1] == dim
-    except (KeyError, TypeError, ValueError, AttributeError, UsageError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, UsageError):
         raise DataError("The design that the request asks for cannot be read.") from None
     least = min(dim, directions, radius, rank, 1.0 if not unmatched else min(min(row) for row in unmatched))
     width = directions + basis.shape[1] + len(prototypes) + 2 * len(arrays.get("knots", ()))
