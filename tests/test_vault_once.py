@@ -13,7 +13,7 @@ from privot import Ledger, Vault
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Standing
 from privot.mechanisms import PrivateSketch, RandomProjection, SketchDesign
-from privot.noise import KeptNoise
+from privot.noise import KeptNoise, add_noise
 
 X = np.random.default_rng(1).normal(size=(40, 3))
 Y = np.arange(40) % 2
@@ -94,3 +94,54 @@ def test_kept_noise_is_noise() -> None:
     assert kstest(draws / 2.0, "norm").pvalue < 1e-6
     # a second draw goes on, it does not begin again
     assert not np.intersect1d(draws, noise.normal(20_000, 3.0)).size
+
+
+def test_labels_that_belong_to_other_rows_are_other_records(tmp_path: Path) -> None:
+    # the rows in another order under labels in the same order: the same rows, the same labels, other records
+    mechanism = PrivateSketch(DESIGN.labelled(2), 20.0)
+    vault = open_vault(tmp_path / "l", y=Y, epsilon=50.0)
+    other = open_vault(tmp_path / "l", X[::-1], y=Y, epsilon=50.0)
+    assert np.abs(blocks(vault, mechanism) - blocks(other, mechanism)).min() > 1e-6
+    # rows and labels in another order together are the same records, and get the same answer
+    turned = open_vault(tmp_path / "l", X[::-1], y=Y[::-1], epsilon=50.0)
+    np.testing.assert_array_equal(blocks(turned, mechanism), blocks(vault, mechanism))
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert len(ledger.entries()) == 2
+
+
+def test_two_values_never_share_noise_not_even_when_a_library_rounds_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism = PrivateSketch(DESIGN, 20.0)
+    vault = open_vault(tmp_path / "l")
+    first = blocks(vault, mechanism)
+    original = SketchDesign.coordinates
+
+    def otherwise(self, rows, labels=None):  # type: ignore[no-untyped-def]
+        out = original(self, rows, labels)
+        return {**out, "features": out["features"] * (1 - 1e-9)}
+
+    monkeypatch.setattr(SketchDesign, "coordinates", otherwise)
+    assert np.abs(blocks(vault, mechanism) - first).min() > 1e-6
+    monkeypatch.undo()
+    np.testing.assert_array_equal(blocks(vault, mechanism), first)
+
+
+def test_one_value_twice_in_one_release_has_two_noises() -> None:
+    secret, value = os.urandom(32), np.zeros(1000)
+    noise = KeptNoise(secret, b"about")
+    one, two = (add_noise(value, noise, 1.0) for _ in range(2))
+    assert not np.intersect1d(one, two).size
+    again = KeptNoise(secret, b"about")
+    np.testing.assert_array_equal(add_noise(value, again, 1.0), one)
+    assert kstest(np.r_[one, two], "norm").pvalue > 1e-6
+
+
+def test_mechanisms_of_two_kinds_with_one_identity_have_their_own_noise(tmp_path: Path) -> None:
+    class Other(PrivateSketch):
+        pass
+
+    vault = open_vault(tmp_path / "l", epsilon=50.0)
+    assert np.abs(blocks(vault, PrivateSketch(DESIGN, 20.0)) - blocks(vault, Other(DESIGN, 20.0))).min() > 1e-6
+    with pytest.raises(UsageError, match="identity"):
+        vault.release_once(RandomProjection(2, 5.0), purpose="p", secret=SECRET)  # type: ignore[arg-type]

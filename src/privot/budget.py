@@ -116,12 +116,15 @@ class LedgerBudget:
         return sum(entry.purpose.endswith(mark) for entry in self._ledger.entries(self._data))
 
 
-def row_digests(rows: NDArray[Any]) -> NDArray[np.uint8]:
+def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
     """SHA-256 of every row in float64, sorted, of shape (records, 32): what a ledger knows a data set by.
 
     The same records in another order, as float32 or float64, or with −0 for 0, are the same data set and
     share one budget; so are the same records with and without labels, since a label is part of its record.
     Records that were scaled or rounded are another data set to the ledger: whoever does that has to know it.
+    With `labels` each row is hashed together with its own: that tells which label belongs to which row, too.
     """
-    digests = [hashlib.sha256((np.asarray(row, dtype="<f8") + 0.0).tobytes()).digest() for row in rows]
-    return np.frombuffer(b"".join(sorted(digests)), dtype=np.uint8).reshape(len(digests), 32)
+    ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]
+    plain = [(np.asarray(row, dtype="<f8") + 0.0).tobytes() for row in rows]
+    digests = sorted(hashlib.sha256(row + end).digest() for row, end in zip(plain, ends, strict=True))
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), 32)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, Repeated, adjacency_of
-from privot.budget import LedgerBudget, MemoryBudget
+from privot.budget import LedgerBudget, MemoryBudget, row_digests
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing, check_delta, check_epsilon
@@ -115,7 +115,8 @@ class Vault(Sealed):
         self.__records = _Records(rows, labels, self.__facts)
         self.__noise: NoiseSource = SystemNoise() if noise is None else noise
         self.__label = str(label)
-        self.__labelled = "" if labels is None else hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
+        # which label belongs to which row: the ledger's name for the records does not say
+        self.__labelled = "" if labels is None else hashlib.sha256(row_digests(rows, labels).tobytes()).hexdigest()
         self.__lock = threading.Lock()
         self.__budget: MemoryBudget | LedgerBudget
         if ledger is None:
@@ -151,16 +152,23 @@ class Vault(Sealed):
 
         For a release that must survive a crash between charge and delivery: whoever keeps 32 bytes of the operating
         system's entropy with the records, until the release is safe on disk, can ask again for the same value. The
-        noise is a keyed function of the ledger's name for the records, the mechanism to the last bit and its event,
-        so another question with the same secret gets independent noise, and pays. Needs a ledger, which remembers.
+        noise is a keyed function of the ledger's name for the records, the mechanism to the last bit, its event and
+        the value, so another question with the same secret gets independent noise, and pays. Needs a ledger, which
+        remembers.
         """
         budget = self.__budget
         if not isinstance(budget, LedgerBudget):
             raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
-        if mechanism.steps != 1 or mechanism.seed is not None:
-            raise UsageError("Only a mechanism of one step without a seed to use up can be asked again.")
+        if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
+            raise UsageError("Only a mechanism of one step that says its identity, without a seed, can be asked again.")
         mechanism.needs.check(self.__facts)
-        named = [repr(self.__facts), self.__labelled, repr(sorted(mechanism.event(self.__facts).to_dict().items()))]
+        kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
+        named = [
+            kind,
+            repr(self.__facts),
+            self.__labelled,
+            repr(sorted(mechanism.event(self.__facts).to_dict().items())),
+        ]
         about = "\n".join([budget.data, *named]).encode() + b"\n" + mechanism.identity()
         noise = KeptNoise(secret, about)
         mark = mark_of(secret, about)

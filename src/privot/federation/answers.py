@@ -12,8 +12,9 @@ from privot.errors import DataError
 from privot.federation.messages import Array, Interpolant, decode_any, encode
 from privot.federation.requests import MOST_QUESTIONS, Request
 from privot.federation.signing import open_sealed, seal
-from privot.federation.sketching import Sketch
+from privot.federation.sketching import Sketch, same_design
 from privot.guarantee import Standing
+from privot.mechanisms.sketch import design_facts
 
 LONGEST_REASON = 300
 
@@ -92,6 +93,11 @@ def sketch_in(data: bytes, asked: Request) -> Sketch:
     g = found.guarantee
     if found.public["design"] != order.design.digest() or g.adjacency is not order.adjacency:
         raise DataError("The sketch has another design or adjacency than was ordered.")
+    # how all sketches are read is taken from what one of them states: it may not lie about that
+    widths = {name: width for name, width in order.design.widths.items() if width}
+    shaped = {name: len(block) for name, block in found.value.items()} == widths
+    if not shaped or not same_design(found.public, design_facts(order.design)):
+        raise DataError("The sketch states another design than was ordered, under the name of the one that was.")
     if g.standing is not Standing.PROVEN:
         raise DataError(f"The sketch stands as {g.standing}: only proven ones are accepted.")
     if g.epsilon(order.delta) > order.epsilon * (1 + 1e-9):

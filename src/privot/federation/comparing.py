@@ -12,7 +12,7 @@ import numpy as np
 from privot.errors import DataError, UsageError
 from privot.federation.estimating import Reading, Shared, estimate, simplex
 from privot.federation.messages import Array
-from privot.federation.sketching import Sketch
+from privot.federation.sketching import Sketch, same_design
 from privot.guarantee import Guarantee
 from privot.mechanisms.sketch import noise_deviation
 
@@ -241,5 +241,7 @@ def check_alike(a: Sketch, b: Sketch) -> None:
     for key, what in (("design", "around other prototypes, radii, seeds or classes"), ("dim", "in other dimensions")):
         if a.public[key] != b.public[key]:
             raise DataError(f"The sketches were made {what}: only sketches of one design can be compared.")
+    if not same_design(a.public, b.public):
+        raise DataError("The sketches name one design and state two: one of them was not made as it says.")
     if {n: len(v) for n, v in a.value.items()} != {n: len(v) for n, v in b.value.items()}:
         raise DataError("The sketches have blocks of different shapes: only sketches of one design can be compared.")

@@ -75,13 +75,15 @@ class Coordinator:
             "job": name,
             "protocol": job.protocol,
             "coordinator": public_name(self._key),
-            "complete": not missing,
+            "complete": not missing and all(value is not None for row in result["distances"] for value in row),
             "parties": [m.name for m in job.members],
             "missing": {names[party]: why for party, why in missing.items()},
             **result,
         }
         write_whole(self.folder / "result.json", json.dumps(result, indent=2, sort_keys=True).encode())
-        self.log.info("job %s: %s", name[:8], "complete" if not missing else f"partial, without {len(missing)} parties")
+        self.log.info(
+            "job %s: %s", name[:8], "complete" if result["complete"] else f"partial, without {len(missing)} parties"
+        )
         return result
 
     def _name(self, job: Job) -> str:
@@ -154,6 +156,10 @@ class Coordinator:
                     nxt[pair] = pairs[pair].send((one, two))
                 except StopIteration as end:
                     ends[pair] = end.value[-1]
+                except Exception as error:  # points of two parties that do not go together may not end everybody's job
+                    self.log.warning(
+                        "%s…, %s… cannot be compared: %s", sides[0][:8], sides[1][:8], type(error).__name__
+                    )
             asked, number = nxt, number + 1
         table: list[list[float | None]] = [[0.0 if i == j else None for j in range(count)] for i in range(count)]
         for (i, j), value in ends.items():
@@ -182,6 +188,9 @@ class Coordinator:
                     answer = checked(data, requests[party], rest[party])
                 except PrivotError as error:
                     why[party] = f"sent what cannot be used: {error}"
+                    continue
+                except Exception as error:  # one party's nonsense may not end everybody's job
+                    why[party] = f"sent what cannot be used ({type(error).__name__})"
                     continue
                 if answer.refusal is not None:
                     why[party] = f"refused: {answer.refusal}"

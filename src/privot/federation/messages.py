@@ -65,9 +65,7 @@ def decode_any(
         raise DataError(f"The message has {len(data)} bytes: at most {MOST_BYTES} are read.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            # stored, not compressed: a small message cannot unfold into a large one
-            if any(item.compress_type != zipfile.ZIP_STORED for item in archive.infolist()):
-                raise ValueError
+            check_stored(archive, len(data))
             names = set(archive.namelist())
             head = json.loads(archive.read(_FACTS))
             schema, found = head["schema"], head["kind"]
@@ -90,6 +88,15 @@ def decode_any(
     for name, array in arrays.items():
         check_array(f"{name} of the {kind} message", array, axes[name])
     return facts, {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}, found_files
+
+
+def check_stored(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse a container that would unfold into more than it has bytes: compressed, or with parts that overlap."""
+    items = archive.infolist()
+    packed = any(item.compress_type != zipfile.ZIP_STORED for item in items)
+    twice = len({item.header_offset for item in items}) != len(items)
+    if packed or twice or sum(max(item.file_size, item.compress_size) for item in items) > size:
+        raise ValueError
 
 
 def check_array(what: str, array: Any, axes: int) -> None:

@@ -55,9 +55,12 @@ class Desk:
         self._memory = Memory(self.folder / "asked.jsonl")
         self._sketches = self.folder / "sketches"
         self._sketches.mkdir(mode=0o700, exist_ok=True)
+        self._tidy()
         self._ledger = Ledger.open(self.policy.ledger) if self.policy.ledger.exists() else self._new_ledger()
         records = load(self.policy.data)
         labels = records.y if self.policy.classes is not None else None
+        self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
+        self._check_same_records()
         # nothing is clipped: every coordinate of a sketch is bounded by itself
         self._vault = Vault(
             records.x,
@@ -69,8 +72,7 @@ class Desk:
             budget=self.policy.budget,
             label=self.policy.name,
         )
-        named = {"x": row_digests(records.x)} | ({} if labels is None else {"y": labels})
-        self._data = self._ledger.fingerprint(named)
+        self._data = self._ledger.fingerprint({"x": row_digests(records.x, labels)})
         self._open: dict[bool, Any] = {}
         self.log.info("ready: %s, %s", self.policy.name, self.name)
 
@@ -86,7 +88,7 @@ class Desk:
         """The signed answer to a request's bytes; a refusal says why, in words that tell nothing about records."""
         who, what = "nobody known", "a message"
         try:
-            request, asker = Request.opened(data)
+            request, asker = Request.opened(data, self.policy.askers)
             who, what = f"{asker[:16]}…", f"{request.protocol}, job {request.job[:8]}, number {request.number}"
             answer = self._answer(request, asker, data)
             self.log.info("answered %s: %s", who, what)
@@ -161,7 +163,14 @@ class Desk:
         """A party made of the open points, which anybody may see: the vault's records never get here."""
         if labels not in self._open:
             assert self.policy.open is not None
-            found = load(self.policy.open)
+            try:
+                found = load(self.policy.open)
+            except DataError as error:
+                # where the file lies is the party's own affair
+                self.log.error("the open data cannot be read: %s", error)
+                raise PolicyError("The open data cannot be read.") from None
+            if self._ledger.fingerprint({"x": row_digests(found.x)}) == self._rows:
+                raise PolicyError("The open data are the vault's records, which are never shown.")
             points = np.asarray(found.x, dtype=np.float64)
             if labels:
                 if found.y is None:
@@ -172,7 +181,30 @@ class Desk:
             self._open[labels] = party_at_hand(points)
         return self._open[labels]
 
+    def _tidy(self) -> None:
+        """Remove what a kill left: halves of files, and secrets whose sketch is on disk."""
+        for half in self._sketches.glob(".*.part"):
+            half.unlink()
+        for kept in self._sketches.glob("*.secret"):
+            if kept.with_suffix(".sketch").exists():
+                kept.unlink()
+        sync_folder(self._sketches)
+
+    def _check_same_records(self) -> None:
+        """Refuse other records than those that the budget was spent on: most people would be in both."""
+        for other in self._ledger.datasets():
+            changed = other.fingerprint != self._rows and other.label == self.policy.name
+            if changed and self._ledger.entries(other.fingerprint):
+                raise DataError(
+                    f"These are not the records that {self.policy.name!r} spent its budget on, and a changed file gets "
+                    "no second one: restore it, or begin in a new folder for other people's records."
+                )
+
     def _new_ledger(self) -> Ledger:
+        if any(self._sketches.glob("*.s*")):
+            raise DataError(
+                f"There is no ledger {self.policy.ledger.name}, but sketches were paid for: restore it from a backup."
+            )
         self.log.info("no ledger at %s yet: made one", self.policy.ledger.name)
         return Ledger.create(self.policy.ledger)
 

@@ -88,6 +88,11 @@ class Policy:
         data = Table("[data]", top.take("data", dict), {"file", "ledger", "adjacency", "epsilon", "delta", "classes"})
         shown = Table("[open]", top.take("open", dict, {}), {"file"})
         here = path.parent
+        if (
+            shown.said
+            and _path(here, shown.take("file", str)).resolve() == _path(here, data.take("file", str)).resolve()
+        ):
+            raise DataError("[open] names the file of [data]: what the vault holds is never shown.")
         return cls(
             name=top.take("name", str),
             data=_path(here, data.take("file", str)),
@@ -122,6 +127,11 @@ class Policy:
                     f"{request.protocol} shows every record, and the policy names no open data that it may show."
                 )
         return rule
+
+    @property
+    def askers(self) -> frozenset[str]:
+        """Everybody who may ask for anything."""
+        return frozenset().union(*(rule.askers for rule in self.rules))
 
     def rule_days(self, protocol: str, asker: str) -> float:
         """Over how many days requests of this kind are counted."""

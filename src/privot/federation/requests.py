@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, PolicyError, UsageError
 from privot.federation.messages import Array, Question, decode_any, encode
 from privot.federation.signing import open_sealed, seal
 from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -98,9 +98,11 @@ class Request:
         return seal(encode(self.kind, facts, arrays), key)
 
     @classmethod
-    def opened(cls, data: bytes) -> tuple[Request, str]:
-        """(request, who signed it), if everything about it is in order."""
+    def opened(cls, data: bytes, askers: Collection[str] | None = None) -> tuple[Request, str]:
+        """(request, who signed it), if everything about it is in order; of others than `askers` nothing is read."""
         sealed = open_sealed(data, "The request")
+        if askers is not None and sealed.signer not in askers:
+            raise PolicyError(f"The policy does not let {sealed.signer[:16]}… ask for anything.")
         axes = {**_ARRAYS, **{f"towards{k}": 2 for k in range(MOST_QUESTIONS)}}
         facts, arrays, _ = decode_any(sealed.payload, cls.kind, axes)
         asked = facts.pop("order", None)
@@ -154,7 +156,7 @@ def _order_from(facts: Any, arrays: Mapping[str, Array]) -> Order:
         basis = arrays.get("basis", np.zeros((dim, 0)))
         prototypes = arrays.get("prototypes", np.zeros((0, dim)))
         fits = arrays["centre"].shape == (dim,) and basis.shape[0] == dim and prototypes.shape[1] == dim
-    except (KeyError, TypeError, ValueError, AttributeError, UsageError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, UsageError):
         raise DataError("The design that the request asks for cannot be read.") from None
     least = min(dim, directions, radius, rank, 1.0 if not unmatched else min(min(row) for row in unmatched))
     width = directions + basis.shape[1] + len(prototypes) + 2 * len(arrays.get("knots", ()))

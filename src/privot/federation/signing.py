@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privot.errors import DataError, UsageError
-from privot.federation.messages import MOST_BYTES
+from privot.federation.messages import MOST_BYTES, check_stored
 
 ENVELOPE_VERSION = 1
 _PAYLOAD, _SEAL = "payload.npz", "signature.json"
@@ -98,8 +98,8 @@ def open_sealed(data: bytes, what: str = "The sketch") -> Sealed:
         raise DataError(f"{what} has {len(data)} bytes: at most {MOST_BYTES} are read.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            if sorted(e.filename for e in entries) != [_PAYLOAD, _SEAL] or any(e.compress_type for e in entries):
+            check_stored(archive, len(data))
+            if sorted(archive.namelist()) != [_PAYLOAD, _SEAL]:
                 raise ValueError
             head, payload = json.loads(archive.read(_SEAL)), archive.read(_PAYLOAD)
             version = head["version"]

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.accounting import Downgraded, Event, Gaussian, calibrate, event_from_dict, read_guarantee
 from privot.errors import DataError, UsageError
-from privot.federation.messages import Array, check_array, decode, encode
+from privot.federation.messages import MOST_COLUMNS, Array, check_array, decode, encode
 from privot.federation.signing import open_sealed, seal
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import expected_sensitivity
-from privot.mechanisms.sketch_design import BLOCKS, MOST_CLASSES
+from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES
 from privot.release import Release
 from privot.vault import Vault
 
@@ -90,13 +90,20 @@ class Sketch:
             raise DataError("A sketch says its guarantee and what is public about it, and nothing else.")
         try:
             stated = Guarantee.from_dict(facts["guarantee"])
+            # before it is counted: a stranger's events could take for ever
+            _the_event(stated)
             counted = read_guarantee(json.dumps(facts["guarantee"]))
         except DataError:
             raise
         except Exception:
             raise DataError("The guarantee inside the sketch cannot be read.") from None
         words = dict.fromkeys((*counted.assumptions, *stated.assumptions))
-        return cls(arrays, replace(counted, assumptions=tuple(words)), facts["public"], signer)
+        try:
+            return cls(arrays, replace(counted, assumptions=tuple(words)), facts["public"], signer)
+        except DataError:
+            raise
+        except Exception:
+            raise DataError("What the sketch states about itself cannot be read.") from None
 
     def save(self, path: str | Path, key: Ed25519PrivateKey | None = None) -> None:
         """Write the signed file. Without a key one is made, used once and forgotten: then it shows changes, not who."""
@@ -162,7 +169,8 @@ def sketch_of(release: Release) -> Sketch:
     return Sketch(dict(release.value), release.guarantee, dict(release.public))
 
 
-def _gaussian(event: Event) -> Gaussian:
+def _the_event(guarantee: Guarantee) -> Gaussian:
+    event: Event | None = event_from_dict(dict(guarantee.events[0])) if len(guarantee.events) == 1 else None
     while isinstance(event, Downgraded):
         event = event.event
     if not isinstance(event, Gaussian):
@@ -176,7 +184,7 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
         raise DataError("The public facts of the sketch are not those of a sketch.")
     for name, kind in _FACTS.items():
         given = public[name]
-        number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+        number = isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= LARGEST
         if not (number if kind is float else isinstance(given, kind) and not isinstance(given, bool)):
             raise DataError(f"The sketch states {name} in a form that cannot be used.")
     knots, costs = _numbers("knots", public["knots"], 1), _numbers("prototype_costs", public["prototype_costs"], 2)
@@ -203,24 +211,44 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
     unmatched = _numbers("unmatched", public["unmatched"], 2)
     if unmatched.shape[1:] != (3,) or unmatched.min() <= 0.0 or (np.diff(unmatched[:, 0]) <= 0.0).any():
         raise DataError("The calibration inside the sketch cannot be used.")
+    if public["dim"] > MOST_COLUMNS:
+        raise DataError("The sketch states dim in a form that cannot be used.")
     if min(weights.min(), public["sigma"], public["radius"], public["dim"], public["rank"]) <= 0.0:
         raise DataError("The weights, σ, radius, dimension and rank of a sketch must be greater than 0.")
     replace_one = guarantee.adjacency is Adjacency.REPLACE_ONE
     if replace_one != (public["records"] is not None) or (replace_one and not 2 <= public["records"] < 1 << 40):
         raise DataError("A sketch states how many records it is of under replace-one, and only there.")
-    event = _gaussian(event_from_dict(dict(guarantee.events[0]))) if len(guarantee.events) == 1 else None
-    bound = expected_sensitivity(public["weights"], replace_one)
-    if event is None or event.sigma > public["sigma"] * (1 + 1e-9) or event.sensitivity < bound * (1 - 1e-9):
+    event, bound = _the_event(guarantee), expected_sensitivity(public["weights"], replace_one)
+    if event.sigma > public["sigma"] * (1 + 1e-9) or event.sensitivity < bound * (1 - 1e-9):
         raise DataError("The guarantee inside the sketch claims less than its noise and weights cost.")
+
+
+def same_design(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two sketches state the same design, as far as machines round alike, and not only the same name of it."""
+    if any(one[name] != other[name] for name in ("design", "dim", "seed", "classes")):
+        return False
+    if set(one["weights"]) != set(other["weights"]):
+        return False
+
+    def listed(facts: Mapping[str, Any], name: str) -> Array:
+        given = facts[name]
+        return np.array([given[k] for k in sorted(given)] if isinstance(given, dict) else given, dtype=np.float64)
+
+    for name in ("radius", "knots", "weights", "prototype_costs", "unmatched", "rank"):
+        a, b = listed(one, name), listed(other, name)
+        least = 1e-3 * float(np.abs(a).max(initial=0.0)) if name == "prototype_costs" else 0.0
+        if a.shape != b.shape or not np.allclose(a, b, rtol=1e-3, atol=least):
+            return False
+    return True
 
 
 def _numbers(name: str, given: Any, axes: int) -> Array:
     try:
         array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.array(math.nan)
     if array.size == 0 and axes == 2:
         return np.zeros((0, 0))
-    if array.ndim != axes or not np.isfinite(array).all():
+    if array.ndim != axes or array.size == 0 or not (np.abs(array) <= LARGEST).all():
         raise DataError(f"The sketch states {name} in a form that cannot be used.")
     return array

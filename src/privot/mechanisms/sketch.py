@@ -19,9 +19,9 @@ from privot.mechanisms.sketch_design import BLOCKS, SketchDesign
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import check_ratio, grid_of
 
-BLOCK_ROWS = 4096
+BLOCK_ROWS, BLOCK_NUMBERS = 4096, 1 << 24
 UNIT = 2.0**-32
-"""Coordinates are summed as whole numbers of this: exact for up to 2³¹ records."""
+"""Coordinates are summed as whole numbers of this: exact for up to 2³¹ records, within the margin for up to 10⁹."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,17 @@ class PrivateSketch:
             # before anything is paid for: noise this small could not be added safely
             check_ratio(facts.records * max(self.design.weights.values()), self.sigma)
         # every block stays a share of MARGIN below its bound, which leaves room for what is rounded: coordinates
-        # to whole numbers of UNIT, and all of them to the grid that noise is added on
+        # to whole numbers of UNIT, sums to 53 bits, and all of them to the grid that noise is added on
         bound = self.design.sensitivity(Adjacency.ADD_REMOVE)
         root = math.sqrt(sum(self.design.widths.values()))
-        if grid_of(self.sigma) * root + 2.0 * UNIT * root * max(self.design.weights.values()) > MARGIN * bound / 2.0:
-            raise UsageError(f"σ = {self.sigma:g} is so large that rounding could outgrow the margin: use less noise.")
+        rounding = (grid_of(self.sigma) + 2.0 * UNIT * max(self.design.weights.values())) * root
+        # the norm of each block's sum is at most the number of records, where that is public
+        rounding += (facts.records or 0) * 2.0**-51 * bound
+        if rounding > MARGIN * bound / 2.0:
+            raise UsageError(
+                f"σ = {self.sigma:g}, or the number of records, is so large that rounding could outgrow the margin: "
+                "use less noise, or fewer records."
+            )
         return Gaussian(self.sigma, self.design.sensitivity(facts.adjacency), facts.adjacency)
 
     def run(
@@ -90,8 +96,9 @@ class PrivateSketch:
             raise UsageError("A sketch runs on the event it made.")
         used = [(name, width, design.weights[name]) for name, width in design.widths.items() if width]
         whole = np.zeros(sum(width for _, width, _ in used), dtype=np.int64)
-        for start in range(0, records.count, BLOCK_ROWS):
-            indices = np.arange(start, min(start + BLOCK_ROWS, records.count))
+        block = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // len(whole)))
+        for start in range(0, records.count, block):
+            indices = np.arange(start, min(start + block, records.count))
             part = design.coordinates(records.rows(indices), records.labels(indices) if design.classes else None)
             # whole numbers: their sum does not depend on the order or number of the others
             whole += np.concatenate([_whole(name, part[name]).sum(0) for name, _, _ in used])
@@ -99,22 +106,25 @@ class PrivateSketch:
         noisy = add_noise(total, noise, event.sigma)
         cuts = np.cumsum([width for _, width, _ in used])[:-1]
         value = {name: piece / w for (name, _, w), piece in zip(used, np.split(noisy, cuts), strict=True)}
-        public = {
-            "mechanism": "sketch",
-            "design": design.digest(),
-            "dim": design.dim,
-            "radius": design.radius,
-            "knots": design.knots.tolist(),
-            "weights": {name: w for name, _, w in used},
-            "prototype_costs": design.prototype_costs().tolist(),
-            "unmatched": [list(row) for row in design.unmatched],
-            "rank": design.rank,
-            "seed": design.seed,
-            "classes": design.classes,
-            "sigma": event.sigma,
-            "records": facts.records,
-        }
+        public = {**design_facts(design), "sigma": event.sigma, "records": facts.records}
         return value, public
+
+
+def design_facts(design: SketchDesign) -> dict[str, Any]:
+    """What a sketch states about its design."""
+    return {
+        "mechanism": "sketch",
+        "design": design.digest(),
+        "dim": design.dim,
+        "radius": design.radius,
+        "knots": design.knots.tolist(),
+        "weights": {name: design.weights[name] for name, width in design.widths.items() if width},
+        "prototype_costs": design.prototype_costs().tolist(),
+        "unmatched": [list(row) for row in design.unmatched],
+        "rank": design.rank,
+        "seed": design.seed,
+        "classes": design.classes,
+    }
 
 
 def _whole(name: str, block: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -48,6 +48,8 @@ WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1
 UNMATCHED = 0.3
 """Share of the spread that optimal matching of samples leaves, where no public data says: see docs/evidence/issue-7."""
 MOST_CLASSES = 1000
+LARGEST = 1e100
+"""Of the numbers of a design and of what is multiplied with a record: far from where floats overflow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +86,8 @@ class SketchDesign:
             # read-only copies: the sensitivity rests on what is checked here
             array = np.array(getattr(self, name), dtype=np.float64)
             array.setflags(write=False)
+            if not (np.abs(array) <= LARGEST).all():
+                raise UsageError(f"The {name} of a sketch must hold finite numbers of at most {LARGEST:g}.")
             object.__setattr__(self, name, array)
         if len(self.knots) < 2 or self.knots[0] != 0.0 or not (np.diff(self.knots) > 0.0).all():
             raise UsageError("The knots of a sketch must rise from 0.")
@@ -98,7 +102,18 @@ class SketchDesign:
             frame = draw_directions(self.dim, self.directions, "orthogonal", self.seed)
             rest = (frame - self.basis @ (self.basis.T @ frame)) * math.sqrt(self.dim / self.directions)
             matrix = np.concatenate([self.basis, rest], axis=1)
-        object.__setattr__(self, "matrix", matrix / self.radius)
+        with np.errstate(over="ignore"):
+            matrix = matrix / self.radius
+        # a product that overflows is no number, and what is no number has no bound
+        if not float(np.abs(matrix).max(initial=0.0)) * self.reach * self.dim <= LARGEST:
+            raise UsageError(f"A radius of {self.radius:g} is out of all proportion to the knots and directions.")
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def reach(self) -> float:
+        """How far from the centre a record counts: beyond, only its direction does, and no square overflows."""
+        return 1e3 * math.sqrt(float(self.knots[-1]))
 
     @classmethod
     def plain(
@@ -167,8 +182,7 @@ class SketchDesign:
         One row at a time: a product of whole matrices may round a row differently in other company, and a record that
         lies between two prototypes would then change its cell because somebody else joined.
         """
-        # far beyond the last knot nothing changes but the direction, and no square overflows
-        z = clip_rows(rows - self.centre, 1e3 * math.sqrt(self.knots[-1]))
+        z = clip_rows(rows - self.centre, self.reach)
         features, cells = np.empty((len(z), self.matrix.shape[1])), len(self.prototypes)
         nearest, residual = np.zeros(len(z), dtype=np.int64), np.zeros(len(z))
         apart = self.prototypes - self.centre
@@ -199,15 +213,19 @@ class SketchDesign:
 
     def prototype_costs(self) -> Array:
         """‖p_i − p_j‖² between prototypes, (K, K)."""
-        gap = self.prototypes[:, None] - self.prototypes[None]
-        out: Array = (gap * gap).sum(-1)
-        return out
+        # one row at a time: all gaps at once would take K²·d numbers
+        rows = [((self.prototypes - one) ** 2).sum(1) for one in self.prototypes]
+        return np.array(rows).reshape(len(rows), len(rows))
 
     def exact_bytes(self) -> bytes:
-        """Every number of the design as it is."""
+        """Every number of the design as it was given.
+
+        Not the matrix, which follows from them: its last bits depend on the machine and the number of threads, and
+        who restarts with more of them shall not pay again.
+        """
         scalars = [self.dim, self.radius, self.directions, self.seed, self.rank, self.classes]
         facts = [scalars, sorted(self.weights.items()), self.unmatched]
-        arrays = (self.centre, self.basis, self.prototypes, self.knots, self.matrix)
+        arrays = (self.centre, self.basis, self.prototypes, self.knots)
         return repr(facts).encode() + b"".join(str(a.shape).encode() + a.astype("<f8").tobytes() for a in arrays)
 
     def digest(self) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import UsageError
+from privot.noise.kept import KeptNoise
 from privot.noise.source import NoiseSource
 
 GRID_BITS = 40
@@ -59,5 +60,7 @@ def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> N
     grid = grid_of(sigma)
     held = np.clip(value, -LARGEST_RATIO * sigma, LARGEST_RATIO * sigma)
     whole = np.rint(held / grid).astype(np.int64)
+    if isinstance(noise, KeptNoise):
+        noise = noise.bound_to(whole.astype("<i8").tobytes())
     whole += np.rint(noise.normal(value.shape, sigma) / grid).astype(np.int64)
     return whole.astype(np.float64) * grid

@@ -21,7 +21,9 @@ class KeptNoise(_KeyedNoise):
 
     `secret` holds 32 bytes of the operating system's entropy; `about` names everything the release depends on (records,
     mechanism, event). Formal guarantees: those of `SystemNoise`, against all who do not know the secret; for different
-    `about` the noise is independent, for the same it is the same, so asking again shows nothing new.
+    `about` the noise is independent, for the same it is the same, so asking again shows nothing new. `add_noise` binds
+    it to the very value as well: whatever makes another value of the same question (another library or processor that
+    rounds differently) gets independent noise too, because two values under one noise would show their difference.
     """
 
     def __init__(self, secret: bytes, about: bytes) -> None:
@@ -43,6 +45,10 @@ class KeptNoise(_KeyedNoise):
             *SystemNoise().assumptions,
             "the secret that lets the noise be made again after a crash stayed with the records and was then destroyed",
         )
+
+    def bound_to(self, value: bytes) -> KeptNoise:
+        """The noise of one value, to the last bit; the next call is of another noise even for the same value."""
+        return KeptNoise(self._key(), b" of a value " + value)
 
     def _key(self) -> bytes:
         with self._lock:

@@ -25,7 +25,7 @@ from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
-from flwr.supercore.object_store import ObjectStoreFactory
+from flwr.supercore.object_store import NoObjectInStoreError, ObjectStoreFactory
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from flwr.supernode.nodestate import NodeStateFactory
@@ -79,25 +79,47 @@ def serve(
 
 
 def _work(handle: Callable[[bytes], bytes], states: NodeStateFactory, stop: threading.Event, log: Any) -> None:
-    """Take messages off the SuperNode's state, and put answers there."""
+    """Take messages off the SuperNode's state, and put answers there; no message ends this."""
     state, store = states.state(), states.objectstore_factory.store()
     while not stop.is_set():
         for pending in state.get_messages_legacy(is_reply=False):
             mark = pending.metadata.message_id
             state.record_message_processing_start(mark)
-            contents: dict[str, bytes] = {}
-            for part in iterate_object_tree(store.get_object_tree(mark)):
-                # parts arrive one by one
-                while not (content := store.get(part.object_id)):
-                    if stop.wait(POLL):
-                        return
-                contents[part.object_id] = content
-            message: Any = inflate_object_from_contents(mark, contents)
-            message.metadata.__dict__["_message_id"] = mark
+            try:
+                message = _received(mark, store, stop)
+            except _WithdrawnError:
+                # Flower could not fetch all parts, forgot the message, and waits for no answer
+                log.warning("a message did not arrive whole")
+                continue
+            except Exception as error:
+                # whoever waits for an answer gets a refusal: without one Flower would wait for ever
+                log.error("a message cannot be read: %s", type(error).__name__)
+                message = pending
             answer = RecordDict({RECORD: ConfigRecord({FIELD: handle(_bytes_in(message))})})
             state.record_message_processing_end(mark)
             _insert_message(Message(answer, reply_to=message), state, store)
         stop.wait(POLL)
+
+
+class _WithdrawnError(Exception):
+    """The message is no longer there."""
+
+
+def _received(mark: str, store: Any, stop: threading.Event) -> Any:
+    """The message, when all its parts are there: they arrive one by one."""
+    contents: dict[str, bytes] = {}
+    try:
+        parts = [part.object_id for part in iterate_object_tree(store.get_object_tree(mark))]
+    except NoObjectInStoreError:
+        raise _WithdrawnError from None
+    for part in parts:
+        while not (content := store.get(part)):
+            if content is None or stop.wait(POLL):
+                raise _WithdrawnError
+        contents[part] = content
+    message: Any = inflate_object_from_contents(mark, contents)
+    message.metadata.__dict__["_message_id"] = mark
+    return message
 
 
 def _bytes_in(message: Any) -> bytes:

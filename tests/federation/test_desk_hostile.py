@@ -1,0 +1,167 @@
+"""Strangers, hostile designs, lost ledgers and changed records: a desk gives nothing away and no budget twice."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation_folders import DESIGN, ORDER, D
+from test_desks import JOB, World
+
+from privot.errors import DataError
+from privot.federation.messages import Question, decode_any, encode
+from privot.federation.party import Desk
+from privot.federation.policy import Policy
+from privot.federation.requests import Request
+from privot.federation.signing import make_key, open_sealed, seal
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path, 1)
+    yield made
+    made.close()
+
+
+def again(world: World) -> None:
+    """The party's process ends, and begins again."""
+    world.desks[0].close()
+    world.desks[0] = Desk(world.folder / "0")
+
+
+def test_a_design_made_to_overflow_is_refused_before_anything_is_paid(world: World) -> None:
+    payload = open_sealed(world.request()).payload
+    facts, arrays, _ = decode_any(payload, "request", {"centre": 1, "knots": 1})
+    facts["order"]["radius"] = 1e-300
+    arrays["centre"][0], arrays["knots"][-1] = 0.3 - np.finfo(float).max / 1e300, 1e12
+    answer = world.ask(seal(encode("request", facts, arrays), world.key))
+    assert "proportion" in str(answer.refusal)
+    assert world.charges() == 0
+
+
+def test_of_strangers_only_the_signature_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = make_key(world.folder / "stranger.key")
+    data = Request("sketch", JOB, 0, world.members[0].signer, order=ORDER).sealed(key)
+    seen = []
+    monkeypatch.setattr("privot.federation.requests.decode_any", lambda *a: seen.append(a))
+    assert "does not let" in str(world.ask(data).refusal)
+    assert not seen
+
+
+def overlapping(count: int, size: int) -> bytes:
+    """A container in which `count` arrays share the bytes of one."""
+    body = io.BytesIO()
+    np.save(body, np.zeros((size, 1)))
+    content, names = body.getvalue(), ["message.json", *(f"towards{k}.npy" for k in range(count))]
+    out, entries = io.BytesIO(), []
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("message.json"), '{"schema": 1, "kind": "request", "facts": {}}')
+        archive.writestr(zipfile.ZipInfo("towards0.npy"), content)
+    data = out.getvalue()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        infos = {i.filename: i for i in archive.infolist()}
+        start = archive.start_dir
+    for name in names:
+        info = infos.get(name, infos["towards0.npy"])
+        raw = name.encode()
+        head = (20, 20, 0, 0, 0, 33, info.CRC, info.compress_size, info.file_size, len(raw), 0, 0, 0, 0, 0)
+        entries.append(b"PK\x01\x02" + struct.pack("<4H2H3L5H2L", *head, info.header_offset) + raw)
+    directory = b"".join(entries)
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, len(entries), len(entries), len(directory), start, 0)
+    return data[:start] + directory + end
+
+
+def test_parts_that_overlap_do_not_unfold(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    original = zipfile.ZipFile.read
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda self, *a: (read.append(a), original(self, *a))[1])
+    with pytest.raises(DataError, match="damaged"):
+        decode_any(overlapping(64, 1000), "request", {f"towards{k}": 2 for k in range(64)})
+    assert not read
+
+
+def test_a_ledger_that_is_gone_is_not_replaced_by_a_full_one(world: World) -> None:
+    assert world.ask(world.request()).sketch
+    world.desks[0].close()
+    aside = world.folder / "aside"
+    aside.mkdir()
+    for file in (world.folder / "0").glob("records.ledger*"):
+        shutil.move(file, aside)
+    with pytest.raises(DataError, match="backup"):
+        Desk(world.folder / "0")
+    for file in aside.iterdir():
+        shutil.move(file, world.folder / "0")
+    world.desks[0] = Desk(world.folder / "0")
+
+
+def test_changed_records_get_no_second_budget(world: World) -> None:
+    path = world.folder / "0" / "records.npz"
+    with np.load(path) as file:
+        x, y = file["x"], file["y"]
+    # before anything was spent a file may still be put right
+    np.savez(path, x=x[1:], y=y[1:])
+    again(world)
+    assert world.ask(world.request()).sketch
+    world.desks[0].close()
+    np.savez(path, x=x, y=y)
+    with pytest.raises(DataError, match="second"):
+        Desk(world.folder / "0")
+    # labels are part of their records: the same budget, and no sketch of the others
+    np.savez(path, x=x[1:], y=y[1:][::-1])
+    world.desks[0] = Desk(world.folder / "0")
+    assert "budget" in str(world.ask(world.request()).refusal)
+
+
+def test_secrets_of_sketches_on_disk_and_halves_of_files_go_at_the_start(world: World) -> None:
+    assert world.ask(world.request()).sketch
+    folder = world.folder / "0" / "sketches"
+    kept = next(folder.glob("*.sketch")).with_suffix(".secret")
+    kept.write_text("secret")
+    (folder / ".x.secretabc.part").write_text("secret")
+    unpaid = folder / "other.secret"
+    unpaid.write_text("secret")
+    again(world)
+    assert sorted(p.name for p in folder.iterdir()) == sorted([kept.with_suffix(".sketch").name, unpaid.name])
+
+
+def test_the_vaults_records_are_never_the_open_ones(world: World) -> None:
+    folder = world.folder / "0"
+    ask = Request("triangle", JOB, 0, world.members[0].signer, questions=(Question(np.ones((1, D)), 0.5),))
+    path = folder / "policy.toml"
+    text = path.read_text()
+    path.write_text(text.replace('"open.npz"', '"../0/records.npz"'))
+    with pytest.raises(DataError, match="never shown"):
+        Policy.read(path)
+    path.write_text(text)
+    with np.load(folder / "records.npz") as file:
+        np.savez(folder / "open.npz", x=file["x"][::-1])
+    again(world)
+    assert "never shown" in str(world.ask(ask.sealed(world.key)).refusal)
+    (folder / "open.npz").unlink()
+    refusal = str(world.ask(ask.sealed(world.key)).refusal)
+    assert "cannot be read" in refusal
+    assert "open.npz" not in refusal
+
+
+def test_an_order_is_the_same_on_a_machine_that_rounds_otherwise(world: World) -> None:
+    first = world.ask(world.request()).sketch
+    data = world.request(job="cd" * 16)
+    original = np.linalg.qr
+
+    def otherwise(*a, **k):  # type: ignore[no-untyped-def]
+        q, r = original(*a, **k)
+        return q * (1 + 1e-15), r
+
+    assert DESIGN.matrix.shape[1] < D
+    before, np.linalg.qr = np.linalg.qr, otherwise
+    try:
+        assert world.ask(data).sketch == first
+    finally:
+        np.linalg.qr = before
+    assert world.charges() == 1

@@ -1,0 +1,161 @@
+"""Parties that send sketches made to mislead or to end the coordinator: they are named, and the others are right."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_folders import job
+from test_desks import World
+
+from privot.errors import DataError
+from privot.federation import Sketch
+from privot.federation.answers import Answer, digest
+from privot.federation.channel import AtHand
+from privot.federation.messages import decode, decode_any, encode
+from privot.federation.signing import open_sealed, read_key, seal
+
+BLOCKS = {"features": 1, "shells": 1}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def rewritten(world: World, content: bytes, change: Any) -> bytes:
+    """The first party's own sketch, changed and signed again."""
+    facts, arrays = decode(open_sealed(content).payload, "sketch", BLOCKS)
+    change(facts, arrays)
+    return seal(encode("sketch", facts, arrays), read_key(world.folder / "0" / "signing.key"))
+
+
+def public(**said: Any) -> Any:
+    return lambda facts, arrays: facts["public"].update(said)
+
+
+def events(count: int) -> Any:
+    def change(facts: dict, arrays: dict) -> None:
+        one = facts["guarantee"]["events"][0]
+        facts["guarantee"]["events"] = [{**one, "sigma": one["sigma"] + k} for k in range(count)]
+
+    return change
+
+
+LIES = {
+    "another radius": public(radius=600.0),
+    "other knots": lambda f, a: f["public"].update(knots=[10.0 * k for k in f["public"]["knots"]]),
+    "another calibration": public(unmatched=[[1.0, 9.0, 9.0]]),
+    "another rank": public(rank=50.0),
+    "a radius without end": public(radius=10**400),
+    "a dimension without end": public(dim=10**400),
+    "noise without end": public(sigma=1e300),
+    "knots without end": public(knots=[0, 10**400]),
+    "weights in words": lambda f, a: f["public"].update(weights={n: str(w) for n, w in f["public"]["weights"].items()}),
+    "nested facts": public(design=["x"]),
+    "many events": events(2000),
+    "fewer features": lambda f, a: a.update(features=a["features"][:-1]),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_about_the_design_spoils_the_liars_distances_only(world: World, name: str) -> None:
+    honest = world.run(job(world.members, "sketch"), "honest")
+    desk = world.desks[0]
+
+    def lies(data: bytes) -> bytes:
+        content = Answer.opened(desk.handle(data), desk.name).sketch
+        assert content is not None
+        changed = rewritten(world, content, LIES[name])
+        return Answer(digest(data), sketch=changed).sealed(read_key(world.folder / "0" / "signing.key"))
+
+    world.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in world.desks[1:]}})
+    start = time.perf_counter()
+    result = world.run(job(world.members, "sketch"))
+    assert time.perf_counter() - start < 5.0
+    assert "cannot be used" in result["missing"]["party 0"]
+    for key in ("w2", "sliced"):
+        assert result[key][1][2] == pytest.approx(honest[key][1][2], abs=1e-12)
+        assert result[key][0][1] is None
+
+
+@pytest.mark.parametrize("name", ["a radius without end", "weights in words", "knots without end", "many events"])
+def test_a_sketch_that_cannot_be_used_is_a_data_error(world: World, name: str, tmp_path: Path) -> None:
+    content = world.ask(world.request()).sketch
+    assert content is not None
+    path = tmp_path / "bad.sketch"
+    path.write_bytes(rewritten(world, content, LIES[name]))
+    with pytest.raises(DataError):
+        Sketch.load(path)
+
+
+def test_two_sketches_that_state_two_designs_under_one_name_are_not_compared(world: World, tmp_path: Path) -> None:
+    from privot.federation import compare_sketches
+
+    content = world.ask(world.request()).sketch
+    assert content is not None
+    path = tmp_path / "bad.sketch"
+    path.write_bytes(rewritten(world, content, LIES["another radius"]))
+    good = Sketch.from_bytes(open_sealed(content).payload)
+    with pytest.raises(DataError, match="state two"):
+        compare_sketches(Sketch.load(path), good, draws=0)
+
+
+def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import privot.transport
+
+    desk, original = world.desks[0], privot.transport.exact
+
+    def infeasible(x: Any, y: Any, **options: Any) -> Any:
+        # what a solver says of costs beyond all bounds
+        if np.abs(x).max() > 1e9:
+            raise ValueError("cost matrix is infeasible")
+        return original(x, y, **options)
+
+    monkeypatch.setattr(privot.transport, "exact", infeasible)
+
+    def lies(data: bytes) -> bytes:
+        honest = Answer.opened(desk.handle(data), desk.name).interpolants
+        far = tuple(replace(i, points=np.full_like(i.points, 1e12)) for i in honest)
+        return Answer(digest(data), interpolants=far).sealed(read_key(world.folder / "0" / "signing.key"))
+
+    world.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in world.desks[1:]}})
+    result = world.run(job(world.members, "triangle"))
+    assert not result["complete"]
+    assert result["distances"][0][1] is None
+    assert result["distances"][1][2] > 0.0
+
+
+WEIRD: list[Any] = [None, [], {}, "x" * 999, 10**400, -1, 1e308, 5e-324, [[[]]], {"a": {}}, [10**400]]
+
+
+def test_whatever_comes_a_desk_answers_with_a_refusal_and_pays_nothing(world: World) -> None:
+    axes = {"centre": 1, "knots": 1}
+    whole, arrays, _ = decode_any(open_sealed(world.request()).payload, "request", axes)
+    for inside, value in itertools.product((False, True), WEIRD):
+        for name in whole["order"] if inside else whole:
+            facts = json.loads(json.dumps(whole))
+            (facts["order"] if inside else facts)[name] = value
+            answer = world.ask(seal(encode("request", facts, arrays), world.key))
+            assert answer.refusal is not None, name
+            assert "failed" not in answer.refusal, name
+    data, generator = world.request(), np.random.default_rng(0)
+    for _ in range(200):
+        changed = bytearray(data)
+        changed[int(generator.integers(len(data)))] ^= int(generator.integers(1, 256))
+        answer = world.ask(bytes(changed[: int(generator.integers(len(data) // 2, 2 * len(data)))]))
+        # a changed byte of the container alone, a date or an attribute, changes nothing that was signed
+        assert answer.refusal is not None or answer.sketch is not None
+        assert "failed" not in str(answer.refusal)
+    assert world.charges() <= 1
