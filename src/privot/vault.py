@@ -86,7 +86,7 @@ class Vault(Sealed):
     (8, 4)
     """
 
-    __slots__ = ("__budget", "__facts", "__label", "__labelled", "__lock", "__noise", "__records")
+    __slots__ = ("__budget", "__facts", "__label", "__lock", "__noise", "__records")
 
     def __init__(
         self,
@@ -115,8 +115,6 @@ class Vault(Sealed):
         self.__records = _Records(rows, labels, self.__facts)
         self.__noise: NoiseSource = SystemNoise() if noise is None else noise
         self.__label = str(label)
-        # which label belongs to which row: the ledger's name for the records does not say
-        self.__labelled = "" if labels is None else hashlib.sha256(row_digests(rows, labels).tobytes()).hexdigest()
         self.__lock = threading.Lock()
         self.__budget: MemoryBudget | LedgerBudget
         if ledger is None:
@@ -162,11 +160,15 @@ class Vault(Sealed):
         if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
             raise UsageError("Only a mechanism of one step that says its identity, without a seed, can be asked again.")
         mechanism.needs.check(self.__facts)
+        # which label belongs to which row: the ledger's name for the records does not say
+        labelled, held = "", self.__records
+        if self.__facts.classes is not None:
+            labelled = hashlib.sha256(row_digests(held.rows(), held.labels()).tobytes()).hexdigest()
         kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
         named = [
             kind,
             repr(self.__facts),
-            self.__labelled,
+            labelled,
             repr(sorted(mechanism.event(self.__facts).to_dict().items())),
         ]
         about = "\n".join([budget.data, *named]).encode() + b"\n" + mechanism.identity()
