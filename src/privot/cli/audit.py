@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from privot.audit.findings import Findings
     from privot.audit.membership import Membership
 
-MECHANISMS = ("projection", "gradient", "embedding", "counts", "parameters")
-TARGET = "projection, gradient, embedding, counts, parameters; one-run; implementation; all; or a path"
+MECHANISMS = ("projection", "gradient", "embedding", "counts", "parameters", "sketch")
+TARGET = "projection, gradient, embedding, counts, parameters, sketch; one-run; implementation; all; or a path"
 
 
 def audit(
@@ -33,6 +33,7 @@ def audit(
     records: Annotated[int | None, typer.Option(help="Records of the data sets that are made.")] = None,
     batch: Annotated[int | None, typer.Option(help="Records a step; all of them unless given.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of one run, each on a fresh sample.")] = 1,
+    classes: Annotated[int, typer.Option(help="Classes of the records (sketch); 0: no labels.")] = 0,
     canaries: Annotated[int, typer.Option(help="Canaries (one-run).")] = 1000,
     runs: Annotated[int | None, typer.Option(help="Runs of the mechanism itself, a data set.")] = None,
     trials: Annotated[int, typer.Option(help="Trials of its noise and sampler, a data set.")] = 1_000_000,
@@ -66,6 +67,7 @@ def audit(
             records=records,
             batch=batch,
             steps=steps,
+            classes=classes,
             device=where,
         )
         findings = _play([attack], runs, **terms)
@@ -133,6 +135,10 @@ def _attack(name: str, **said: Any) -> Attack:
         raise UsageError("Say either --sigma or --epsilon.")
     adjacency = Adjacency.parse(said["adjacency"])
     delta, batch, steps, device = said["delta"], said["batch"], said["steps"], said["device"]
+    if name == "sketch":
+        if batch is not None or steps != 1:
+            raise UsageError("A sketch is released once, of all records: leave out --batch and --steps.")
+        return _sketch_attack(adjacency, said)
     if name in ("embedding", "counts"):
         if batch is not None or steps != 1:
             raise UsageError("An embedding is released once, of all records: leave out --batch and --steps.")
@@ -162,6 +168,21 @@ def _attack(name: str, **said: Any) -> Attack:
     sampling = _sampling(adjacency, records, batch)
     kind = GradientAttack if name == "gradient" else ParametersAttack
     return kind(made.sigma, delta, sampling, clip, records, steps, device=device)
+
+
+def _sketch_attack(adjacency: Any, said: dict[str, Any]) -> Attack:
+    from privot.accounting import Gaussian, calibrate
+    from privot.audit.sketches import SketchAttack, worst_design
+    from privot.errors import UsageError
+
+    dim, sigma = said["dim"], said["sigma"]
+    if dim < 2 or said["classes"] < 0:
+        raise UsageError("A sketch to be attacked needs --dim 2 or more, and --classes 0 or more.")
+    if sigma is None:
+        bound = worst_design(dim).sensitivity(adjacency)
+        sigma = calibrate(lambda s: Gaussian(s, bound, adjacency), epsilon=said["epsilon"], delta=said["delta"])
+    terms = {"dim": dim, "records": said["records"] or 3, "device": said["device"]}
+    return SketchAttack(sigma, said["delta"], adjacency, said["classes"], **terms)
 
 
 def _sampling(adjacency: Any, records: int, batch: int | None) -> Any:
