@@ -227,6 +227,10 @@ def _path(
     from privot.errors import UsageError
 
     if path.is_dir():
+        from privot.audit.exchanges import audit_exchange, is_exchange
+
+        if is_exchange(path):
+            return audit_exchange(path, trials=trials, confidence=confidence, device=device), []
         from privot.audit.folders import RUNS, audit_folder
 
         findings, tests, _ = audit_folder(
@@ -244,6 +248,13 @@ def _path(
 
         count = 1000 if runs is None else runs
         return audit_release(path, runs=count, trials=trials, confidence=confidence, device=device)[0], []
+    from privot.federation.signing import SEAL
+
+    if zipfile.is_zipfile(path) and SEAL in zipfile.ZipFile(path).namelist():
+        from privot.audit.exchanges import audit_sketch
+        from privot.federation.sketching import Sketch
+
+        return audit_sketch(Sketch.load(path), trials=trials, confidence=confidence, device=device), []
     from privot.audit.transcripts import audit_transcript, read_transcript
 
     return [audit_transcript(*read_transcript(path))], []
