@@ -1,6 +1,6 @@
 """Attacks private sketches: a record added far outside, or moved so that every block of a sketch changes most.
 
-With public data there are two prototypes, ±2·e, knots of squared radii and one principal direction e, all public choices.
+With public data there are two prototypes, ±2·e, knots of squared radii and one principal direction e, all public.
 A record far out along +e has a feature of length 1 and fills the last shell, the second cell and the last residual; one
 at −2·e has the opposite feature, a whole inner shell, the first cell and no residual. All four bounds of a sketch are
 then reached at once, but for the margin kept for rounding. Without public data there are features and shells alone.
