@@ -1,9 +1,10 @@
 """Whether an attack gets a record back better when the record was in than when it was not: the right null for recovery.
 
-A guess that resembles a record shows nothing by itself: it may resemble every record of that kind. So a pool of records
-is halved at random, again and again; each half makes a release of its own, each release is attacked, and every record
-is compared with the guesses from its own half and with those from the other half, which never saw it. Both halves follow
-one distribution and both releases have the same size, so all that is left between the two is that the record was in.
+A guess that resembles a record shows nothing by itself: it may resemble every record of that kind. So a pool of
+records is halved at random, again and again; each half makes a release of its own, each release is attacked, and every
+record is compared with the guesses from its own half and with those from the other half, which never saw it. Both
+halves follow one distribution and both releases have the same size, so all that is left between the two is that the
+record was in.
 """
 
 from __future__ import annotations
