@@ -49,7 +49,7 @@ def test_equal_times_pass_however_busy_the_machine() -> None:
 
 def test_what_is_smaller_than_the_stated_share_is_not_held_against_anybody() -> None:
     assert check(Machine(0.02), 1.0, 1.0 + 0.5 * SHARE).passed
-    assert "5% is looked for" in check(Machine(), 1.0, 1.0).detail
+    assert "10% is looked for" in check(Machine(), 1.0, 1.0).detail
     assert "is not ruled out" in check(Machine(5.0), 1.0, 1.0).detail
 
 

@@ -29,7 +29,7 @@ from privot.errors import UsageError
 Array = NDArray[np.float64]
 Clock = Callable[[], float]
 
-SHARE = 0.05
+SHARE = 0.1
 """Of the median time of a release: the smallest dependence that counts."""
 SURE = 0.999
 PAIRS = 150
