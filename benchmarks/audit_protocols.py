@@ -186,7 +186,7 @@ def main() -> None:
     gain("control: TriangleWad, shared random", lambda z: inverted(play_triangle(z, z, "random")), 2)
     areas = []
     for epsilon in (1.0, 10.0):
-        name = f"sketch, ε = {epsilon:g}"
+        name = f"sketch, ε = {epsilon:g}, δ = {DELTA:g}, replace-one, proven"
         tell(f"{name}, counts and features, best match", from_sketch(sketched(x, epsilon, design), design, n), False)
         gain(
             f"{name}, counts and features",
@@ -200,7 +200,6 @@ def main() -> None:
         areas.append(f"{name}: {area.value:.3f} ({area.low:.3f} to {area.high:.3f})")
 
     print(f"{said.data}: {n} records a side, {x.shape[1]} dimensions, t = {T}")
-    print(f"sketches: δ = {DELTA:g}, replace-one, proven")
     tables(found, gains)
     print(f"\nTriangleWad, secret γ, linked among {len(candidates)} candidates: {linked:.3f}")
     print(f"AUC of the best linear membership score, ½ for nothing: {'; '.join(areas)}")
