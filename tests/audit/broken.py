@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting.events import Projection
-from privot.mechanisms import ClippedGradients, MeanEmbedding, RandomProjection, directions_of
+from privot.accounting.events import Gaussian, Projection
+from privot.mechanisms import ClippedGradients, MeanEmbedding, PrivateSketch, RandomProjection, directions_of
 from privot.mechanisms.directions import draw_directions, fresh_seed
 from privot.noise import NoiseSource, SeededNoise, SystemNoise, add_noise
 
@@ -94,6 +94,25 @@ class ExactCounts(MeanEmbedding):
         value, public = super().run(records, noise, event, step)
         counts = np.bincount(records.labels(), minlength=records.facts.classes).astype(float)
         return {**value, "counts": counts}, public
+
+
+class ExactClasses(PrivateSketch):
+    """A sketch whose shells are noisy but add up to the true count of each class."""
+
+    def run(self, records: Any, noise: Any, event: Any, step: int) -> Any:
+        value, public = super().run(records, noise, event, step)
+        counts = np.bincount(records.labels(), minlength=self.design.classes)
+        shells = value["shells"].reshape(self.design.classes, -1)
+        shells = shells + (counts - shells.sum(1))[:, None] / shells.shape[1]
+        return {**value, "shells": shells.ravel()}, public
+
+
+class QuietSketch(PrivateSketch):
+    """States σ and runs with 0.7 σ."""
+
+    def run(self, records: Any, noise: Any, event: Any, step: int) -> Any:
+        weaker = Gaussian(0.7 * event.sigma, event.sensitivity, event.adjacency)
+        return super().run(records, noise, weaker, step)
 
 
 class TwoSided(RandomProjection):

@@ -148,7 +148,7 @@ def test_a_checkpoint_with_something_else_in_it_is_found(tmp_path: Path) -> None
 
 
 def test_all_together_pass_ours_and_say_what_was_done() -> None:
-    found = audit_implementation(trials=40_000)
+    found = audit_implementation(trials=40_000, pairs=0)  # a unit test has no clock to trust
     assert broken(found) == []
     assert sum(isinstance(f, Finding) for f in found) == 2
     assert all(f.detail for f in found if isinstance(f, Check))

@@ -19,6 +19,7 @@ from privot.audit.gradients import GradientAttack
 from privot.audit.one_run import one_run
 from privot.audit.parameters import ParametersAttack
 from privot.audit.projections import ProjectionAttack
+from privot.audit.sketches import SketchAttack
 from privot.errors import NoTheoremError, UsageError
 from privot.guarantee import Adjacency
 from privot.transport.directions import draw_directions
@@ -37,6 +38,11 @@ SINGLE = [
     EmbeddingAttack(1.0, DELTA, ADD, labels=True, count_weight=0.9, title="counts"),
     GradientAttack(0.02, DELTA, Poisson(1.0)),
     GradientAttack(0.02, DELTA, FixedSize(12, 12)),
+    SketchAttack(2.0, DELTA, ADD),
+    SketchAttack(4.0, DELTA, ONE),
+    SketchAttack(2.0, DELTA, ADD, classes=3),
+    SketchAttack(4.0, DELTA, ONE, classes=3),
+    SketchAttack(3.0, DELTA, ONE, public=False),
 ]
 
 
@@ -78,6 +84,24 @@ def test_runs_of_a_mechanism_agree_with_its_core() -> None:
     assert core is not None
     # without a batch real scores leave out ‖a‖²/2σ², which depends on the directions alone and is public
     assert np.mean(attack2.real(True, 1000)[:, 0]) == pytest.approx(np.mean(core), rel=0.2)
+
+
+@pytest.mark.parametrize("adjacency", [ADD, ONE])
+@pytest.mark.parametrize("classes", [0, 3])
+@pytest.mark.parametrize("public", [True, False])
+def test_the_canary_of_a_sketch_reaches_its_bound_and_stays_within(
+    adjacency: Adjacency, classes: int, public: bool
+) -> None:
+    attack = SketchAttack(2.0, DELTA, adjacency, classes, public=public)
+    direction, sigma = attack.change
+    bound = attack.design.sensitivity(adjacency)
+    assert (1.0 - 2e-6) * bound < np.linalg.norm(direction) < bound
+    assert sigma == 2.0
+    if classes and adjacency is ONE:
+        moved = SketchAttack(2.0, DELTA, adjacency, classes, True, public).change[0]
+        # another class: features are √2 apart instead of 2
+        less = 2.0 * attack.design.weights["features"] ** 2
+        assert np.linalg.norm(moved) == pytest.approx(np.sqrt(bound**2 - less), rel=1e-5)
 
 
 def test_the_law_of_what_directions_catch_is_that_of_directions() -> None:

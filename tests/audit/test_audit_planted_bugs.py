@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from broken import ExactCounts, LargestIsOne, Quiet, QuietInside, Repeating, Shuffled, TwoSided, Unclipped
+from broken import (
+    ExactClasses,
+    ExactCounts,
+    LargestIsOne,
+    Quiet,
+    QuietInside,
+    QuietSketch,
+    Repeating,
+    Shuffled,
+    TwoSided,
+    Unclipped,
+)
 
 from privot.accounting import account
 from privot.accounting.events import Gaussian, Sampled
@@ -21,6 +32,7 @@ from privot.audit.findings import Finding
 from privot.audit.learned import LearnedAttack
 from privot.audit.parameters import ParametersAttack
 from privot.audit.projections import ProjectionAttack
+from privot.audit.sketches import SketchAttack
 from privot.audit.stated import Stated, wasserstein_claim
 from privot.audit.worlds import World
 from privot.guarantee import Adjacency
@@ -44,6 +56,7 @@ def cores(attack: Any, count: int = 20_000) -> Finding:
     ProjectionAttack(4, 4, 0.5, DELTA),
     ParametersAttack(1.0, DELTA, Poisson(1.0)),
     EmbeddingAttack(1.0, DELTA, Adjacency.ADD_REMOVE),
+    SketchAttack(2.0, DELTA, Adjacency.ADD_REMOVE),
 ], ids=lambda a: a.name)  # fmt: skip
 def test_noise_of_seven_tenths(attack: Any) -> None:
     assert cores(replace(attack, noise=Quiet())).refuted
@@ -102,6 +115,22 @@ def test_class_counts_without_noise() -> None:
     attack = EmbeddingAttack(2.0, DELTA, Adjacency.ADD_REMOVE, labels=True)
     assert runs(replace(attack, make=ExactCounts), 400).refuted
     assert not runs(attack, 400).refuted
+
+
+@pytest.mark.parametrize(("adjacency", "relabelled"), [
+    (Adjacency.ADD_REMOVE, False), (Adjacency.REPLACE_ONE, True),
+], ids=str)  # fmt: skip
+def test_class_counts_of_a_sketch_without_noise(adjacency: Adjacency, relabelled: bool) -> None:
+    attack = SketchAttack(8.0, DELTA, adjacency, classes=2, relabelled=relabelled)
+    assert runs(replace(attack, make=ExactClasses), 400).refuted
+    assert not runs(attack, 400).refuted
+
+
+def test_a_sketch_with_noise_of_seven_tenths() -> None:
+    attack = SketchAttack(1.7, DELTA, Adjacency.REPLACE_ONE)
+    assert runs(replace(attack, make=QuietSketch), 3000).refuted
+    assert cores(replace(attack, make=QuietSketch)).refuted
+    assert not runs(attack, 600).refuted
 
 
 @pytest.mark.parametrize(("sampling", "adjacency"), [

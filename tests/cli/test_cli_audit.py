@@ -40,6 +40,8 @@ def sentence(capsys: Any) -> str:
     "parameters --epsilon 3 --adjacency add-remove --records 10 --batch 2 --steps 4",
     "parameters --epsilon 3 --adjacency replace-one",
     "gradient --epsilon 3 --adjacency replace-one --records 12 --batch 4",
+    "sketch --epsilon 2 --adjacency replace-one",
+    "sketch --epsilon 2 --adjacency add-remove --classes 3",
 ])  # fmt: skip
 def test_mechanisms_by_name(capsys: Any, words: str) -> None:
     pytest.importorskip("torch")
@@ -101,6 +103,7 @@ def test_what_a_person_reads(capsys: Any) -> None:
     ("embedding --adjacency add-remove", 2, "either --sigma or --epsilon"),
     ("embedding --epsilon 1 --sigma 1 --adjacency add-remove", 2, "either --sigma or --epsilon"),
     ("embedding --epsilon 1 --adjacency add-remove --steps 3", 2, "released once"),
+    ("sketch --epsilon 1 --adjacency add-remove --steps 3", 2, "released once"),
     ("projection --epsilon 1 --adjacency add-remove", 5, "replace-one"),
     ("nothing-of-this-name", 2, "no mechanism and no file"),
     ("one-run", 2, "needs --sigma"),

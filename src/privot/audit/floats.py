@@ -75,7 +75,7 @@ class FloatAttack:
 def on_grid(release: Release, sigma: float) -> Check:
     """Whether every number of a release lies on the grid that noise of this σ is added on."""
     held = np.concatenate([np.ravel(a).astype(np.float64) for a in release._arrays().values()])
-    return _on_grid("every number", held, sigma, 1.0)
+    return numbers_on_grid("every number", held, sigma, 1.0)
 
 
 def embedding_on_grid(release: Release) -> list[Check]:
@@ -83,10 +83,10 @@ def embedding_on_grid(release: Release) -> list[Check]:
     weight, sigma = float(release.public["count_weight"]), float(release.public["sigma"])
     value: Any = release.value
     weights = {"sums": math.sqrt((1.0 - weight) * (1.0 + weight)), "counts": weight}
-    return [_on_grid(f"the {name}", np.ravel(value[name]), sigma, share) for name, share in weights.items()]
+    return [numbers_on_grid(f"the {name}", np.ravel(value[name]), sigma, share) for name, share in weights.items()]
 
 
-def _on_grid(what: str, held: Array, sigma: float, weight: float) -> Check:
+def numbers_on_grid(what: str, held: Array, sigma: float, weight: float) -> Check:
     """A quotient is rounded, so what is asked is whether the nearest number on the grid gives the same one."""
     grid = grid_of(sigma)
     nearest = np.rint(held * weight / grid) * grid

@@ -1,4 +1,4 @@
-"""Attacks the code rather than the mathematics: the bits of the noise, its keys, shapes, failures, and files."""
+"""Attacks the code rather than the mathematics: the bits of the noise, its keys, shapes, times, failures, files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from privot.audit.leftovers import ledger_reveals_no_record
 from privot.audit.messages import silent_about_records
 from privot.audit.parameters import RowGradients
 from privot.audit.shapes import same_outline
+from privot.audit.timed import audit_times
+from privot.audit.timing import PAIRS
 from privot.audit.worlds import World
 from privot.errors import NoTheoremError
 from privot.guarantee import Adjacency
@@ -25,8 +27,11 @@ _RARE = 0.05
 """A rate at which most samples are empty."""
 
 
-def audit_implementation(*, trials: int = 400_000, noise: NoiseSource | None = None) -> Findings:
-    """Every implementation audit, a minute's work; nothing but the audit's own records is touched."""
+def audit_implementation(*, trials: int = 400_000, noise: NoiseSource | None = None, pairs: int = PAIRS) -> Findings:
+    """Every implementation audit, a minute's work; nothing but the audit's own records is touched.
+
+    With 0 `pairs` nothing is timed.
+    """
     source = SystemNoise() if noise is None else noise
     found: Findings = [
         audit(FloatAttack(noise=source), runs=trials, trials=0),
@@ -35,6 +40,7 @@ def audit_implementation(*, trials: int = 400_000, noise: NoiseSource | None = N
         draws_are_uncorrelated(source),
     ]
     found += shape_checks(source)
+    found += audit_times(source, pairs=pairs) if pairs else []
     found += silent_about_records()
     found += ledger_reveals_no_record()
     return found

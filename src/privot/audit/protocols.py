@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from privot.errors import DataError, UsageError
+from privot.federation.sketching import Sketch
+from privot.mechanisms import SketchDesign
+from privot.mechanisms.sketch import noise_deviation
 
 Array = NDArray[np.float64]
 
@@ -136,6 +139,41 @@ def from_counts(counts: Array, prototypes: Array, records: int) -> Array:
     whole = np.floor(exact).astype(np.int64)
     whole[np.argsort(whole - exact, kind="stable")[: records - int(whole.sum())]] += 1
     return np.asarray(np.repeat(prototypes, whole, axis=0))
+
+
+def from_sketch(sketch: Sketch, design: SketchDesign, records: int) -> Array:
+    """The best guess of `records` records from a sketch: prototypes in proportion, moved to where the features say.
+
+    The counterpart of eq. 5 for a sketch, points whose own sketch is the one that was sent. The move is the least one
+    that gives the mean of the features, which is shortened by what noise adds to its length (James & Stein).
+    """
+    blocks = {name: np.asarray(block, dtype=np.float64) for name, block in sketch.value.items()}
+    classes, size = max(1, design.classes), max(1.0, sketch.records)
+    guess = from_counts(blocks["cells"], design.prototypes, records)
+    mean = blocks["features"].reshape(classes, -1).sum(0) / size
+    gap = mean - design.labelled(0).coordinates(guess)["features"].mean(0)
+    noise = len(gap) * classes * (noise_deviation(sketch.public, "features") / size) ** 2
+    square = float(gap @ gap)
+    kept = max(0.0, 1.0 - noise / square) if square > 0.0 else 0.0
+    return np.asarray(guess + np.linalg.pinv(design.matrix).T @ (kept * gap))
+
+
+def membership_scores(sketch: Sketch, design: SketchDesign, rows: Array, public: Array) -> Array:
+    """How strongly a sketch speaks for each row having been in it: the linear log-likelihood ratio.
+
+    A row moves the sums by v(x) − E v; with the covariance Σ of what the sums do without it (that of the other records,
+    guessed from public rows, and of the noise) the score is (v(x) − E v)ᵀ Σ⁻¹ (sums − n·E v).
+    """
+
+    def weighed(x: Array) -> Array:
+        found = design.coordinates(x)
+        return np.concatenate([design.weights[name] * found[name] for name in sketch.value], axis=1)
+
+    size, known = sketch.records, weighed(public)
+    centre = known.mean(0)
+    covariance = size * np.cov(known.T) + float(sketch.public["sigma"]) ** 2 * np.eye(len(centre))
+    seen = np.concatenate([design.weights[name] * np.asarray(sketch.value[name]) for name in sketch.value])
+    return np.asarray((weighed(rows) - centre) @ np.linalg.solve(covariance, seen - size * centre))
 
 
 def _check_share(t: float) -> None:

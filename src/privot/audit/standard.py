@@ -8,6 +8,7 @@ from privot.audit.embeddings import EmbeddingAttack
 from privot.audit.gradients import GradientAttack
 from privot.audit.parameters import ParametersAttack
 from privot.audit.projections import ProjectionAttack
+from privot.audit.sketches import SketchAttack
 from privot.guarantee import Adjacency
 
 DELTA = 1e-5
@@ -29,6 +30,13 @@ def single_releases(delta: float = DELTA, device: str = "cpu") -> list[Attack]:
             1.0, delta, Adjacency.ADD_REMOVE, labels=True, count_weight=0.9, device=device, title="class counts"
         ),
         ParametersAttack(1.0, delta, Poisson(1.0), device=device),
+        SketchAttack(2.0, delta, Adjacency.ADD_REMOVE, device=device),
+        SketchAttack(4.0, delta, Adjacency.REPLACE_ONE, device=device),
+        SketchAttack(2.0, delta, Adjacency.ADD_REMOVE, classes=3, device=device),
+        SketchAttack(4.0, delta, Adjacency.REPLACE_ONE, classes=3, device=device),
+        SketchAttack(4.0, delta, Adjacency.REPLACE_ONE, classes=3, relabelled=True, device=device),
+        SketchAttack(2.0, delta, Adjacency.ADD_REMOVE, public=False, device=device),
+        SketchAttack(3.0, delta, Adjacency.REPLACE_ONE, public=False, device=device),
     ]
 
 

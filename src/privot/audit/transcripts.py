@@ -40,9 +40,21 @@ def audit_transcript(points: Array, towards: Array, t: float) -> Check:
     They are the right ones if, moved towards the same points by the optimal plan, they give the message again; nobody's
     records are needed to see that.
     """
+    found = records_behind(points, towards, t)
+    if found is None:
+        return Check("records behind the message", True, "other sizes than this attack inverts; that proves nothing")
+    records, off, kind = found
+    detail = (
+        f"{len(records)} records inverted ({kind} defence data); moved again they differ from the message by {off:.1e}"
+    )
+    return Check("records behind the message", off > 1e-6, detail)
+
+
+def records_behind(points: Array, towards: Array, t: float) -> tuple[Array, float, str] | None:
+    """(records, how far they are from giving the message again, as a share of it, kind of defence data), or None."""
     constant = bool((towards == towards[0]).all())
     if not constant and len(towards) != len(points):
-        return Check("records behind the message", True, "other sizes than this attack inverts; that proves nothing")
+        return None
     if constant:
         found = invert_constant(points, towards[0], t)
         again = (1.0 - t) * found + t * towards[0]
@@ -50,8 +62,4 @@ def audit_transcript(points: Array, towards: Array, t: float) -> Check:
         found = invert_shared(points, towards, t)
         again = (1.0 - t) * found + t * towards[assignment(found, towards)]
     off = float(np.abs(again - points).max() / max(float(np.abs(points).max()), 1e-300))
-    kind = "constant" if constant else "shared random"
-    detail = (
-        f"{len(found)} records inverted ({kind} defence data); moved again they differ from the message by {off:.1e}"
-    )
-    return Check("records behind the message", off > 1e-6, detail)
+    return found, off, "constant" if constant else "shared random"

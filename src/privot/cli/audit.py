@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from privot.audit.findings import Findings
     from privot.audit.membership import Membership
 
-MECHANISMS = ("projection", "gradient", "embedding", "counts", "parameters")
-TARGET = "projection, gradient, embedding, counts, parameters; one-run; implementation; all; or a path"
+MECHANISMS = ("projection", "gradient", "embedding", "counts", "parameters", "sketch")
+TARGET = "projection, gradient, embedding, counts, parameters, sketch; one-run; implementation; all; or a path"
 
 
 def audit(
@@ -33,6 +33,7 @@ def audit(
     records: Annotated[int | None, typer.Option(help="Records of the data sets that are made.")] = None,
     batch: Annotated[int | None, typer.Option(help="Records a step; all of them unless given.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of one run, each on a fresh sample.")] = 1,
+    classes: Annotated[int, typer.Option(help="Classes of the records (sketch); 0: no labels.")] = 0,
     canaries: Annotated[int, typer.Option(help="Canaries (one-run).")] = 1000,
     runs: Annotated[int | None, typer.Option(help="Runs of the mechanism itself, a data set.")] = None,
     trials: Annotated[int, typer.Option(help="Trials of its noise and sampler, a data set.")] = 1_000_000,
@@ -53,7 +54,9 @@ def audit(
     extra: dict[str, Any] = {}
     tests: list[Membership] = []
     if target in MECHANISMS:
-        attack = _attack(
+        from privot.cli.audit_attacks import attack_on
+
+        attack = attack_on(
             target,
             adjacency=adjacency,
             sigma=sigma,
@@ -66,6 +69,7 @@ def audit(
             records=records,
             batch=batch,
             steps=steps,
+            classes=classes,
             device=where,
         )
         findings = _play([attack], runs, **terms)
@@ -117,64 +121,6 @@ def _play(attacks: list[Attack], runs: int | None, *, trials: int, confidence: f
     return found
 
 
-def _attack(name: str, **said: Any) -> Attack:
-    """The attack on one mechanism, with σ found from ε where that is given."""
-    from privot.accounting import embedding, gradient, projection
-    from privot.audit.embeddings import EmbeddingAttack
-    from privot.audit.gradients import GradientAttack
-    from privot.audit.parameters import ParametersAttack
-    from privot.audit.projections import ProjectionAttack
-    from privot.errors import UsageError
-    from privot.guarantee import Adjacency
-
-    if said["adjacency"] is None:
-        raise UsageError("Say who are neighbours: --adjacency replace-one or add-remove; there is no default.")
-    if (said["sigma"] is None) == (said["epsilon"] is None):
-        raise UsageError("Say either --sigma or --epsilon.")
-    adjacency = Adjacency.parse(said["adjacency"])
-    delta, batch, steps, device = said["delta"], said["batch"], said["steps"], said["device"]
-    if name in ("embedding", "counts"):
-        if batch is not None or steps != 1:
-            raise UsageError("An embedding is released once, of all records: leave out --batch and --steps.")
-        plan = embedding(adjacency=adjacency, delta=delta, sigma=said["sigma"], epsilon=said["epsilon"])
-        more: dict[str, Any] = (
-            {"labels": True, "count_weight": 0.9, "title": "class counts"} if name == "counts" else {}
-        )
-        return EmbeddingAttack(plan.sigma, delta, adjacency, device=device, **more)
-    usual = {"projection": (0.5, 4), "gradient": (0.01, 12), "parameters": (1.0, 5)}[name]
-    clip = said["clip"] or usual[0]
-    records = said["records"] or max(usual[1], batch or 0)
-    terms = {
-        "adjacency": adjacency,
-        "delta": delta,
-        "sigma": said["sigma"],
-        "epsilon": said["epsilon"],
-        "records": records if batch is not None else None,
-        "batch": batch,
-        "steps": steps,
-        "clip": clip,
-    }
-    if name == "projection":
-        dim, slices, frame = said["dim"], said["slices"] or said["dim"], said["frame"]
-        made = projection(dim, slices, frame=frame, **terms)
-        return ProjectionAttack(dim, slices, made.sigma, delta, clip, frame, records, batch, steps, device=device)
-    made = gradient(clipping="whole" if name == "gradient" else "per-example", **terms)
-    sampling = _sampling(adjacency, records, batch)
-    kind = GradientAttack if name == "gradient" else ParametersAttack
-    return kind(made.sigma, delta, sampling, clip, records, steps, device=device)
-
-
-def _sampling(adjacency: Any, records: int, batch: int | None) -> Any:
-    from privot.accounting.plans import choose_sampling
-    from privot.accounting.sampling import FixedSize, Poisson
-    from privot.guarantee import Adjacency
-
-    found = choose_sampling(adjacency, records, batch)
-    if found is not None:
-        return found
-    return Poisson(1.0) if adjacency is Adjacency.ADD_REMOVE else FixedSize(records, records)
-
-
 def _one_run(
     sigma: float | None,
     delta: float,
@@ -206,6 +152,10 @@ def _path(
     from privot.errors import UsageError
 
     if path.is_dir():
+        from privot.audit.exchanges import audit_exchange, is_exchange
+
+        if is_exchange(path):
+            return audit_exchange(path, trials=trials, confidence=confidence, device=device), []
         from privot.audit.folders import RUNS, audit_folder
 
         findings, tests, _ = audit_folder(
@@ -223,6 +173,13 @@ def _path(
 
         count = 1000 if runs is None else runs
         return audit_release(path, runs=count, trials=trials, confidence=confidence, device=device)[0], []
+    from privot.federation.signing import SEAL
+
+    if zipfile.is_zipfile(path) and SEAL in zipfile.ZipFile(path).namelist():
+        from privot.audit.exchanges import audit_sketch
+        from privot.federation.sketching import Sketch
+
+        return audit_sketch(Sketch.load(path), trials=trials, confidence=confidence, device=device), []
     from privot.audit.transcripts import audit_transcript, read_transcript
 
     return [audit_transcript(*read_transcript(path))], []

@@ -17,7 +17,7 @@ from privot.errors import DataError, UsageError
 from privot.federation.messages import MOST_BYTES, check_stored
 
 ENVELOPE_VERSION = 1
-_PAYLOAD, _SEAL = "payload.npz", "signature.json"
+PAYLOAD, SEAL = "payload.npz", "signature.json"
 _CONTEXT = b"privot sketch envelope 1\n"
 """Signed with the payload, so that a signature made for something else never fits."""
 
@@ -87,8 +87,8 @@ def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
         "signature": key.sign(_CONTEXT + payload).hex(),
     }
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(_SEAL), json.dumps(head, sort_keys=True))
-        archive.writestr(zipfile.ZipInfo(_PAYLOAD), payload)
+        archive.writestr(zipfile.ZipInfo(SEAL), json.dumps(head, sort_keys=True))
+        archive.writestr(zipfile.ZipInfo(PAYLOAD), payload)
     return out.getvalue()
 
 
@@ -99,9 +99,9 @@ def open_sealed(data: bytes, what: str = "The sketch") -> Sealed:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             check_stored(archive, len(data))
-            if sorted(archive.namelist()) != [_PAYLOAD, _SEAL]:
+            if sorted(archive.namelist()) != [PAYLOAD, SEAL]:
                 raise ValueError
-            head, payload = json.loads(archive.read(_SEAL)), archive.read(_PAYLOAD)
+            head, payload = json.loads(archive.read(SEAL)), archive.read(PAYLOAD)
             version = head["version"]
     except Exception:  # a damaged file can raise nearly anything
         raise DataError(f"{what} is damaged, or not one that privot wrote.") from None

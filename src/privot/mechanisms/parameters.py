@@ -135,7 +135,8 @@ class ClippedGradients:
         return value, {"mechanism": "parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
 
     def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[Array | Tensor]:
-        for start in range(0, len(indices), CHUNK):
+        # one round for an empty sample too: it would be told by the time it takes
+        for start in range(0, max(1, len(indices)), CHUNK):
             part = indices[start : start + CHUNK]
             # always as many rows: with another number a product may round otherwise, and at a kink of the loss the last
             # bit of a *neighbour's* gradient decides about all of it

@@ -1,0 +1,94 @@
+"""`privot audit` on what parties really sent: interpolants give their records away, sketches hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_folders import coordinator, job, party, records
+
+from privot.audit.exchanges import audit_exchange, audit_interpolants, audit_sketch, overheard
+from privot.audit.findings import broken
+from privot.audit.protocols import invert_shared
+from privot.cli import run
+from privot.errors import DataError
+from privot.federation import Sketch, sketch
+from privot.federation.answering import drive, party_at_hand
+from privot.federation.channel import AtHand
+from privot.federation.coordinating import Coordinator
+from privot.federation.fedwad_rounds import fedwad_steps
+from privot.federation.party import Desk
+from privot.federation.signing import read_key
+from privot.federation.triangle_round import defence_points, triangle_steps
+from privot.vault import Vault
+
+
+def exchange(folder: Path, protocol: str) -> Path:
+    """The folder of a coordinator after one job with two parties."""
+    asker = coordinator(folder / "coordinator")
+    members = [party(folder / str(k), k, asker) for k in range(2)]
+    desks = [Desk(folder / str(k)) for k in range(2)]
+    key = read_key(folder / "coordinator" / "signing.key")
+    at = Coordinator(folder / "work", key, AtHand({desk.name: desk.handle for desk in desks}))
+    try:
+        at.run(job(members, protocol))
+    finally:
+        at.close()
+        for desk in desks:
+            desk.close()
+    return folder / "work"
+
+
+@pytest.mark.parametrize("protocol", ["fedwad", "triangle"])
+def test_interpolants_between_machines_are_inverted(protocol: str, tmp_path: Path, capsys: Any) -> None:
+    work = exchange(tmp_path, protocol)
+    assert run(["audit", str(work), "--json"]) == 7
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["refuted"]) == 2
+    assert all("30 records" in f["detail"] for f in said["findings"])
+
+
+def test_sketches_between_machines_hold(tmp_path: Path, capsys: Any) -> None:
+    work = exchange(tmp_path, "sketch")
+    assert run(["audit", str(work), "--trials", "60000", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    played = [f for f in said["findings"] if f["kind"] == "mechanism"]
+    assert len(played) == 2
+    assert all(0.0 < f["measured"]["epsilon"] <= f["claimed"]["epsilon"] <= 1.0 + 1e-9 for f in played)
+    assert {f["claimed"]["standing"] for f in played} == {"proven"}
+    # one sketch by itself, as a file
+    (first, *_) = sorted((work / "sketches").iterdir())
+    assert run(["audit", str(first), "--trials", "60000", "--json"]) == 0
+    assert "added on a grid" in capsys.readouterr().out
+
+
+def test_a_folder_without_answers_is_said_to_be_one(tmp_path: Path) -> None:
+    for part in ("sent", "got"):
+        (tmp_path / part).mkdir()
+    with pytest.raises(DataError, match="Nobody has answered"):
+        audit_exchange(tmp_path, trials=100)
+
+
+def test_every_message_of_a_round_that_is_inverted_is_the_partys_own() -> None:
+    x, y = records(0, 40), records(1, 40)
+    for steps in (
+        fedwad_steps(np.random.default_rng(0).standard_normal(x.shape), 3, generator=np.random.default_rng(1)),
+        triangle_steps(defence_points("random", x, 0)),
+    ):
+        heard: list[Any] = []
+        drive(steps, overheard(party_at_hand(x), heard), party_at_hand(y))
+        assert not audit_interpolants("x", heard).passed
+        for question, said in heard:
+            np.testing.assert_allclose(invert_shared(said.points, question.towards, question.t), x, atol=1e-9)
+
+
+def test_a_sketch_whose_noise_was_added_plainly_is_found() -> None:
+    vault = Vault(records(0), clip=1.0, adjacency="add-remove", budget=(10.0, 1e-5))
+    made = sketch(vault, epsilon=1.0, delta=1e-5, radius=6.0)
+    assert broken(audit_sketch(made, trials=20_000)) == []
+    plain = {name: block + 1e-9 * np.pi for name, block in made.value.items()}
+    found = broken(audit_sketch(Sketch(plain, made.guarantee, made.public), trials=20_000))
+    assert sorted(found) == [f"the noise of the {name} was added on a grid" for name in ("features", "shells")]
