@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from privot.accounting import account
 from privot.accounting.events import Repeated
-from privot.accounting.sampling import Poisson, Sampling
+from privot.accounting.sampling import Sampling
 from privot.audit.cores import core_scores, likelihood_ratios
 from privot.audit.findings import Claim
 from privot.audit.silence import Silence
-from privot.audit.worlds import World, open_stream
+from privot.audit.worlds import World, counted_under, open_stream, sampled
 from privot.guarantee import Adjacency
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts
@@ -50,13 +50,12 @@ class GradientAttack:
     @property
     def adjacency(self) -> Adjacency:
         """The one under which the sampler is counted."""
-        return Adjacency.ADD_REMOVE if isinstance(self.sampling, Poisson) else Adjacency.REPLACE_ONE
+        return counted_under(self.sampling)
 
     @property
     def name(self) -> str:
         """In a few words."""
-        times = "" if self.steps == 1 else f", {self.steps} steps"
-        return f"gradient, σ {self.sigma:g}, C {self.clip:g}, {self.sampling.describe()}{times}"
+        return f"gradient, σ {self.sigma:g}, C {self.clip:g}, {sampled(self.sampling, self.steps)}"
 
     @property
     def how(self) -> str:

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from privot.accounting import account
 from privot.accounting.events import Repeated
-from privot.accounting.sampling import Poisson, Sampling
+from privot.accounting.sampling import Sampling
 from privot.audit.cores import core_scores, likelihood_ratios
 from privot.audit.findings import Claim
 from privot.audit.projections import FAR
 from privot.audit.silence import Silence
-from privot.audit.worlds import World, releases
+from privot.audit.worlds import World, counted_under, releases, sampled
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, Query
 from privot.mechanisms.mechanism import Facts
@@ -69,13 +69,12 @@ class ParametersAttack:
     @property
     def adjacency(self) -> Adjacency:
         """The one under which the sampler is counted."""
-        return Adjacency.ADD_REMOVE if isinstance(self.sampling, Poisson) else Adjacency.REPLACE_ONE
+        return counted_under(self.sampling)
 
     @property
     def name(self) -> str:
         """In a few words."""
-        times = "" if self.steps == 1 else f", {self.steps} steps"
-        return f"DP-SGD, σ {self.sigma:g}, C {self.clip:g}, {self.sampling.describe()}{times}"
+        return f"DP-SGD, σ {self.sigma:g}, C {self.clip:g}, {sampled(self.sampling, self.steps)}"
 
     @property
     def how(self) -> str:

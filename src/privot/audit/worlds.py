@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
+from privot.accounting.sampling import Poisson, Sampling
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, Mechanism, Needs, Records
 from privot.noise import NoiseSource
@@ -96,3 +97,13 @@ def _with_steps(mechanism: Mechanism, steps: int) -> Mechanism:
 
         return dataclasses.replace(mechanism, steps=steps)  # type: ignore[type-var]
     return Again(mechanism, steps)
+
+
+def counted_under(sampling: Sampling) -> Adjacency:
+    """The adjacency under which a sampler is counted."""
+    return Adjacency.ADD_REMOVE if isinstance(sampling, Poisson) else Adjacency.REPLACE_ONE
+
+
+def sampled(sampling: Sampling, steps: int) -> str:
+    """The sampler and the number of steps, in a few words."""
+    return sampling.describe() + ("" if steps == 1 else f", {steps} steps")

@@ -57,6 +57,7 @@ def adapt(
     from privot.adaptation import DomainAdapter
     from privot.adaptation.folder import write_evaluation, write_report
     from privot.adaptation.settings import METHODS, UNPROVEN
+    from privot.cli.known import charges
     from privot.cli.progress import training_bar
     from privot.data import load
     from privot.errors import UnprovenError, UsageError
@@ -107,16 +108,13 @@ def adapt(
             job = Job.start(out, {"asked": asked, "design": design.to_dict(), "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
 
-        def spent(mark: str) -> int:
-            return sum(mark in entry.purpose for entry in book.entries())
-
         with job.alone():
             with training_bar(epsilon, quiet=as_json) as tell:
                 adapter.run(
                     job,
                     (public.x, public.y),
                     opened,
-                    spent,
+                    charges(book),
                     ledger=book.identity,
                     pay_again=pay_again,
                     progress=tell,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,3 +25,12 @@ def has_budget(book: Ledger, rows: Any, label: str, new_records: bool) -> bool:
             "or add --new-records if its records are others now."
         )
     return known
+
+
+def charges(book: Ledger) -> Callable[[str], int]:
+    """How often `book` was charged for a job, by the mark that its charges carry."""
+
+    def spent(mark: str) -> int:
+        return sum(mark in entry.purpose for entry in book.entries())
+
+    return spent

@@ -72,6 +72,7 @@ def synth(
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
+    from privot.cli.known import charges
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -151,15 +152,12 @@ def synth(
             job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
 
-        def spent(mark: str) -> int:
-            return sum(mark in entry.purpose for entry in book.entries())
-
         with job.alone():
             with training_bar(epsilon, quiet=as_json) as tell:
                 synthesizer.run(
                     job,
                     opened,
-                    spent,
+                    charges(book),
                     ledger=book.identity,
                     pay_again=pay_again,
                     progress=tell,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,9 +19,9 @@ class PictureGenerator(Generator):
         super().__init__(config)
         self.height, self.width, self.channels, self.last = image_axes(config["shape"])
 
+    @abstractmethod
     def picture(self, code: torch.Tensor) -> torch.Tensor:
         """(rows, channels, ≥ height, ≥ width) from [z; one-hot]."""
-        raise NotImplementedError
 
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""

@@ -6,6 +6,7 @@ draw samples again.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ Segment = tuple[int, int, str]
 _KINDS: dict[str, Callable[..., Generator]] = {}
 
 
-class Generator(nn.Module):
+class Generator(nn.Module, ABC):
     """x' = head(body(z, class)) with z ~ N(0, I) of length `latent`; labels are 0 where there are no classes."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -35,9 +36,9 @@ class Generator(nn.Module):
         """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
         return apply_head(self.body(z, labels).to(z.dtype), self.segments)
 
+    @abstractmethod
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""
-        raise NotImplementedError
 
 
 def register(kind: str) -> Callable[[type[Generator]], type[Generator]]:
