@@ -54,12 +54,11 @@ def table(folder: Path, sizes: list[int], longest: int, rounds: int = 20) -> Non
             for kind, noisy in (("clean", 0), ("20 noisy", 20), ("50 noisy", 50)):
                 a = mu.copy()
                 a[:noisy] += NOISY_DEVIATION * g.standard_normal((noisy, a.shape[1]))
-                # minutes each: the clean row shows what there is to see
-                short = size > longest or (size > 100 and noisy)
+                short = size > longest
                 runs: list[Any] = [
                     lambda a=a, b=nu: exact(a, b),
                     None if short else lambda a=a, b=nu: fedwad(a, b, rounds, seed=1),
-                    None if short or size > 100 else lambda a=a, b=nu: fedwad(a, b, rounds, t=0.5, seed=1),
+                    None if short else lambda a=a, b=nu: fedwad(a, b, rounds, t=0.5, seed=1),
                     lambda a=a, b=nu: triangle(a, b),
                     lambda a=a, b=nu: triangle(a, b, defence="random", seed=1),
                 ]
