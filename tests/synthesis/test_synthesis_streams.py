@@ -17,11 +17,11 @@ from privot.errors import BudgetError, DataError, NoTheoremError, UnprovenError,
 from privot.ledger import Ledger
 from privot.mechanisms import SanitizedGradient
 from privot.noise import SeededNoise
+from privot.recording import unchanged
 from privot.synthesis import Synthesizer, build, checkpoint
 from privot.synthesis.design import Design
 from privot.synthesis.job import Job
 from privot.synthesis.points import Points, RecordedPoints, still
-from privot.synthesis.recording import unchanged
 from privot.synthesis.rules import Rules
 from privot.synthesis.sinkhorn import first_gradient, second_term
 from privot.synthesis.training import Training
@@ -424,7 +424,7 @@ def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.Mo
     eager, recorded = Training.start(rules, 1, "cpu"), Training.start(rules, 1, "cpu")
 
     def record(self: RecordedPoints) -> tuple[Any, Any]:
-        with unchanged(self.training):
+        with unchanged(self.training.generator, self.training.optimizer):
             for _ in range(3):
                 self.training.optimizer.zero_grad(set_to_none=True)
                 self._work()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from privot.errors import DataError, UsageError
+from privot.recording import cosine, recorded, set_rate
 
 HELD_OUT = 0.1
 PATIENCE = 8
@@ -101,7 +102,7 @@ def score(
     # one public-looking scale for both, read off the synthetic side only
     low, high = float(x.min()), float(x.max())
     span = high - low if high > low else 1.0
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if device == "cuda" else []):
         torch.manual_seed(seed)
         model = recipe.build(x.shape[1], classes, None if shape is None else tuple(shape)).to(device)
         order = torch.randperm(len(x))
@@ -128,18 +129,25 @@ def _fit(
     """The weights that did best on the synthetic hold-out."""
     batch = max(32, min(512, len(used) // 20))
     steps = max(1, len(used) // batch)
-    fused = x.is_cuda
-    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.decay, fused=fused)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.epochs * steps)
+    # recorded on a GPU: the rate lies there, and every batch has the same size
+    rate = torch.tensor(recipe.learning_rate, device=x.device) if x.is_cuda else recipe.learning_rate
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=recipe.decay, capturable=x.is_cuda)
+    part = used[:batch].clone()
+
+    def work() -> None:
+        nn.functional.cross_entropy(model(x[part]), y[part]).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    model.train()
+    take = recorded(model, optimizer, work)
     best, least, stale = copy.deepcopy(model.state_dict()), math.inf, 0
-    for _ in range(recipe.epochs):
+    for epoch in range(recipe.epochs):
         model.train()
-        for part in used[torch.randperm(len(used), device=used.device)].tensor_split(steps):
-            loss = nn.functional.cross_entropy(model(x[part]), y[part])
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            schedule.step()
+        order = used[torch.randperm(len(used), device=used.device)]
+        for step in range(steps):
+            set_rate(optimizer, cosine(recipe.learning_rate, epoch * steps + step, recipe.epochs * steps))
+            part.copy_(order[step * batch : (step + 1) * batch])
+            take()
         # the loss, not the accuracy: a small hold-out has many ties
         model.eval()
         with torch.no_grad():

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
 from privot.mechanisms.embedding import FeatureMap
+from privot.recording import called, recorded
 from privot.release import Release
 from privot.synthesis.features import feature_map
 from privot.synthesis.matching import class_means
-from privot.synthesis.recording import called, recorded
 from privot.synthesis.rules import Rules
 from privot.synthesis.team import ALONE, Team
 from privot.synthesis.training import Progress, Training
@@ -178,9 +178,9 @@ class _Step:
         """The loss at the samples that the step was made from."""
         if self._run is None:
             # what processes say to each other is not recorded
-            self._run = (
-                recorded(self._training, self._work) if self._team.size == 1 else called(self._training, self._work)
-            )
+            model, optimizer = self._training.generator, self._training.optimizer
+            alone = self._team.size == 1
+            self._run = recorded(model, optimizer, self._work) if alone else called(optimizer, self._work)
         self._z.normal_(generator=self._training.random)
         self._run()
         return self._loss.clone()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from privot.synthesis.recording import recorded
+from privot.recording import recorded
 from privot.synthesis.training import Training
 
 
@@ -71,7 +71,7 @@ class RecordedPoints(Points):
         self.training.optimizer.step()
 
     def _record(self) -> tuple[Any, Any]:
-        second = recorded(self.training, self._work)
+        second = recorded(self.training.generator, self.training.optimizer, self._work)
         first: Any = torch.cuda.CUDAGraph()
         with still(self.training.generator), torch.no_grad(), torch.cuda.graph(first):
             self._x = self._forward(self._z, self._labels)

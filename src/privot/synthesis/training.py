@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
+from privot.recording import cosine, set_rate
 from privot.synthesis.generators import Generator, build
 from privot.synthesis.rules import Rules
 
@@ -78,12 +78,7 @@ class Training:
 
     def decay_rate(self) -> None:
         """The learning rate on a cosine from the rules' to zero, also for a recorded step."""
-        rate = self.rules.learning_rate * 0.5 * (1.0 + math.cos(math.pi * self.step / self.rules.steps))
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], torch.Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        set_rate(self.optimizer, cosine(self.rules.learning_rate, self.step, self.rules.steps))
 
     def draw(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """z of shape (rows, latent), and labels that go round all classes."""

@@ -5,34 +5,35 @@ Launching the hundred kernels of a step from Python takes longer than running th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-
-from privot.synthesis.training import Training
+from torch import nn
 
 _WARM_UPS = 3
 
 
-def recorded(training: Training, work: Callable[[], None]) -> Callable[[], None]:
+def recorded(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callable[[], None]:
     """`work` takes one step from fixed buffers: forward, backward, optimiser; gradients are None before it.
 
-    It may not draw random numbers: whoever calls it fills the buffers.
+    It draws no random numbers but the default generator's, and reads nothing back to the host: whoever calls it fills
+    the buffers. The optimiser is one that can be captured, its rate a tensor on the device.
     """
-    if training.device.type != "cuda":
-        return called(training, work)
-    with unchanged(training):
+    if not next(model.parameters()).is_cuda:
+        return called(optimizer, work)
+    with unchanged(model, optimizer):
         # on a side stream, as capturing asks: libraries take their workspaces before anything is recorded
         aside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(_WARM_UPS):
-                training.optimizer.zero_grad(set_to_none=True)
+                optimizer.zero_grad(set_to_none=True)
                 work()
         torch.cuda.current_stream().wait_stream(aside)
-    training.optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     graph: Any = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         work()
@@ -40,27 +41,41 @@ def recorded(training: Training, work: Callable[[], None]) -> Callable[[], None]
     return replay
 
 
-def called(training: Training, work: Callable[[], None]) -> Callable[[], None]:
+def called(optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callable[[], None]:
     """The same without a recording."""
 
     def call() -> None:
-        training.optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         work()
 
     return call
 
 
+def cosine(rate: float, step: int, steps: int) -> float:
+    """From `rate` to zero: rate·(1 + cos(π·step/steps))/2."""
+    return rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The learning rate from now on, also of a recorded step."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
 @contextmanager
-def unchanged(training: Training) -> Iterator[None]:
+def unchanged(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[None]:
     """Warming up takes steps: weights, statistics and the optimiser's moments are put back after it."""
-    held = [*training.generator.parameters(), *training.generator.buffers(), *_moments(training.optimizer)]
+    held = [*model.parameters(), *model.buffers(), *_moments(optimizer)]
     copies = [t.detach().clone() for t in held]
     known = {id(t) for t in held}
     yield
     with torch.no_grad():
         for tensor, copy in zip(held, copies, strict=True):
             tensor.copy_(copy)
-        for tensor in _moments(training.optimizer):
+        for tensor in _moments(optimizer):
             if id(tensor) not in known:
                 tensor.zero_()
 
