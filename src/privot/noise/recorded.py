@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def is_recorded() -> bool:
-    """Whether a CUDA graph, a trace or a compiled function takes down what is done now: every replay would repeat it."""
+    """Whether a CUDA graph, a trace or a compiled function takes down what is done now: each replay would repeat it."""
     import torch
 
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
