@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,8 +49,7 @@ def transport(
     if out is not None:
         from privot.cli.chart import draw_benchmark
 
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "transport.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        _keep(found, out / "transport.json")
         draw_benchmark(found, out / "transport.png")
     if as_json:
         print_json(found)
@@ -80,8 +79,7 @@ def growth(
     if out is not None:
         from privot.cli.chart import draw_growth
 
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "growth.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        _keep(found, out / "growth.json")
         draw_growth(found, out / "growth.png")
     if as_json:
         print_json(found)
@@ -94,6 +92,11 @@ def growth(
     typer.echo("Exponents over the upper decade:")
     for name, value in found["exponents"].items():
         typer.echo(f"  {name}: {'–' if value is None else format(value, '.2f')}")
+
+
+def _keep(found: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 def _sizes(text: str) -> list[int]:
