@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +18,9 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.release import Release
 from privot.synthesis.features import feature_map
+from privot.synthesis.rehearsing import rehearse, rehearse_stream
 from privot.synthesis.rules import Rules
-
-if TYPE_CHECKING:
-    from privot.synthesis.streams import Strategy
+from privot.synthesis.strategy import Strategy
 
 METHODS = ("embedding", "sinkhorn", "sliced", "parameters")
 
@@ -89,6 +88,13 @@ class Design:
         """What one charge is for: one release, or one block."""
         return _repeated(self.mechanism.event(facts), int(self.mechanism.steps))
 
+    def blocks(self) -> tuple[int, int]:
+        """Of a job that pays as it goes: how many charges there are, and the steps of each."""
+        count, size = int(self.rules.options["blocks"]), int(self.mechanism.steps)
+        if min(count, size) < 1 or count * size != self.rules.steps:
+            raise DataError("This job's blocks do not fit its steps.")
+        return count, size
+
     def check_standing(self, allow_unproven: bool) -> None:
         """Refuse a calibration that no theorem covers, unless it is allowed."""
         standing = account(self.block(self.facts), self.delta).standing
@@ -102,14 +108,11 @@ class Design:
         """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
         self.check_facts(facts)
         if self.method == "embedding":
-            from privot.synthesis.embedding import rehearse
-
             classes = (facts.classes or 1) if self.mechanism.labels else 1
             rehearse(self.mechanism.features, self.rules, classes, device=device, seed=self.seed)
         else:
-            from privot.synthesis.streams import rehearse_blocks
-
-            rehearse_blocks(self, device)
+            self.blocks()
+            rehearse_stream(self.rules, facts.classes or 1, facts.dim, device=device, seed=self.seed)
         check_cost(self.event(facts), self.delta, epsilon, delta)
 
     def check_release(self, release: Release) -> None:
