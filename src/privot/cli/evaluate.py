@@ -44,8 +44,9 @@ def evaluate(
     from privot.evaluation import CLASSIFIERS, fid, score
     from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
-    from privot.synthesis.folder import CONFIG, SYNTHETIC
+    from privot.synthesis.folder import SYNTHETIC
     from privot.synthesis.report import CONFIDENTIAL, write_report
+    from privot.synthesis.saved import CONFIG
     from privot.synthesis.tables.folder import SYNTHETIC as TABLE
     from privot.synthesis.tables.folder import find_synthetic
 

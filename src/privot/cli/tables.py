@@ -32,7 +32,7 @@ def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
     """The codec of what lies in a folder that `privot synth` made, or of a schema file; None where it is no table."""
     from privot.errors import UsageError
     from privot.synthesis.files import read_json
-    from privot.synthesis.folder import CONFIG
+    from privot.synthesis.saved import CONFIG
     from privot.tables import TableCodec
 
     if folder is None:
