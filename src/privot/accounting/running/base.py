@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privot.accounting.accountant import standing_of
 from privot.accounting.checks import LARGEST, check_count
 from privot.accounting.events import (
     Composed,
@@ -28,6 +27,7 @@ from privot.accounting.events import (
     leaves,
 )
 from privot.accounting.sampling import Poisson
+from privot.accounting.terms import standing_of
 from privot.errors import DataError, NoTheoremError, UnprovenError, UsageError, brief
 from privot.guarantee import Adjacency, Standing
 
