@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson, Device
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import read_pair, read_shape
-from privot.cli.synth import AsJson, Device, default_ledger, open_ledger
+from privot.cli.synth import default_ledger, open_ledger
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter, Settings

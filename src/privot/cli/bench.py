@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson, Device
 from privot.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def transport(
         str, typer.Option(help="Points a side, separated by commas, from 50 to 100000.")
     ] = "50,100,500,1000,2000",
     jobs: Annotated[str, typer.Option(help="sliced, sinkhorn or both.")] = "sliced,sinkhorn",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     share: Annotated[float, typer.Option(help="Sinkhorn's regularisation over the mean cost.")] = 0.05,
     out: Annotated[Path | None, typer.Option(help="Folder for transport.json and transport.png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax where they are installed."""
     from privot.bench.transport import measure
@@ -68,9 +69,9 @@ def transport(
 def growth(
     sizes: Annotated[str, typer.Option(help="Points a side, rising, separated by commas.")] = "100,300,1000,3000",
     slices: Annotated[int, typer.Option(help="Directions of sliced.")] = 1000,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder for growth.json and growth.png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """How time and memory grow: sliced as n·k·log n, an iteration of streamed Sinkhorn as n² in O(n) memory."""
     from privot.bench.growth import measure_growth

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import number, print_facts, print_json
 
 NO_PRIVACY = "none: this is an exact answer about the records, so it is itself confidential"
@@ -33,7 +34,7 @@ def compare(
     labels: Annotated[bool, typer.Option(help="Count labels too, as OTDD does (exact, fedwad, triangle).")] = False,
     allow_unproven: Annotated[bool, typer.Option(help="Run fedwad or triangle, which protect nobody.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to draw the transport or the worst slices.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """How far apart two data sets are, by optimal transport. No privacy, unless A and B are private sketches.
 

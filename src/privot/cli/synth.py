@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson, Device
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import positive, read_options, read_pair, read_shape
 from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, table_records
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from privot.tables import TableCodec
     from privot.vault import Vault
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 KNOWN: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "high": 1.0, "classes": 10}}
 """What everybody knows about built-in data."""

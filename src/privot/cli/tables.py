@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def propose_schema(
     sample: Annotated[Path | None, typer.Option(help="A public table of the same columns; needs --public.")] = None,
     public: Annotated[bool, typer.Option("--public", help="State that anybody may see what --sample holds.")] = False,
     label: Annotated[str | None, typer.Option(help="The column to predict, if any.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Propose a schema from public hints: a data dictionary, or a sample that anybody may see. Never the private table.
 
