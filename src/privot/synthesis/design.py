@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Event, Repeated
+from privot.accounting.events import Event, repeated
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, MeanEmbedding
@@ -82,11 +82,11 @@ class Design:
 
     def event(self, facts: Facts) -> Event:
         """All that will be charged: one release, or the steps of all blocks."""
-        return _repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
+        return repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
 
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""
-        return _repeated(self.mechanism.event(facts), int(self.mechanism.steps))
+        return repeated(self.mechanism.event(facts), int(self.mechanism.steps))
 
     def blocks(self) -> tuple[int, int]:
         """Of a job that pays as it goes: how many charges there are, and the steps of each."""
@@ -152,10 +152,6 @@ def check_cost(event: Event, decided: float, epsilon: float, delta: float) -> No
             f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {decided:g}, not the "
             f"ε = {epsilon:g} at δ = {delta:g} that is asked for: nothing was paid."
         )
-
-
-def _repeated(step: Event, times: int) -> Event:
-    return step if times == 1 else Repeated(step, times)
 
 
 def plain_facts(facts: Facts) -> dict[str, Any]:
