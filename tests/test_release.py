@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import zipfile
 from pathlib import Path
 
@@ -47,17 +48,17 @@ def test_the_content_is_on_disk_before_it_gets_its_name(tmp_path: Path, monkeypa
         (part,) = tmp_path.iterdir()
         with zipfile.ZipFile(part) as archive:
             assert archive.testzip() is None
-        seen.append("content")
+        seen.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "content")
         sync(handle)
 
     def named(old: str, new: Path) -> None:
         seen.append("name")
         replace(old, new)
 
-    monkeypatch.setattr("privot.release.os.fsync", synced)
-    monkeypatch.setattr("privot.release.os.replace", named)
+    monkeypatch.setattr("os.fsync", synced)
+    monkeypatch.setattr("os.replace", named)
     Release(VALUE, GUARANTEE, PUBLIC).save(tmp_path / "a.npz")
-    assert seen == ["content", "name"]
+    assert seen == ["content", "name", "folder"]
 
 
 def test_a_digest_survives_the_file_and_tells_releases_apart(tmp_path: Path) -> None:

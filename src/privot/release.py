@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from numpy.typing import NDArray
 
 from privot.accounting import read_guarantee
 from privot.errors import DataError, UsageError
+from privot.files import writing
 from privot.guarantee import Guarantee
 
 SCHEMA_VERSION = 1
@@ -91,21 +90,11 @@ class Release:
         path = Path(path)
         arrays = self._arrays()
         facts = {"schema": SCHEMA_VERSION, "guarantee": self.guarantee.to_dict(), "public": dict(self.public)}
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                with zipfile.ZipFile(file, "w") as archive:
-                    archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
-                    for member, array in arrays.items():
-                        with archive.open(member + ".npy", "w", force_zip64=True) as out:
-                            np.lib.format.write_array(out, array, allow_pickle=False)
-                # a name that reaches the disk before its content would be an empty file after a power cut
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with writing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(_FACTS, json.dumps(facts, allow_nan=False, ensure_ascii=False))
+            for member, array in arrays.items():
+                with archive.open(member + ".npy", "w", force_zip64=True) as out:
+                    np.lib.format.write_array(out, array, allow_pickle=False)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Every array by its name in a file."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Downgraded, Event, Repeated, adjacency_of
+from privot.accounting.events import Downgraded, Event, adjacency_of, repeated
 from privot.budget import LedgerBudget, MemoryBudget, row_digests
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
@@ -227,7 +227,7 @@ class Vault(Sealed):
         step = mechanism.event(self.__facts)
         if adjacency_of([step]) is not self.__facts.adjacency:
             raise UsageError(f"The mechanism counts under another adjacency than the vault's {self.__facts.adjacency}.")
-        whole = step if steps == 1 else Repeated(step, steps)
+        whole = repeated(step, steps)
         for standing, reason in (
             (mechanism.standing, f"the mechanism itself is {mechanism.standing}"),
             (noise.standing, "the noise is not secret: it comes from a seed"),

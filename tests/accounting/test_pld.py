@@ -14,9 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Sampled, gaussian, renyi
+from privot.accounting.cells import discretise
 from privot.accounting.events import Event, Frame
 from privot.accounting.pairs import GaussianMixture, Step, step_of
-from privot.accounting.pld import Composition, _discretise
+from privot.accounting.pld import Composition
 from privot.guarantee import Adjacency
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
@@ -240,7 +241,7 @@ def test_a_discretised_step_is_a_law_that_dominates(event: Event, log_grid: floa
     """Connecting the dots keeps P whole and never loses δ at any ε ≥ 0, however much of the tails is cut off."""
     one = step(event)
     grid = 10.0**log_grid
-    index, mass, lost = _discretise(one, grid, tilt, cut)
+    index, mass, lost = discretise(one, grid, tilt, cut)
     losses = index * grid
     assert np.all(mass >= 0.0)
     assert float(mass.sum()) + lost == pytest.approx(1.0, abs=1e-9)

@@ -12,11 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from mechanism_samples import Plain, Silent
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from privot.accounting import Gaussian
 from privot.errors import BudgetError, UsageError
-from privot.guarantee import Adjacency, Standing
+from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.mechanisms.embedding import MARGIN, clip_features, count_share
 from privot.mechanisms.rowwise import Sums, _norms
@@ -26,35 +27,6 @@ from privot.vault import Vault
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 ANY = st.floats(allow_nan=False, allow_infinity=False)
-
-
-class Plain:
-    """Records without a vault around them."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray | None = None, classes: int | None = None, adjacency=REPLACE):
-        self.x, self.y, self.count = x, y, len(x)
-        self.facts = Facts(x.shape[1], len(x) if adjacency is REPLACE else None, 1.0, adjacency, classes)
-
-    def rows(self, indices: np.ndarray | None = None) -> np.ndarray:
-        return self.x if indices is None else self.x[indices]
-
-    def labels(self, indices: np.ndarray | None = None) -> np.ndarray:
-        assert self.y is not None
-        return self.y if indices is None else self.y[indices]
-
-
-class Silent:
-    """Noise of zero, which writes down what it was asked."""
-
-    standing = Standing.PROVEN
-    assumptions = ()
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    def normal(self, shape: tuple[int, ...], sigma: float) -> np.ndarray:
-        self.asked.append((shape, sigma))
-        return np.zeros(shape)
 
 
 class Raw:
@@ -87,7 +59,7 @@ def exact_norm(row: np.ndarray, factor: float = 1.0) -> Fraction:
 @pytest.mark.parametrize(("adjacency", "sensitivity"), [(ADD, 1.0), (REPLACE, 2.0)])
 def test_event_says_what_runs(adjacency: Adjacency, sensitivity: float) -> None:
     x, y = np.random.default_rng(0).uniform(size=(30, 4)), np.arange(30) % 3
-    records, noise = Plain(x, y, 3, adjacency), Silent()
+    records, noise = Plain(x, y, adjacency, 3), Silent()
     mechanism = MeanEmbedding(Fourier(4, 8, [1.0], 1), 2.5, labels=True)
     event = mechanism.event(records.facts)
     assert event == Gaussian(2.5, sensitivity, adjacency)
@@ -147,11 +119,11 @@ def test_neighbours_differ_by_no_more_than_is_counted(
     # replaced
     x2, y2 = x.copy(), y.copy()
     x2[changed], y2[changed] = other, new
-    moved = joint(mechanism, Plain(x, y, 3)) - joint(mechanism, Plain(x2, y2, 3))
+    moved = joint(mechanism, Plain(x, y, classes=3)) - joint(mechanism, Plain(x2, y2, classes=3))
     assert np.linalg.norm(moved) <= 2.0
     # removed: the others move up by one place
-    fewer = Plain(np.delete(x, changed, 0), np.delete(y, changed), 3, ADD)
-    moved = joint(mechanism, Plain(x, y, 3, ADD)) - joint(mechanism, fewer)
+    fewer = Plain(np.delete(x, changed, 0), np.delete(y, changed), ADD, 3)
+    moved = joint(mechanism, Plain(x, y, ADD, 3)) - joint(mechanism, fewer)
     assert np.linalg.norm(moved) <= 1.0
 
 
@@ -160,7 +132,7 @@ def test_the_furthest_neighbours_reach_the_bound() -> None:
     values = [joint(mechanism, Plain(np.array([[s, 0.0], [0.0, 1.0]]))) for s in (9.0, -9.0)]
     assert np.linalg.norm(values[0] - values[1]) == pytest.approx(2 * math.sqrt(1 - 0.01**2), rel=2 * MARGIN)
     labelled = MeanEmbedding(Raw(2), 1.0, labels=True)
-    few, more = (joint(labelled, Plain(np.full((n, 2), 7.0), np.zeros(n, int), 2, ADD)) for n in (4, 5))
+    few, more = (joint(labelled, Plain(np.full((n, 2), 7.0), np.zeros(n, int), ADD, 2)) for n in (4, 5))
     assert np.linalg.norm(few - more) == pytest.approx(1.0, rel=2 * MARGIN)
 
 
@@ -201,7 +173,7 @@ def test_sums_in_blocks_are_the_sums() -> None:
     x, y = generator.uniform(size=(2500, 3)), generator.integers(0, 4, 2500)
     features = Fourier(3, 10, [0.7], 9)
     value, _ = (m := MeanEmbedding(features, 1.0, labels=True)).run(
-        Plain(x, y, 4), Silent(), m.event(Plain(x, y, 4).facts), 0
+        Plain(x, y, classes=4), Silent(), m.event(Plain(x, y, classes=4).facts), 0
     )
     phi = features.features(torch.from_numpy(x)).numpy()
     for c in range(4):
@@ -212,7 +184,7 @@ def test_sums_in_blocks_are_the_sums() -> None:
 def test_noise_has_the_variance_that_is_counted() -> None:
     x, y = np.random.default_rng(10).uniform(size=(50, 3)), np.arange(50) % 5
     mechanism = MeanEmbedding(Fourier(3, 2000, [1.0], 11), 2.5, labels=True)
-    records = Plain(x, y, 5)
+    records = Plain(x, y, classes=5)
     drawn = joint(mechanism, records, SystemNoise()) - joint(mechanism, records)
     # 20,000 variates: the sample sd is within 2.5 % with probability 1 − 1e-6; 2σ/3 is far outside
     assert drawn[:, :-1].std() == pytest.approx(2.5, rel=0.025)

@@ -11,11 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from mechanism_samples import Plain
 
 from privot.accounting import FixedSize, Gaussian, Poisson, Sampled, gradient
 from privot.errors import BudgetError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms import Facts, GradientQuery, SanitizedGradient
+from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.gradient import clip_whole
 from privot.noise import SystemNoise
@@ -29,21 +30,6 @@ A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
-
-
-class Plain:
-    """Records without a vault around them."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray | None, adjacency: Adjacency, classes: int | None = None) -> None:
-        self.x, self.y, self.count = x, y, len(x)
-        self.facts = Facts(x.shape[1], len(x) if adjacency is R else None, 1.0, adjacency, classes)
-
-    def rows(self, indices: np.ndarray | None = None) -> np.ndarray:
-        return self.x if indices is None else self.x[indices]
-
-    def labels(self, indices: np.ndarray | None = None) -> np.ndarray:
-        assert self.y is not None
-        return self.y if indices is None else self.y[indices]
 
 
 class Stub:

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from mechanism_samples import Plain, Silent
 
 from privot import Vault
 from privot.accounting import Gaussian
 from privot.errors import BudgetError, UsageError
-from privot.guarantee import Adjacency, Standing
-from privot.mechanisms import LABEL, Axis, Facts, Marginals
+from privot.guarantee import Adjacency
+from privot.mechanisms import LABEL, Axis, Marginals
 from privot.noise import SystemNoise
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
@@ -28,39 +29,12 @@ AXES = (
 SETS = ((0,), (0, 1), (1, 2, 3))
 
 
-class Plain:
-    """Records without a vault around them."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, adjacency: Adjacency) -> None:
-        self.x, self.y, self.count = x, y, len(x)
-        self.facts = Facts(x.shape[1], len(x) if adjacency is R else None, 9.0, adjacency, 2)
-
-    def rows(self, indices: np.ndarray | None = None) -> np.ndarray:
-        return self.x if indices is None else self.x[indices]
-
-    def clipped(self, indices: np.ndarray | None = None) -> np.ndarray:
-        raise AssertionError("a count needs no clipping")
-
-    def labels(self, indices: np.ndarray | None = None) -> np.ndarray:
-        return self.y if indices is None else self.y[indices]
-
-
-class Silent:
-    """No noise at all, to see what it would cover."""
-
-    standing = Standing.PROVEN
-    assumptions = ()
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    def normal(self, shape: Any, sigma: float) -> np.ndarray:
-        self.asked.append(sigma)
-        return np.zeros(shape)
+def plain(x: np.ndarray, y: np.ndarray, adjacency: Adjacency) -> Plain:
+    return Plain(x, y, adjacency, classes=2, clip=9.0)
 
 
 def run(mechanism: Marginals, x: np.ndarray, y: np.ndarray, adjacency: Adjacency = A, noise: Any = None) -> np.ndarray:
-    records = Plain(x, y, adjacency)
+    records = plain(x, y, adjacency)
     return mechanism.run(records, noise or Silent(), mechanism.event(records.facts), 0)[0]
 
 
@@ -138,21 +112,22 @@ def test_the_event_says_what_runs() -> None:
     mechanism = Marginals(AXES, SETS, 6.0, (1.0, 2.0, 3.0))
     x, y = data(20)
     for adjacency, factor in ((A, 1.0), (R, math.sqrt(2))):
-        facts = Plain(x, y, adjacency).facts
+        facts = plain(x, y, adjacency).facts
         event = mechanism.event(facts)
         assert event == Gaussian(6.0, math.sqrt(14.0) * factor * (1 + 1e-12), adjacency)
         noise = Silent()
         run(mechanism, x, y, adjacency, noise)
-        assert noise.asked == [6.0, 3.0, 2.0]
+        asked = [sigma for _, sigma in noise.asked]
+        assert asked == [6.0, 3.0, 2.0]
         # in units of each noise, Σ 1/σ_m² is what (Δ/σ)² covers
-        assert sum(factor**2 / s**2 for s in noise.asked) <= (event.sensitivity / event.sigma) ** 2
+        assert sum(factor**2 / s**2 for s in asked) <= (event.sensitivity / event.sigma) ** 2
 
 
 def test_noise_has_the_deviation_that_is_counted_in_every_marginal() -> None:
     axes = (Axis(0, 200, tuple(np.arange(1, 200) / 200.0)), Axis(1, 200, tuple(np.arange(1, 200) / 200.0)))
     mechanism = Marginals(axes, ((0, 1), (1, 0)), 5.0, (1.0, 4.0))
     x = np.full((3, 2), 0.5)
-    records = Plain(x, np.zeros(3, dtype=int), A)
+    records = plain(x, np.zeros(3, dtype=int), A)
     value = mechanism.run(records, SystemNoise(), mechanism.event(records.facts), 0)[0]
     # 40,000 cells each: within 1.8 % with probability 1 − 1e-6; ⅔σ is far outside
     assert value[:40_000].std() == pytest.approx(5.0, rel=0.018)

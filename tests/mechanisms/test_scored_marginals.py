@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mechanism_samples import Plain
 from scipy import stats
 
 from privot import Vault
 from privot.accounting import Composed, Gaussian, account
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Axis, Facts, GroupedMarginals, Marginals, ScoredMarginals, WeightRule
+from privot.mechanisms import Axis, GroupedMarginals, Marginals, ScoredMarginals, WeightRule
 from privot.mechanisms.scores import PARTS, residuals
 from privot.mechanisms.weighing import told
 from privot.noise import SystemNoise
+from weaker_noise import WeakerNoise
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 AXES = (Axis(0, 8, tuple(np.arange(1, 8) / 8), ordered=True), Axis(1, 5), Axis(2, 6))
@@ -56,21 +58,8 @@ def table(rows: int = 3000, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
     return x, ((x[:, 0] + 0.2 * rng.random(rows)) * classes * 0.8).astype(int).clip(max=classes - 1)
 
 
-class Plain:
-    """Records without a vault around them."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
-        self.x, self.y, self.count = x, y, len(x)
-        self.facts = Facts(3, None, 9.0, A, int(y.max()) + 1)
-
-    def rows(self, indices: np.ndarray | None = None) -> np.ndarray:
-        return self.x if indices is None else self.x[indices]
-
-    def clipped(self, indices: np.ndarray | None = None) -> np.ndarray:
-        raise AssertionError("a score needs no clipping")
-
-    def labels(self, indices: np.ndarray | None = None) -> np.ndarray:
-        return self.y if indices is None else self.y[indices]
+def plain(x: np.ndarray, y: np.ndarray) -> Plain:
+    return Plain(x, y, A, classes=int(y.max()) + 1, clip=9.0)
 
 
 @pytest.mark.parametrize(("classes", "most"), [(2, 3.0), (3, 6.0), (7, 6.0)])
@@ -122,7 +111,7 @@ def test_a_record_moves_one_group_a_column() -> None:
     groups = np.concatenate([np.arange(axis.cells) for axis in AXES])
     made = mechanism()
     law = Fixed(2, 0.3)
-    with_it, without = (made._sums(Plain(x[:n], y[:n]), law, groups) for n in (400, 399))
+    with_it, without = (made._sums(plain(x[:n], y[:n]), law, groups) for n in (400, 399))
     moved = (with_it - without) / PARTS
     assert np.count_nonzero(moved) == 3
     assert np.linalg.norm(moved) <= made.sensitivity(A)
@@ -138,8 +127,8 @@ def test_noise_on_scores_is_accepted_at_sigma_and_rejected_at_two_thirds() -> No
         made = mechanism(sigma=10.0)
         out = []
         for _ in range(60):
-            value, _ = made.run(Plain(x, y), _Weaker(factor), made.event(Plain(x, y).facts), 0)
-            exact = made._sums(Plain(x, y), made.planner, value["groups"]) / PARTS  # type: ignore[arg-type]
+            value, _ = made.run(plain(x, y), WeakerNoise(factor), made.event(plain(x, y).facts), 0)
+            exact = made._sums(plain(x, y), made.planner, value["groups"]) / PARTS  # type: ignore[arg-type]
             out.append(value["scores"] - exact)
         return np.concatenate(out)
 
@@ -149,22 +138,13 @@ def test_noise_on_scores_is_accepted_at_sigma_and_rejected_at_two_thirds() -> No
         assert bool(low < np.sum(np.square(noise / 10.0)) < high) is right
 
 
-class _Weaker(SystemNoise):
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def normal(self, shape: Any, sigma: float) -> np.ndarray:
-        return super().normal(shape, sigma * self.factor)
-
-
 def test_what_cannot_be_scored_is_refused() -> None:
     for bad in ({"steps": 2}, {"sigma": 0.0}, {"sigma": 2.0**40}, {"marginals": GroupedMarginals(AXES, None, (9, 9))}):
         with pytest.raises(UsageError):
             replace(mechanism(), **bad)  # type: ignore[arg-type]
     made = mechanism()
     with pytest.raises(UsageError):
-        made.run(Plain(*table(50)), SystemNoise(), replace(made, sigma=11.0).event(Plain(*table(50)).facts), 0)
+        made.run(plain(*table(50)), SystemNoise(), replace(made, sigma=11.0).event(plain(*table(50)).facts), 0)
 
 
 # --- weights
@@ -229,4 +209,4 @@ def test_weights_are_a_function_of_the_first_counts_and_change_no_price() -> Non
     assert release.public["pairs"]["scales"] == [20.0 / w for w in weights]
     # the label follows the first column: its pairs are seen best
     assert min(weights[:2]) > weights[2]
-    assert made.event(Plain(x, y).facts) == replace(made, weighing=None).event(Plain(x, y).facts)
+    assert made.event(plain(x, y).facts) == replace(made, weighing=None).event(plain(x, y).facts)

@@ -19,7 +19,7 @@ from scipy import stats
 from privot.accounting import Composed
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, Facts, GroupedMarginals, GroupRule, ScoredMarginals, WeightRule
-from privot.noise import SystemNoise
+from weaker_noise import WeakerNoise
 
 AXES = (
     Axis(0, 4, (0.25, 0.5, 0.75), ordered=True),
@@ -63,14 +63,6 @@ class Held:
         return self.y[indices]
 
 
-class Weaker(SystemNoise):
-    def __init__(self, factor: float) -> None:
-        self.factor = factor
-
-    def normal(self, shape: Any, sigma: float) -> np.ndarray:
-        return super().normal(shape, sigma * self.factor)
-
-
 def parts_of(record: Any, groups: list[np.ndarray], scales: list[float], sure: np.ndarray, by_class: bool) -> Any:
     """name of a released number → (what the record adds to it, the noise there), spelt out."""
     (a, b, c), y = record
@@ -108,7 +100,7 @@ def losses(
     noise: dict[str, list[float]] = {"fine": [], "pair": [], "score": []}
     squares = []
     for _ in range(RUNS):
-        value, public = made.run(held, Weaker(factor), event, 0)  # type: ignore[arg-type]
+        value, public = made.run(held, WeakerNoise(factor), event, 0)  # type: ignore[arg-type]
         groups = np.split(value["groups"], [4, 7])
         seen = np.concatenate([value["fine"], value["pairs"], value["scores"]])
         left = dict(zip(names_of(groups, classes, by_class), seen, strict=True))

@@ -19,6 +19,7 @@ from privot.mechanisms import Interpolation, PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import _whole
 from privot.mechanisms.sketch_design import shared
 from privot.noise import SystemNoise
+from weaker_noise import WeakerNoise
 
 R, A = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 PUBLIC = np.random.default_rng(0).normal(size=(120, 6)) * [3, 2, 1, 1, 1, 1]
@@ -86,16 +87,6 @@ def test_what_lies_beyond_the_last_knot_is_counted_there() -> None:
     np.testing.assert_array_equal(shared(np.array([60.0, np.inf]), np.array([0.0, 50.0])), [[0, 1], [0, 1]])
 
 
-class Scaled(SystemNoise):
-    """Noise that is `factor` times too large."""
-
-    def __init__(self, factor: float) -> None:
-        self.factor = factor
-
-    def normal(self, shape, sigma):  # type: ignore[no-untyped-def]
-        return self.factor * super().normal(shape, sigma)
-
-
 def standardised(noise: SystemNoise, runs: int = 40) -> np.ndarray:
     """(released − exact sum)·weight/σ of many sketches of the same records: N(0, 1) if all is right."""
     design = DESIGNS["public"]
@@ -118,7 +109,7 @@ def is_standard(z: np.ndarray) -> bool:
 
 def test_noise_is_accepted_at_sigma_and_rejected_at_two_thirds() -> None:
     assert is_standard(standardised(SystemNoise()))
-    assert not is_standard(standardised(Scaled(2 / 3)))
+    assert not is_standard(standardised(WeakerNoise(2 / 3)))
 
 
 def test_what_is_charged_is_what_runs() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +11,7 @@ from scipy import stats
 from privot.errors import UsageError
 from privot.noise import SeededNoise, SystemNoise
 from privot.noise.counts import LEAST_SIGMA, MOST_COUNTED, MOST_SIGMA, add_noise_to_counts, counting_grid
+from weaker_noise import WeakerNoise
 
 
 @settings(max_examples=60, deadline=None)
@@ -38,17 +37,6 @@ def test_the_value_is_the_noisy_count_rounded_to_the_grid() -> None:
     np.testing.assert_array_equal(value, np.rint((12345 + noise) / grid) * grid)
 
 
-class Weaker(SystemNoise):
-    """Noise of `factor` times the deviation that was asked for."""
-
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def normal(self, shape: Any, sigma: float) -> np.ndarray:
-        return super().normal(shape, sigma * self.factor)
-
-
 def looks_like(noise: np.ndarray, sigma: float) -> bool:
     """Whether a sample could be N(0, σ²): its squares (χ²) and its whole law (Kolmogorov), each at level 10⁻⁶."""
     squares = float(np.sum(np.square(noise / sigma)))
@@ -60,7 +48,7 @@ def looks_like(noise: np.ndarray, sigma: float) -> bool:
 @pytest.mark.parametrize("count", [0, 1, 12345, 2**31])
 def test_noise_of_the_stated_deviation_is_accepted_and_two_thirds_of_it_is_not(sigma: float, count: int) -> None:
     counts = np.full(4000, count, dtype=np.int64)
-    right, weak = (add_noise_to_counts(counts, Weaker(factor), sigma) - count for factor in (1.0, 2.0 / 3.0))
+    right, weak = (add_noise_to_counts(counts, WeakerNoise(factor), sigma) - count for factor in (1.0, 2.0 / 3.0))
     assert looks_like(right, sigma)
     assert not looks_like(weak, sigma)
 

@@ -159,7 +159,7 @@ def test_a_checkpoint_is_replaced_whole(vault: Vault, small: Any, tmp_path: Path
     def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("privot.synthesis.files.os.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="space"):
         checkpoint.save(training, path, release="ab12")
     assert path.read_bytes() == held

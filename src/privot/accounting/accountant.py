@@ -20,13 +20,9 @@ from privot.accounting import gaussian, renyi
 from privot.accounting.directions import law
 from privot.accounting.events import (
     Composed,
-    Downgraded,
     Event,
     Gaussian,
-    Laplace,
     Projection,
-    Renyi,
-    Repeated,
     Sampled,
     Unbounded,
     adjacency_of,
@@ -35,6 +31,7 @@ from privot.accounting.events import (
 )
 from privot.accounting.pairs import step_of
 from privot.accounting.pld import Composition
+from privot.accounting.terms import assumptions_of, samplings_of, standing_of
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.guarantee import Curve, Guarantee, Standing, check_delta
 
@@ -226,57 +223,6 @@ class EventCurve:
         return EventCurve(tuple(events))
 
 
-def standing_of(event: Event) -> Standing:
-    """The weakest standing anywhere in the tree."""
-    if isinstance(event, Composed):
-        return Standing.weakest([standing_of(e) for e in event.events])
-    if isinstance(event, Downgraded):
-        return Standing.weakest([event.standing, standing_of(event.event)])
-    if isinstance(event, Repeated | Sampled):
-        return standing_of(event.event)
-    if isinstance(event, Renyi):
-        return event.standing
-    if isinstance(event, Unbounded):
-        return Standing.UNPROVEN
-    if isinstance(event, Projection) and event.bound == "clt":
-        return Standing.ASYMPTOTIC
-    return Standing.PROVEN
-
-
-def _assumptions(event: Event) -> list[str]:
-    """What must hold for the number to hold, in words."""
-    if isinstance(event, Composed):
-        return [a for e in event.events for a in _assumptions(e)]
-    if isinstance(event, Repeated):
-        return [*_assumptions(event.event), "every repetition uses fresh randomness"]
-    if isinstance(event, Downgraded):
-        return [*_assumptions(event.event), event.reason]
-    if isinstance(event, Sampled):
-        return [*_assumptions(event.event), f"each step draws a fresh sample: {event.sampling.describe()}"]
-    noise = "the noise is Gaussian up to floating-point rounding"
-    if isinstance(event, Gaussian):
-        return [f"neighbours' values differ by at most {event.sensitivity:g} in L2 norm", noise]
-    if isinstance(event, Laplace):
-        return [f"neighbours' values differ by at most {event.sensitivity:g}", "the noise is Laplace up to rounding"]
-    if isinstance(event, Projection):
-        return [
-            f"two values of one record, clipped to a public bound, differ by at most {event.sensitivity:g} in norm",
-            "the directions are drawn without looking at the data",
-            "the number of records is public",
-            noise,
-        ]
-    if isinstance(event, Renyi):
-        return ["the mechanism's Rényi curve is as stated"]
-    return ["nothing: the release carries no noise"]
-
-
-def _sampling(event: Event) -> list[str]:
-    found = []
-    for leaf, _ in leaves(event):
-        found.append(leaf.sampling.describe() if isinstance(leaf, Sampled) else "none")
-    return list(dict.fromkeys(found))
-
-
 def account(event: Event, delta: float) -> Guarantee:
     """The guarantee of `event`, quoted at `delta`.
 
@@ -289,8 +235,8 @@ def account(event: Event, delta: float) -> Guarantee:
         curve=EventCurve((event,)),
         adjacency=adjacency_of([event]),
         standing=standing_of(event),
-        sampling="; ".join(_sampling(event)),
-        assumptions=tuple(dict.fromkeys(_assumptions(event))),
+        sampling="; ".join(samplings_of(event)),
+        assumptions=tuple(dict.fromkeys(assumptions_of(event))),
         events=(event.to_dict(),),
         at_delta=check_delta(delta),
     )

@@ -251,6 +251,11 @@ class Repeated(Event):
         check_count("The number of repetitions", self.times)
 
 
+def repeated(event: Event, times: int) -> Event:
+    """`event`, `times` times over; what happened once is the event itself."""
+    return event if times == 1 else Repeated(event, times)
+
+
 @dataclass(frozen=True)
 class Composed(Event):
     """All `events`, one after another, each free to depend on what the earlier ones released."""

@@ -19,8 +19,8 @@ from privot.accounting.events import (
     Frame,
     Gaussian,
     Projection,
-    Repeated,
     Sampled,
+    repeated,
 )
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.errors import NoTheoremError, UsageError, brief
@@ -150,7 +150,7 @@ class _Terms:
 def _repeat(release: Event, sampling: Sampling | None, times: int) -> Event:
     """`release` on fresh samples, `times` times."""
     one = release if sampling is None else Sampled(release, sampling)
-    return one if times == 1 else Repeated(one, times)
+    return repeated(one, times)
 
 
 def projection(

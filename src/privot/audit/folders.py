@@ -30,9 +30,9 @@ from privot.release import Release
 from privot.synthesis import Generator, Rules, Synthesizer, train
 from privot.synthesis.checkpoint import NAME as CHECKPOINT
 from privot.synthesis.files import read_json, write_json
-from privot.synthesis.folder import CONFIG, read_folder_guarantee, read_generator
 from privot.synthesis.job import RELEASE
 from privot.synthesis.report import AUDIT, write_report
+from privot.synthesis.saved import CONFIG, read_folder_guarantee, read_generator
 from privot.vault import Vault
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Repeated
+from privot.accounting.events import repeated
 from privot.accounting.sampling import Sampling
 from privot.audit.cores import core_scores, likelihood_ratios
 from privot.audit.findings import Claim
@@ -85,7 +85,7 @@ class GradientAttack:
         public = self.records if self.adjacency is Adjacency.REPLACE_ONE else None
         event = self.mechanism.event(Facts(1, public, 1.0, self.adjacency))
         shift = math.sqrt(self.steps) * 2.0 * self.clip / self.sigma if self.sampling.share == 1.0 else None
-        return Claim.of(account(event if self.steps == 1 else Repeated(event, self.steps), self.delta), shift)
+        return Claim.of(account(repeated(event, self.steps), self.delta), shift)
 
     def world(self, present: bool) -> World:
         """D or D'."""

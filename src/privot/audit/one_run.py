@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Repeated
+from privot.accounting.events import repeated
 from privot.accounting.sampling import Poisson
 from privot.audit.bounds import DEFAULT_CONFIDENCE, check_confidence, one_run_epsilon
 from privot.audit.findings import Claim
@@ -106,7 +106,7 @@ def one_run(
     for release in releases(world, mechanism, steps, clip=clip, adjacency=Adjacency.ADD_REMOVE, noise=source):
         scores += np.asarray(release.value)
     event = mechanism.event(Facts(canaries, None, clip, Adjacency.ADD_REMOVE, 1))
-    claim = Claim.of(account(event if steps == 1 else Repeated(event, steps), delta))
+    claim = Claim.of(account(repeated(event, steps), delta))
     epsilon, guesses, right = best_guesses(scores, there, delta, confidence)
     name = f"DP-SGD in one run, σ {sigma:g}, C {clip:g}, rate {rate:g}, {steps} steps, {canaries} canaries"
     return OneRun(name, claim, epsilon, confidence, canaries, guesses, right, time.monotonic() - began)

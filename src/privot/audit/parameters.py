@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Repeated
+from privot.accounting.events import repeated
 from privot.accounting.sampling import Sampling
 from privot.audit.cores import core_scores, likelihood_ratios
 from privot.audit.findings import Claim
@@ -99,7 +99,7 @@ class ParametersAttack:
         """Counted from the event the mechanism itself states."""
         event = self.mechanism.event(self._facts)
         shift = math.sqrt(self.steps) * self._gap / self.sigma if self.sampling.share == 1.0 else None
-        return Claim.of(account(event if self.steps == 1 else Repeated(event, self.steps), self.delta), shift)
+        return Claim.of(account(repeated(event, self.steps), self.delta), shift)
 
     @property
     def _gap(self) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from privot.accounting import account
-from privot.accounting.events import Repeated
+from privot.accounting.events import repeated
 from privot.accounting.sampling import FixedSize
 from privot.audit.caught import caught
 from privot.audit.cores import core_scores
@@ -84,7 +84,7 @@ class ProjectionAttack:
         event = self.mechanism.event(facts)
         whole = self.frame == "orthogonal" and self.slices % self.dim == 0 and self.batch is None
         shift = math.sqrt(self.steps * self.slices / self.dim) * 2.0 * self.clip / self.sigma if whole else None
-        return Claim.of(account(event if self.steps == 1 else Repeated(event, self.steps), self.delta), shift)
+        return Claim.of(account(repeated(event, self.steps), self.delta), shift)
 
     def world(self, present: bool) -> World:
         """D or D'."""

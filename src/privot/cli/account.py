@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.claims import claims
+from privot.cli.options import AsJson
 from privot.cli.output import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ Batch = Annotated[
 Epochs = Annotated[float | None, typer.Option(help="Passes over the records: ⌈epochs·records/batch⌉ steps.")]
 Steps = Annotated[int | None, typer.Option(help="Number of steps, in place of --epochs.")]
 Clip = Annotated[float, typer.Option(help="Public bound to which norms are clipped.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def _answer(plan: Plan, as_json: bool) -> None:

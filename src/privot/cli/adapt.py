@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson, Device
 from privot.cli.output import print_facts, print_json
-from privot.cli.synth import AsJson, Device, default_ledger, open_ledger
+from privot.cli.parsing import read_pair, read_shape
+from privot.cli.synth import default_ledger, open_ledger
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter, Settings
@@ -78,7 +80,7 @@ def adapt(
     if held_out is not None and held_out.y is None:
         raise UsageError("The test records have no labels to score against: name them y.")
     adapter = DomainAdapter(
-        epsilon, delta, method=method, network=network, shape=_sides(shape), low=low, high=high, device=device,
+        epsilon, delta, method=method, network=network, shape=read_shape(shape), low=low, high=high, device=device,
         seed=seed, allow_unproven=allow_unproven,
     )  # fmt: skip
     asked = {"method": method, "network": network, "shape": shape, "low": low, "high": high, "set": settings or []}
@@ -196,23 +198,11 @@ def _changed(settings: Settings, given: list[str]) -> Settings:
 
 
 def _range(text: str | None, source: str) -> tuple[float, float]:
+    """The public range of the records; only that of the built-in digits is known."""
     from privot.errors import UsageError
 
     if text is None:
         if source == "digits":
             return 0.0, 1.0
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"A range is written LOW,HIGH, got {text!r}.") from None
-    return low, high
-
-
-def _sides(text: str | None) -> tuple[int, ...] | None:
-    from privot.errors import UsageError
-
-    try:
-        return None if text is None else tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
+    return read_pair(text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import number, print_json, print_table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def audit(
     trials: Annotated[int, typer.Option(help="Trials of its noise and sampler, a data set.")] = 1_000_000,
     confidence: Annotated[float, typer.Option(help="With which what is measured holds.")] = 0.95,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Attack it: an empirical lower bound on ε beside the claimed upper bound; exit code 7 if the claim is refuted.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson, Device
 from privot.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def transport(
         str, typer.Option(help="Points a side, separated by commas, from 50 to 100000.")
     ] = "50,100,500,1000,2000",
     jobs: Annotated[str, typer.Option(help="sliced, sinkhorn or both.")] = "sliced,sinkhorn",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     share: Annotated[float, typer.Option(help="Sinkhorn's regularisation over the mean cost.")] = 0.05,
     out: Annotated[Path | None, typer.Option(help="Folder for transport.json and transport.png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax where they are installed."""
     from privot.bench.transport import measure
@@ -49,8 +50,7 @@ def transport(
     if out is not None:
         from privot.cli.chart import draw_benchmark
 
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "transport.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        _keep(found, out / "transport.json")
         draw_benchmark(found, out / "transport.png")
     if as_json:
         print_json(found)
@@ -69,9 +69,9 @@ def transport(
 def growth(
     sizes: Annotated[str, typer.Option(help="Points a side, rising, separated by commas.")] = "100,300,1000,3000",
     slices: Annotated[int, typer.Option(help="Directions of sliced.")] = 1000,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder for growth.json and growth.png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """How time and memory grow: sliced as n·k·log n, an iteration of streamed Sinkhorn as n² in O(n) memory."""
     from privot.bench.growth import measure_growth
@@ -80,8 +80,7 @@ def growth(
     if out is not None:
         from privot.cli.chart import draw_growth
 
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "growth.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        _keep(found, out / "growth.json")
         draw_growth(found, out / "growth.png")
     if as_json:
         print_json(found)
@@ -94,6 +93,11 @@ def growth(
     typer.echo("Exponents over the upper decade:")
     for name, value in found["exponents"].items():
         typer.echo(f"  {name}: {'–' if value is None else format(value, '.2f')}")
+
+
+def _keep(found: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 def _sizes(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Charts the command line draws; matplotlib is loaded only here."""
+"""Charts the command line draws."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from privot.accounting.comparison import Comparison
-from privot.errors import DataError, UsageError
+from privot.errors import UsageError
 from privot.guarantee import Standing
+from privot.studies.drawing import new_figure, save_figure
 
 _LINES = {Standing.PROVEN: "-", Standing.ASYMPTOTIC: "--", Standing.UNPROVEN: ":"}
 
@@ -17,7 +18,7 @@ _LINES = {Standing.PROVEN: "-", Standing.ASYMPTOTIC: "--", Standing.UNPROVEN: ":
 def draw_comparison(comparison: Comparison, out: Path) -> None:
     """ε against σ, one line an accountant, dashed where it is no bound."""
     _check_ending(out)
-    figure, panels = _figure(1, 1, (8.0, 5.0))
+    figure, panels = new_figure(1, 1, (8.0, 5.0))
     axes = panels[0][0]
     for curve in comparison.curves:
         points = [(s, e) for s, e in zip(comparison.sigmas, curve.epsilons, strict=True) if math.isfinite(e) and e > 0]
@@ -29,7 +30,7 @@ def draw_comparison(comparison: Comparison, out: Path) -> None:
     axes.set_title(f"{comparison.steps} steps, sampling: {comparison.sampling}", fontsize=10)
     axes.grid(True, which="both", alpha=0.25)
     axes.legend(fontsize=8)
-    _save(figure, out)
+    save_figure(figure, out)
 
 
 def _check_ending(out: Path) -> None:
@@ -37,21 +38,10 @@ def _check_ending(out: Path) -> None:
         raise UsageError(f"A chart is drawn as .png, .svg or .pdf, not as {out.suffix or 'a file without ending'!r}.")
 
 
-def _save(figure: Any, out: Path) -> None:
-    from matplotlib import pyplot
-
-    try:
-        figure.savefig(out, dpi=150)
-    except OSError as error:
-        raise DataError(f"The chart cannot be written to {out} ({error.strerror}).") from None
-    finally:
-        pyplot.close(figure)
-
-
 def draw_benchmark(found: dict[str, Any], out: Path) -> None:
     """Seconds against points, one panel a job, one line for each who did it."""
     jobs = list(dict.fromkeys(row["job"] for row in found["rows"]))
-    figure, panels = _figure(1, len(jobs), (6.0 * len(jobs), 4.5))
+    figure, panels = new_figure(1, len(jobs), (6.0 * len(jobs), 4.5))
     for job, axes in zip(jobs, panels[0], strict=True):
         rows = [row for row in found["rows"] if row["job"] == job and row["seconds"]]
         for who in dict.fromkeys(row["who"] for row in rows):
@@ -62,7 +52,7 @@ def draw_benchmark(found: dict[str, Any], out: Path) -> None:
         axes.grid(True, which="both", alpha=0.25)
         axes.legend()
     figure.suptitle(found["device"], fontsize=10)
-    _save(figure, out)
+    save_figure(figure, out)
 
 
 def draw_growth(found: dict[str, Any], out: Path) -> None:
@@ -74,7 +64,7 @@ def draw_growth(found: dict[str, Any], out: Path) -> None:
         ("sinkhorn_an_iteration", "seconds an iteration, streamed Sinkhorn", lambda n: n * n, "n²"),
         ("sinkhorn_bytes", "bytes beyond the points, streamed Sinkhorn", lambda n: n, "n"),
     ]
-    figure, boxes = _figure(1, 3, (14.0, 4.2))
+    figure, boxes = new_figure(1, 3, (14.0, 4.2))
     for (key, label, law, name), axes in zip(panels, boxes[0], strict=True):
         values = [row[key] for row in found["rows"]]
         if values[-1] is not None:
@@ -86,16 +76,7 @@ def draw_growth(found: dict[str, Any], out: Path) -> None:
         axes.set(xscale="log", yscale="log", xlabel="points a side", ylabel=label)
         axes.grid(True, which="both", alpha=0.25)
     figure.suptitle(f"{found['device']}, {found['slices']} slices", fontsize=10)
-    _save(figure, out)
-
-
-def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    save_figure(figure, out)
 
 
 def draw_slices(x: Any, y: Any, found: Any, slices: int, out: Path) -> None:
@@ -107,7 +88,7 @@ def draw_slices(x: Any, y: Any, found: Any, slices: int, out: Path) -> None:
     _check_ending(out)
     directions = draw_directions(x.shape[1], slices, "orthogonal", found.details["seed"])
     worst = np.argsort(found.details["costs"])[::-1][:3]
-    figure, panels = _figure(1, len(worst), (4.2 * len(worst), 3.6))
+    figure, panels = new_figure(1, len(worst), (4.2 * len(worst), 3.6))
     for which, axes in zip(worst, panels[0], strict=True):
         a, b = x @ directions[:, which], y @ directions[:, which]
         edges = np.histogram_bin_edges(np.concatenate([a, b]), 40)
@@ -116,7 +97,7 @@ def draw_slices(x: Any, y: Any, found: Any, slices: int, out: Path) -> None:
         axes.set_title(f"slice {which}: W² = {found.details['costs'][which]:.3g}", fontsize=9)
         axes.legend(fontsize=8)
     figure.suptitle("Where A and B differ most (no privacy: do not publish)", fontsize=10)
-    _save(figure, out)
+    save_figure(figure, out)
 
 
 def draw_transport(x: Any, y: Any, plan: Any, out: Path) -> None:
@@ -130,7 +111,7 @@ def draw_transport(x: Any, y: Any, plan: Any, out: Path) -> None:
     a, b = (x - centre) @ plane, (y - centre) @ plane
     if plane.shape[1] == 1:
         a, b = (np.column_stack([z, np.zeros(len(z))]) for z in (a, b))
-    figure, panels = _figure(1, 1, (7.0, 5.5))
+    figure, panels = new_figure(1, 1, (7.0, 5.5))
     axes = panels[0][0]
     for i in range(min(200, len(a))):
         j = int(np.argmax(plan[i]))
@@ -139,7 +120,7 @@ def draw_transport(x: Any, y: Any, plan: Any, out: Path) -> None:
     axes.scatter(b[:, 0], b[:, 1], s=9, label="B", zorder=2)
     axes.set_title("Transport from A to B, first 200 records (no privacy: do not publish)", fontsize=10)
     axes.legend()
-    _save(figure, out)
+    save_figure(figure, out)
 
 
 def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, what: str, out: Path) -> None:
@@ -149,7 +130,7 @@ def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, 
     from privot.federation.matrix import map_of
 
     _check_ending(out)
-    figure, panels = _figure(1, 3, (16.0, 5.0))
+    figure, panels = new_figure(1, 3, (16.0, 5.0))
     few = len(names) <= 40
     picture = panels[0][0].imshow(distances[order][:, order], cmap="viridis")
     figure.colorbar(picture, ax=panels[0][0], shrink=0.8)
@@ -165,4 +146,4 @@ def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, 
         if few:
             panels[0][2].annotate(name, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
     panels[0][2].set(title="a map (classical scaling)", aspect="equal")
-    _save(figure, out)
+    save_figure(figure, out)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import number, print_json, print_table
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def claims(
     largest: Annotated[float, typer.Option(help="Largest σ.")] = 20.0,
     points: Annotated[int, typer.Option(help="How many σ.")] = 8,
     plot: Annotated[Path | None, typer.Option(help="Where to draw ε against σ (.png, .svg or .pdf).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Every claim of the Wasserstein-DP paper: holds, holds under …, or refuted; counterexamples computed now."""
     from privot.accounting.wasserstein.claims import CLAIMS, Verdict

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import number, print_facts, print_json
 
 NO_PRIVACY = "none: this is an exact answer about the records, so it is itself confidential"
@@ -33,7 +34,7 @@ def compare(
     labels: Annotated[bool, typer.Option(help="Count labels too, as OTDD does (exact, fedwad, triangle).")] = False,
     allow_unproven: Annotated[bool, typer.Option(help="Run fedwad or triangle, which protect nobody.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to draw the transport or the worst slices.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """How far apart two data sets are, by optimal transport. No privacy, unless A and B are private sketches.
 
@@ -92,6 +93,7 @@ def compare(
             draw_slices(x, y, found, slices, out)
         else:
             draw_transport(x, y, found.plan, out)
+    used = {"a": len(x), "b": len(y)}
     answer = {
         "method": method,
         "value": float(found.value),
@@ -99,7 +101,7 @@ def compare(
         "interval_of": interval.meaning,
         "null_level": null,
         "records": sizes,
-        "used": {"a": len(x), "b": len(y)},
+        "used": used,
         "dimension": x.shape[1],
         "seed": seed,
         "privacy": NO_PRIVACY,
@@ -107,14 +109,23 @@ def compare(
     }
     if as_json:
         print_json(answer)
-        return
-    what = {"exact": f"W_{p:g}", "sliced": f"sliced W_{p:g}", "sinkhorn": "regularised transport cost"}[method]
+    else:
+        _say(answer, p)
+
+
+def _say(answer: dict[str, Any], p: float) -> None:
+    what = {"exact": f"W_{p:g}", "sliced": f"sliced W_{p:g}", "sinkhorn": "regularised transport cost"}
+    (low, high), sizes, used = answer["interval"], answer["records"], answer["used"]
     facts = [
-        (what, number(answer["value"], 6)),
-        ("interval", f"{number(interval.low, 5)} to {number(interval.high, 5)}: {interval.meaning}"),
-        ("records", f"{sizes['a']} and {sizes['b']}, {len(x)} and {len(y)} used, {x.shape[1]} dimensions"),
-        ("privacy", NO_PRIVACY),
+        (what[answer["method"]], number(answer["value"], 6)),
+        ("interval", f"{number(low, 5)} to {number(high, 5)}: {answer['interval_of']}"),
+        (
+            "records",
+            f"{sizes['a']} and {sizes['b']}, {used['a']} and {used['b']} used, {answer['dimension']} dimensions",
+        ),
+        ("privacy", answer["privacy"]),
     ]
-    if null is not None:
-        facts.insert(2, ("null level", f"{number(null, 5)}: what two samples of one distribution would show"))
+    if answer["null_level"] is not None:
+        shown = f"{number(answer['null_level'], 5)}: what two samples of one distribution would show"
+        facts.insert(2, ("null level", shown))
     print_facts(facts)

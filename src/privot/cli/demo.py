@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import print_json, print_table
 
 
@@ -19,7 +20,7 @@ def demo(
     epsilon: Annotated[float, typer.Option(help="Budget of the digits: ε …")] = 10.0,
     delta: Annotated[float, typer.Option(help="… at this δ.")] = 1e-5,
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Synthesise 1,437 handwritten digits under (ε, δ), and test what was made on 360 digits kept apart."""
     from dataclasses import replace

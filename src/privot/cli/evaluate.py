@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson, Device
 from privot.cli.output import print_facts, print_json, print_table
 from privot.cli.tables import SchemaFile
 
@@ -26,9 +27,9 @@ def evaluate(
         str | None,
         typer.Option(help="Of tables: the records behind the release, for their neighbours and for real scores."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the classifiers.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train classifiers on synthetic data and test them on real data. Of tables, also compare columns and pairs.
 
@@ -44,8 +45,9 @@ def evaluate(
     from privot.evaluation import CLASSIFIERS, fid, score
     from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
-    from privot.synthesis.folder import CONFIG, SYNTHETIC
+    from privot.synthesis.folder import SYNTHETIC
     from privot.synthesis.report import CONFIDENTIAL, write_report
+    from privot.synthesis.saved import CONFIG
     from privot.synthesis.tables.folder import SYNTHETIC as TABLE
     from privot.synthesis.tables.folder import find_synthetic
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import number, print_facts, print_json, print_table
 
 app = typer.Typer(
@@ -15,7 +16,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Folder = Annotated[Path, typer.Argument(help="The folder of keys, policy or job.")]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import number, print_facts, print_json, print_table
 from privot.cli.tables import SchemaFile, open_codec, table_records
 
@@ -18,7 +19,6 @@ app = typer.Typer(
 )
 
 File = Annotated[Path, typer.Argument(help="The ledger. Its key and anchor lie beside it; keep the key secret.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def _spending(ledger: Ledger, budget: Budget) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import print_json
 
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth made.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page about a folder."""
     from privot.synthesis.report import write_report

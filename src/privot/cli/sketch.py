@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import print_facts, print_json
 
 
@@ -39,7 +40,7 @@ def sketch(
     key: Annotated[
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Release one private sketch of DATA; anybody may compare it with others of the same design, for ever.
 

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import print_json, print_table
+from privot.cli.parsing import read_options
 
 app = typer.Typer(
     help="Published tables and figures, recomputed, beside what their text says.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 @app.command("list", epilog="Example: privot study list")
@@ -46,10 +46,13 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Recompute a published figure or table and say which of its sentences are borne out."""
+    from privot.errors import UsageError
     from privot.studies import find_study
 
     study = find_study(name)
-    options = _options(settings or [])
+    options = read_options(settings)
+    if "name" in options:
+        raise UsageError("The name of a study is no setting: give it before the options.")
     if data is not None:
         options["data"] = data
     try:
@@ -57,8 +60,6 @@ def run(
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise
-        from privot.errors import UsageError
-
         raise UsageError(f"The study {name} has no such setting: {str(error).split('argument ')[-1]}.") from None
     drawn = [] if out is None else [str(p) for p in study.draw(found, out)]
     if as_json:
@@ -86,21 +87,3 @@ def _print_budgets(row: dict[str, Any]) -> None:
     ]
     print_table(["accountant", "ε", "δ", "adjacency", "standing"], budgets)
     typer.echo("")
-
-
-def _options(settings: list[str]) -> dict[str, Any]:
-    """name=value, the value a whole number, a number, or text."""
-    from privot.errors import UsageError
-
-    out: dict[str, Any] = {}
-    for text in settings:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier() or name == "name":
-            raise UsageError(f"A setting is name=value, got {text!r}.")
-        for kind in (int, float, str):
-            try:
-                out[name] = kind(value)
-                break
-            except ValueError:
-                continue
-    return out

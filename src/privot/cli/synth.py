@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson, Device
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import positive, read_options, read_pair, read_shape
 from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
     from privot.data import Dataset
+    from privot.guarantee import Guarantee
     from privot.ledger import Ledger
     from privot.tables import TableCodec
     from privot.vault import Vault
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 KNOWN: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "high": 1.0, "classes": 10}}
 """What everybody knows about built-in data."""
@@ -165,16 +165,17 @@ def synth(
                     team=team,
                 )
             write_folder(synthesizer, out, samples, seed, kind_for(data, codec))
-    guarantee = synthesizer.guarantee_
+    _say(synthesizer.guarantee_, book, data, out, samples, as_json)
+
+
+def _say(guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int, as_json: bool) -> None:
     if as_json:
         print_json({"out": str(out), "samples": samples, "ledger": str(book.path), "guarantee": guarantee.to_dict()})
         return
+    stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
     print_facts(
         [
-            (
-                "guarantee",
-                f"ε = {guarantee.epsilon():.6g} at δ = {delta:g}, {guarantee.adjacency}, {guarantee.standing}",
-            ),
+            ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{book.path}, the ledger of {Path(data).name}"),
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.options import AsJson
 from privot.cli.output import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
     """The codec of what lies in a folder that `privot synth` made, or of a schema file; None where it is no table."""
     from privot.errors import UsageError
     from privot.synthesis.files import read_json
-    from privot.synthesis.folder import CONFIG
+    from privot.synthesis.saved import CONFIG
     from privot.tables import TableCodec
 
     if folder is None:
@@ -134,7 +135,7 @@ def propose_schema(
     sample: Annotated[Path | None, typer.Option(help="A public table of the same columns; needs --public.")] = None,
     public: Annotated[bool, typer.Option("--public", help="State that anybody may see what --sample holds.")] = False,
     label: Annotated[str | None, typer.Option(help="The column to predict, if any.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Propose a schema from public hints: a data dictionary, or a sample that anybody may see. Never the private table.
 

@@ -22,12 +22,13 @@ from privot.errors import DataError, PrivotError, UsageError
 from privot.federation.answering import NO_PRIVACY, Steps
 from privot.federation.answers import Answer, checked, sketch_in
 from privot.federation.job import Job
-from privot.federation.keeping import lock_folder, write_whole
+from privot.federation.keeping import lock_folder
 from privot.federation.matrix import Matrix, distance_matrix
 from privot.federation.messages import Question
 from privot.federation.requests import MOST_NUMBERS, MOST_QUESTIONS, MOST_ROUNDS, Request
 from privot.federation.signing import public_name
 from privot.federation.sketching import Sketch
+from privot.files import write_whole
 
 LATE = "did not answer in time"
 

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from privot.errors import UsageError
+from privot.federation.keeping import write_key
 from privot.federation.signing import make_key, public_name
 
 SIGNING, NODE, AUTHORITY, CERTIFICATE, SECRET = "signing.key", "node.key", "ca.pem", "server.pem", "superexec.secret"
@@ -51,7 +52,7 @@ def make_party(folder: Path, name: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     signer = public_name(make_key(folder / SIGNING))
     key = ec.generate_private_key(ec.SECP384R1())
-    _write_private(folder / NODE, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    write_key(folder / NODE, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     (folder / f"{NODE}.pub").write_bytes(public + b"\n")
     policy = folder / "policy.toml"
@@ -88,8 +89,8 @@ def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
     )
     (folder / AUTHORITY).write_bytes(root.public_bytes(Encoding.PEM))
     (folder / CERTIFICATE).write_bytes(leaf.public_bytes(Encoding.PEM))
-    _write_private(folder / f"{CERTIFICATE}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    _write_private(folder / SECRET, os.urandom(32).hex().encode())
+    write_key(folder / f"{CERTIFICATE}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    write_key(folder / SECRET, os.urandom(32).hex().encode())
     return signer
 
 
@@ -130,12 +131,3 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise UsageError(f"{path} exists already: a key is never overwritten.") from None
-    with open(descriptor, "wb") as file:
-        file.write(content)

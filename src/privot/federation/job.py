@@ -30,7 +30,6 @@ node = "north.pub"              # its node's public key (node.key.pub), for Flow
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +40,8 @@ from privot.data import load
 from privot.errors import DataError, UsageError
 from privot.federation.answering import Steps
 from privot.federation.fedwad_rounds import fedwad_steps
-from privot.federation.policy import Table
 from privot.federation.requests import MOST_ROUNDS, PROTOCOLS, Order
+from privot.federation.stating import Table
 from privot.federation.triangle_round import defence_points, triangle_steps
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
@@ -90,15 +89,7 @@ class Job:
     @classmethod
     def read(cls, path: Path) -> Job:
         """Read the file; whatever is unknown, missing or out of range is refused."""
-        try:
-            said = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UsageError(f"There is no job {path}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"The job {path} is not TOML: {' '.join(str(error).split())}.") from None
-        top = Table(path.name, said, {"version", "protocol", "wait", "seed", "sketch", "interpolants", "party"})
-        if top.take("version", int) != VERSION:
-            raise DataError(f"The job {path.name} has another version than {VERSION}.")
+        top = Table.read(path, "job", VERSION, {"protocol", "wait", "seed", "sketch", "interpolants", "party"})
         protocol, seed = top.take("protocol", str), top.take("seed", int, 0)
         common = {"protocol": protocol, "wait": top.take("wait", float, 60.0), "seed": seed}
         common["members"] = tuple(_member(path.parent, entry) for entry in top.take("party", list))

@@ -22,12 +22,13 @@ from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError
 from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
-from privot.federation.keeping import lock_folder, sync_folder, write_whole
+from privot.federation.keeping import lock_folder
 from privot.federation.policy import Policy
 from privot.federation.remembering import Memory
 from privot.federation.requests import Order, Request
 from privot.federation.signing import open_sealed, public_name, read_key, seal
 from privot.federation.sketching import Sketch, sketch_of
+from privot.files import PART, sync, write_whole
 from privot.ledger import Ledger
 from privot.mechanisms import PrivateSketch
 from privot.vault import Vault
@@ -152,7 +153,7 @@ class Desk:
         content = seal(sketch_of(release).to_bytes(), self._key)
         write_whole(path, content)
         kept.unlink(missing_ok=True)
-        sync_folder(self._sketches)
+        sync(self._sketches)
         g = release.guarantee
         self.log.info(
             "sketch %s paid: ε = %.6g at δ = %g, %s, %s", name[:8], g.epsilon(), g.at_delta, g.adjacency, g.standing
@@ -183,12 +184,12 @@ class Desk:
 
     def _tidy(self) -> None:
         """Remove what a kill left: halves of files, and secrets whose sketch is on disk."""
-        for half in self._sketches.glob(".*.part"):
+        for half in self._sketches.glob(f"*{PART}"):
             half.unlink()
         for kept in self._sketches.glob("*.secret"):
             if kept.with_suffix(".sketch").exists():
                 kept.unlink()
-        sync_folder(self._sketches)
+        sync(self._sketches)
 
     def _check_same_records(self) -> None:
         """Refuse other records than those that the budget was spent on: most people would be in both."""

@@ -35,13 +35,13 @@ A policy is a TOML file that the party's steward writes:
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privot.errors import DataError, PolicyError, UnprovenError, UsageError
 from privot.federation.requests import PROTOCOLS, Order, Request
+from privot.federation.stating import Table
 from privot.guarantee import Adjacency, check_delta, check_epsilon
 
 VERSION = 1
@@ -76,15 +76,9 @@ class Policy:
     @classmethod
     def read(cls, path: Path) -> Policy:
         """Read the file; whatever is unknown, missing or out of range is refused, never guessed."""
-        try:
-            said = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UsageError(f"There is no policy {path}: a party without one allows nothing.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"The policy {path} is not TOML: {' '.join(str(error).split())}.") from None
-        top = Table(path.name, said, {"version", "name", "data", "open", "allow"})
-        if top.take("version", int) != VERSION:
-            raise DataError(f"The policy {path.name} has another version than {VERSION}.")
+        if not path.exists():
+            raise UsageError(f"There is no policy {path}: a party without one allows nothing.")
+        top = Table.read(path, "policy", VERSION, {"name", "data", "open", "allow"})
         data = Table("[data]", top.take("data", dict), {"file", "ledger", "adjacency", "epsilon", "delta", "classes"})
         shown = Table("[open]", top.take("open", dict, {}), {"file"})
         here = path.parent
@@ -151,29 +145,6 @@ class Policy:
             raise PolicyError(
                 f"The policy knows {self.classes or 'no'} classes, and {order.design.classes} were asked."
             )
-
-
-class Table:
-    """A TOML table that knows which names it may hold."""
-
-    def __init__(self, where: str, said: dict[str, Any], known: set[str]) -> None:
-        self.where, self.said = where, said
-        if not isinstance(said, dict) or set(said) - known:
-            odd = ", ".join(sorted(set(said) - known)) if isinstance(said, dict) else "no table"
-            raise DataError(f"{where} holds what privot does not know ({odd[:80]}): nothing is guessed.")
-
-    def take(self, name: str, kind: type, *default: Any) -> Any:
-        """What is said under `name`, of this kind."""
-        if name not in self.said:
-            if default:
-                return default[0]
-            raise DataError(f"{self.where} does not say {name}.")
-        value = self.said[name]
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise DataError(f"{self.where} says {name} in another form than {kind.__name__}.")
-        return value
 
 
 def _rule(entry: Any) -> Rule:

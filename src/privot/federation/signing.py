@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from privot.errors import DataError, UsageError
+from privot.errors import DataError
+from privot.federation.keeping import write_key
 from privot.federation.messages import MOST_BYTES, check_stored
 
 ENVELOPE_VERSION = 1
@@ -37,12 +37,7 @@ def make_key(path: str | Path) -> Ed25519PrivateKey:
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise UsageError(f"The key {path} exists already: it is never overwritten.") from None
-    with open(descriptor, "wb") as file:
-        file.write(text)
+    write_key(path, text)
     Path(f"{path}.pub").write_text(public_name(key) + "\n", encoding="utf-8")
     return key
 

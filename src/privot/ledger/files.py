@@ -19,13 +19,3 @@ def ledger_path(path: str | os.PathLike[str]) -> Path:
 def beside(ledger: Path, ending: str) -> Path:
     """The file that stands next to `ledger` under its name and `ending`."""
     return ledger.with_name(ledger.name + ending)
-
-
-def sync_folder(ledger: Path) -> None:
-    """See the names of a new ledger's files onto the disk: a key lost in a power cut is a ledger lost."""
-    if os.name == "posix":
-        folder = os.open(ledger.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Event
 from privot.errors import BudgetError, DataError, UsageError
+from privot.files import sync
 from privot.guarantee import Adjacency, Guarantee, check_delta, check_epsilon
 from privot.ledger import chain
 from privot.ledger.anchor import Anchor
-from privot.ledger.files import beside, ledger_path, sync_folder
+from privot.ledger.files import beside, ledger_path
 from privot.ledger.fingerprints import fingerprint
 from privot.ledger.key import Key
 from privot.ledger.records import (
@@ -86,7 +87,8 @@ class Ledger:
                     store.append(first)
                     # before the commit: a ledger without an anchor would look robbed of it
                     Anchor(1, first.mac).write(file, key.anchor)
-                sync_folder(file)
+                # the names too: a key lost in a power cut is a ledger lost
+                sync(file.parent)
             except BaseException:
                 store.close()
                 raise

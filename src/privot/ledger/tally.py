@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from privot.accounting.events import Composed, Event, Repeated, adjacency_of
+from privot.accounting.events import Composed, Event, adjacency_of, repeated
 from privot.errors import BudgetError, NoTheoremError
 from privot.ledger.records import BUDGET, CHARGE, Budget, Entry, Row, as_budget, as_entry, row_event
 
@@ -33,7 +33,7 @@ def events_of(charges: list[Row]) -> list[tuple[Event, int]]:
 
 def together(events: Iterable[tuple[Event, int]]) -> Composed:
     """All events as one for the accountant."""
-    return Composed(tuple(event if times == 1 else Repeated(event, times) for event, times in events))
+    return Composed(tuple(repeated(event, times) for event, times in events))
 
 
 def check_adjacency(event: Event, budget: Budget) -> None:

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from privot.errors import UsageError
+from privot.noise.recorded import is_recorded
 
 if TYPE_CHECKING:
     import torch
@@ -79,9 +80,7 @@ def refuse_recording() -> None:
     """
     import torch
 
-    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[attr-defined,no-untyped-call]
-    if (started and torch.cuda.is_current_stream_capturing()) or tracing:
+    if is_recorded():
         raise UsageError(
             "An answer recorded in a CUDA graph, a trace or a compiled function would be repeated with the same noise "
             "by every replay: ask outside of it."

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import threading
 
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.noise.keystream import KEY_BYTES
-from privot.noise.source import SystemNoise, _KeyedNoise
+from privot.noise.source import CountedNoise, SystemNoise
 
 
-class KeptNoise(_KeyedNoise):
+class KeptNoise(CountedNoise):
     """Noise under the keys HMAC-SHA-256(`secret`, `about` ‖ 0), HMAC-SHA-256(`secret`, `about` ‖ 1), …
 
     `secret` holds 32 bytes of the operating system's entropy; `about` names everything the release depends on (records,
@@ -29,9 +28,8 @@ class KeptNoise(_KeyedNoise):
     def __init__(self, secret: bytes, about: bytes) -> None:
         if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
             raise UsageError(f"The secret of kept noise has {KEY_BYTES} bytes of the operating system's entropy.")
+        super().__init__()
         self._secret = hmac.digest(secret, b"privot kept noise" + about, hashlib.sha256)
-        self._drawn = 0
-        self._lock = threading.Lock()
 
     @property
     def standing(self) -> Standing:
@@ -51,9 +49,7 @@ class KeptNoise(_KeyedNoise):
         return KeptNoise(self._key(), b" of a value " + value)
 
     def _key(self) -> bytes:
-        with self._lock:
-            number, self._drawn = self._drawn, self._drawn + 1
-        return hmac.digest(self._secret, number.to_bytes(8, "big"), hashlib.sha256)
+        return hmac.digest(self._secret, self._next_number(), hashlib.sha256)
 
 
 def mark_of(secret: bytes, about: bytes) -> str:

@@ -23,6 +23,7 @@ from privot.guarantee import Standing
 from privot.noise import arguments, chacha, discrete, gaussian, sampling
 from privot.noise.arguments import Shape
 from privot.noise.keystream import KEY_BYTES, Keystream
+from privot.noise.recorded import is_recorded
 
 if TYPE_CHECKING:
     import torch
@@ -73,7 +74,7 @@ class NoiseSource(Protocol):
         ...
 
 
-class _KeyedNoise(ABC):
+class KeyedNoise(ABC):
     """Everything that can be drawn, given a supply of keys."""
 
     @abstractmethod
@@ -111,9 +112,7 @@ class _KeyedNoise(ABC):
         """
         import torch
 
-        started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        tracing = torch.jit.is_tracing() or torch.compiler.is_compiling()  # type: ignore[attr-defined,no-untyped-call]
-        if (started and torch.cuda.is_current_stream_capturing()) or tracing:
+        if is_recorded():
             raise UsageError(
                 "Noise drawn inside a CUDA graph, a trace or a compiled function would be repeated by every replay: "
                 "draw it outside and copy it into the graph's input."
@@ -173,7 +172,21 @@ class _KeyedNoise(ABC):
         return f"{type(self).__name__}()"
 
 
-class SystemNoise(_KeyedNoise):
+class CountedNoise(KeyedNoise):
+    """Noise whose keys are told apart by a number that is never handed out twice, also not to two threads at once."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+        self._lock = threading.Lock()
+
+    def _next_number(self) -> bytes:
+        """0, 1, 2, … as eight bytes."""
+        with self._lock:
+            number, self._drawn = self._drawn, self._drawn + 1
+        return number.to_bytes(8, "big")
+
+
+class SystemNoise(KeyedNoise):
     """Noise from the operating system's entropy: every chunk is a keystream under a new key from the kernel.
 
     Formal guarantees:
@@ -203,7 +216,7 @@ class SystemNoise(_KeyedNoise):
         return os.urandom(KEY_BYTES)
 
 
-class SeededNoise(_KeyedNoise):
+class SeededNoise(CountedNoise):
     """Noise that repeats itself, FOR TESTS ONLY: whoever knows the seed can subtract it; it protects nobody.
 
     The same code as `SystemNoise` with keys SHA-256(seed ‖ 0), SHA-256(seed ‖ 1), …; its standing is
@@ -211,9 +224,8 @@ class SeededNoise(_KeyedNoise):
     """
 
     def __init__(self, seed: int) -> None:
+        super().__init__()
         self._seed = arguments.whole("The seed", seed, 0).to_bytes(8, "big")
-        self._drawn = 0
-        self._lock = threading.Lock()
 
     @property
     def standing(self) -> Standing:
@@ -226,9 +238,7 @@ class SeededNoise(_KeyedNoise):
         return ("the noise came from a seed, for a test: whoever knows the seed can remove it",)
 
     def _key(self) -> bytes:
-        with self._lock:
-            number, self._drawn = self._drawn, self._drawn + 1
-        return hashlib.sha256(b"privot seeded noise" + self._seed + number.to_bytes(8, "big")).digest()
+        return hashlib.sha256(b"privot seeded noise" + self._seed + self._next_number()).digest()
 
 
 def _usable_cores() -> int:

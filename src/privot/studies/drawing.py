@@ -1,4 +1,4 @@
-"""Line charts of studies; matplotlib is loaded only here."""
+"""Charts in files: an empty one, one saved, and panels of lines; matplotlib is loaded only when one is drawn."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ def draw_panels(
     panels: Sequence[tuple[str, Sequence[Line]]], out: Path, *, x: str, y: str, scales: Mapping[str, str] | None = None
 ) -> Path:
     """Panels side by side, each with its title and lines."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(4.4 * len(panels), 3.8), layout="constrained", squeeze=False
-    )
+    figure, axes = new_figure(1, len(panels), (4.4 * len(panels), 3.8))
     for (title, lines), axis in zip(panels, axes[0], strict=True):
         for label, xs, ys, style in lines:
             points: list[tuple[float, Any]] = [(a, b) for a, b in zip(xs, ys, strict=True) if b is not None]
@@ -33,13 +26,30 @@ def draw_panels(
         axis.grid(True, which="both", alpha=0.25)
         # below, where it covers no line
         axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    save_figure(figure, out, dpi=130)
+    return out
+
+
+def new_figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    """A figure and its panels, by row and column; no window is ever opened."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+
+
+def save_figure(figure: Any, out: Path, dpi: int = 150) -> None:
+    """Write `figure` to `out` and let go of it."""
+    from matplotlib import pyplot
+
     try:
-        figure.savefig(out, dpi=130)
+        figure.savefig(out, dpi=dpi)
     except OSError as error:
         raise DataError(f"The chart cannot be written to {out} ({error.strerror}).") from None
     finally:
         pyplot.close(figure)
-    return out
 
 
 def finite(value: float) -> float | None:

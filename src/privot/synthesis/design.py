@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Event, Repeated
+from privot.accounting.events import Event, repeated
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.release import Release
 from privot.synthesis.features import feature_map
+from privot.synthesis.rehearsing import rehearse, rehearse_stream
 from privot.synthesis.rules import Rules
-
-if TYPE_CHECKING:
-    from privot.synthesis.streams import Strategy
+from privot.synthesis.strategy import Strategy
 
 METHODS = ("embedding", "sinkhorn", "sliced", "parameters")
 
@@ -83,11 +82,18 @@ class Design:
 
     def event(self, facts: Facts) -> Event:
         """All that will be charged: one release, or the steps of all blocks."""
-        return _repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
+        return repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
 
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""
-        return _repeated(self.mechanism.event(facts), int(self.mechanism.steps))
+        return repeated(self.mechanism.event(facts), int(self.mechanism.steps))
+
+    def blocks(self) -> tuple[int, int]:
+        """Of a job that pays as it goes: how many charges there are, and the steps of each."""
+        count, size = int(self.rules.options["blocks"]), int(self.mechanism.steps)
+        if min(count, size) < 1 or count * size != self.rules.steps:
+            raise DataError("This job's blocks do not fit its steps.")
+        return count, size
 
     def check_standing(self, allow_unproven: bool) -> None:
         """Refuse a calibration that no theorem covers, unless it is allowed."""
@@ -102,14 +108,11 @@ class Design:
         """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
         self.check_facts(facts)
         if self.method == "embedding":
-            from privot.synthesis.embedding import rehearse
-
             classes = (facts.classes or 1) if self.mechanism.labels else 1
             rehearse(self.mechanism.features, self.rules, classes, device=device, seed=self.seed)
         else:
-            from privot.synthesis.streams import rehearse_blocks
-
-            rehearse_blocks(self, device)
+            self.blocks()
+            rehearse_stream(self.rules, facts.classes or 1, facts.dim, device=device, seed=self.seed)
         check_cost(self.event(facts), self.delta, epsilon, delta)
 
     def check_release(self, release: Release) -> None:
@@ -149,10 +152,6 @@ def check_cost(event: Event, decided: float, epsilon: float, delta: float) -> No
             f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {decided:g}, not the "
             f"ε = {epsilon:g} at δ = {delta:g} that is asked for: nothing was paid."
         )
-
-
-def _repeated(step: Event, times: int) -> Event:
-    return step if times == 1 else Repeated(step, times)
 
 
 def plain_facts(facts: Facts) -> dict[str, Any]:

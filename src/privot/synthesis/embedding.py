@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
+from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
 from privot.recording import called, recorded
 from privot.release import Release
@@ -61,31 +61,6 @@ def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Counts, with those that cannot be told from zero (below 3σ) set to zero; all ones if none is left."""
     told = np.where(counts >= 3.0 * sigma, np.maximum(counts, 0.0), 0.0)
     return told if told.sum() > 0.0 else np.ones_like(counts)
-
-
-def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = "cpu", seed: int = 0) -> None:
-    """Go through the first step of `train` without a release, so that what cannot be trained is found before paying."""
-    if min(rules.steps, rules.batch) < 1 or not 0.0 < rules.learning_rate < math.inf:
-        raise UsageError("A training needs at least one step, one sample a class, and a learning rate above 0.")
-    try:
-        generator = Training.start(rules, seed, device).generator
-        if (generator.classes, generator.dim) != (classes, features.dim):
-            raise UsageError(
-                f"The generator makes {generator.classes} classes of {generator.dim} columns, the records have "
-                f"{classes} of {features.dim}."
-            )
-        # with gradients, as in training: without them other code would be tried
-        labels = torch.arange(classes, device=device).repeat_interleave(rules.batch)
-        made = generated(generator, torch.zeros(len(labels), generator.latent, device=device), labels)
-        means = class_means(features, Scale.of(features, device).to_records(made), classes)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        if isinstance(error, PrivotError):
-            raise
-        raise UsageError(
-            f"The generator cannot take a first step ({type(error).__name__}): change its rules."
-        ) from None
-    if means.shape != (classes, features.size):
-        raise UsageError("The generator's samples do not have the features that are released.")
 
 
 def train(

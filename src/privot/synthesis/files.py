@@ -1,11 +1,9 @@
-"""Writes files whole or not at all, and on disk before it returns; it knows nothing of what is in them."""
+"""The files of a released folder, for anybody to read: bytes, JSON and tensors, whole or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,49 +14,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from privot.errors import DataError
+from privot.files import sync, write_whole
+
+__all__ = ["read_json", "read_tensors", "sync", "write_bytes", "write_json", "write_tensors"]
 
 _DIGEST = "sha256"
 
 
 def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
-    """Replace `path` in one step; whoever reads it sees the old file or the new one, also after a crash.
-
-    With `fresh` it raises FileExistsError instead of replacing anything, even if another process is quicker by a hair.
-    """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        if fresh:
-            _name_once(name, path)
-        os.replace(name, path)
-    finally:
-        # still there after a failure, and after replacing one name of a file by another of the same
-        Path(name).unlink(missing_ok=True)
-    sync(path.parent)
-
-
-def _name_once(name: str, path: Path) -> None:
-    """Give the file `name` the name `path` as well, which only one can have."""
-    try:
-        os.link(name, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        # a file system without hard links: an empty file takes the name, and its content follows in one step
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
-
-
-def sync(path: Path) -> None:
-    """Wait until `path` (a file, or a folder's list of names) is on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    """`content` as a file for anybody to read, whole or not at all; with `fresh` it never replaces another."""
+    write_whole(path, content, mode=0o644, fresh=fresh)
 
 
 def write_json(path: Path, fields: Mapping[str, Any], fresh: bool = False) -> None:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from privot.errors import BudgetError, DataError, UsageError
+from privot.files import PART, sync
 from privot.release import Release
-from privot.synthesis.files import read_json, sync, write_json
+from privot.synthesis.files import read_json, write_json
 
 try:
     import fcntl
@@ -44,7 +45,7 @@ MADE = (
     "curves.png",
     "marginals.png",
     "report.html",
-    "*.part",
+    f"*{PART}",
 )
 """Everything that is made from a release, and what a kill leaves of it half written."""
 
@@ -153,7 +154,6 @@ class Job:
             sync(self.folder)
             release = pay(self.mark)
             release.save(path)
-            sync(self.folder)
             return release
 
 
@@ -166,7 +166,7 @@ def prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # a job killed while it was being written down left a part of its name and nothing else
-        if any(not (p.name.startswith(NAME) and p.suffix == ".part") for p in folder.iterdir()):
+        if any(not (p.name.removeprefix(".").startswith(NAME) and p.suffix == PART) for p in folder.iterdir()):
             raise _occupied(folder)
         probe = folder / ".probe"
         probe.write_bytes(b"")

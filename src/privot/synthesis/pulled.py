@@ -8,26 +8,26 @@ ablation of Cao et al. 2021, Table 2). The second term never saw a record: its g
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields as fields_of
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-from privot.accounting.sampling import sampling_from_dict
-from privot.errors import DataError
 from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
 from privot.stream import Stream
-from privot.synthesis.design import Design
 from privot.synthesis.generators import build
 from privot.synthesis.rules import Rules
 from privot.synthesis.sinkhorn import REFRESH, SinkhornStrategy, first_gradient, second_term
+from privot.synthesis.strategy import Step
 from privot.synthesis.training import Training
 from privot.transport.replay import Replayed
 
 
 class ParametersStrategy(SinkhornStrategy):
     """`parameters`: noise at the parameters' gradient."""
+
+    kind: ClassVar[type[SanitizedGradient]] = SanitizedParameters
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedParameters:
         """The mechanism of one block, for a generator with that many parameters."""
@@ -40,18 +40,9 @@ class ParametersStrategy(SinkhornStrategy):
         held = {f.name: getattr(mechanism, f.name) for f in fields_of(mechanism) if f.name != "handle"}
         return {**held, "sampling": mechanism.sampling.to_dict()}
 
-    def read(self, fields: Mapping[str, Any], device: str) -> SanitizedParameters:
-        """What `write` wrote, for another device if need be."""
-        values = {**fields, "sampling": sampling_from_dict(fields["sampling"]), "device": device}
-        try:
-            return SanitizedParameters(**values)
-        except TypeError:
-            raise DataError("This does not describe sanitized parameters.") from None
-
-    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
+    def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One query a step; what is watched is ‖released gradient‖/(σ√parameters), which is 1 for noise alone."""
-        mechanism: SanitizedParameters = design.mechanism
-        options, n = design.rules.options, mechanism.points
+        n = mechanism.points
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         rows = n + fresh + (int(options["batch"]) if matched else 0)

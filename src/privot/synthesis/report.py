@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from privot.synthesis.files import read_json, write_bytes
+from privot.synthesis.saved import CONFIG, read_folder_guarantee
+from privot.synthesis.tables.folder import facts_of
 
 REPORT = "report.html"
 AUDIT = "audit.json"
@@ -49,8 +51,6 @@ def write_report(folder: Path) -> Path:
     """Write report.html from what lies in `folder`."""
     from jinja2 import Environment
 
-    from privot.synthesis.folder import CONFIG, read_folder_guarantee
-
     guarantee = read_folder_guarantee(folder)
     fields = read_json(folder / CONFIG)
     pictures = [
@@ -86,8 +86,6 @@ def write_report(folder: Path) -> Path:
 def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     params, learned = fields["params"], fields["learned"]
     if params.get("codec") is not None:
-        from privot.synthesis.tables.folder import facts_of
-
         return facts_of(params, learned)
     generator, features = learned["generator"], learned["features"]
     rows = [

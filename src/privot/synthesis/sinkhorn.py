@@ -12,21 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from privot.accounting import gradient
 from privot.accounting.plans import choose_sampling
 from privot.accounting.sampling import sampling_from_dict
-from privot.errors import DataError, UsageError
+from privot.errors import UsageError
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
-from privot.synthesis.design import Design
 from privot.synthesis.options import generator_config, sinkhorn_options
 from privot.synthesis.points import points_of
 from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
+from privot.synthesis.strategy import Step, described
 from privot.synthesis.training import Training
 from privot.transport.replay import Replayed
 from privot.transport.unrolled import unrolled_gradients
@@ -38,6 +38,8 @@ REFRESH = 20
 
 class SinkhornStrategy:
     """`sinkhorn`: noise at the gradient."""
+
+    kind: ClassVar[type[SanitizedGradient]] = SanitizedGradient
 
     def design(
         self,
@@ -96,7 +98,7 @@ class SinkhornStrategy:
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedGradient:
         """The mechanism of one block."""
-        return SanitizedGradient(**fields)
+        return self.kind(**fields)
 
     def write(self, mechanism: SanitizedGradient) -> dict[str, Any]:
         """As plain JSON types."""
@@ -104,16 +106,11 @@ class SinkhornStrategy:
 
     def read(self, fields: Mapping[str, Any], device: str) -> SanitizedGradient:
         """What `write` wrote, for another device if need be."""
-        values = {**fields, "sampling": sampling_from_dict(fields["sampling"]), "device": device}
-        try:
-            return SanitizedGradient(**values)
-        except TypeError:
-            raise DataError("This does not describe a sanitized gradient.") from None
+        return described(self.kind, {**fields, "sampling": sampling_from_dict(fields["sampling"]), "device": device})
 
-    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
+    def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One query a step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
-        mechanism: SanitizedGradient = design.mechanism
-        options, n = design.rules.options, mechanism.points
+        n = mechanism.points
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         rows = n + fresh + (int(options["batch"]) if matched else 0)

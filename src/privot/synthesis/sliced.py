@@ -14,22 +14,22 @@ with each row of X repeated `over` times, where that many times as many rows are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from privot.accounting import projection
-from privot.errors import DataError, NoTheoremError, UsageError
+from privot.errors import NoTheoremError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
-from privot.synthesis.design import Design
 from privot.synthesis.generators import one_hot
 from privot.synthesis.options import generator_config, sliced_options
 from privot.synthesis.rules import Problem, Rules
+from privot.synthesis.strategy import Step, described
 from privot.synthesis.training import Training
 
 
@@ -89,15 +89,11 @@ class SlicedStrategy:
 
     def read(self, fields: Mapping[str, Any], device: str) -> RandomProjection:
         """What `write` wrote."""
-        try:
-            return RandomProjection(**fields)
-        except TypeError:
-            raise DataError("This does not describe a random projection.") from None
+        return described(RandomProjection, fields)
 
-    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
+    def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One release a step, trained on `repeats` times; what is watched is the loss of the last time."""
-        mechanism: RandomProjection = design.mechanism
-        options, where = design.rules.options, training.device
+        where = training.device
         low, high = (torch.tensor(options[name], dtype=torch.float32, device=where) for name in ("low", "high"))
         generator, optimizer = training.generator, training.optimizer
 

@@ -16,86 +16,22 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from privot.accounting import read_guarantee
 from privot.accounting.events import Composed, event_from_dict, leaves
-from privot.errors import BudgetError, ConvergenceError, DataError, PrivotError, UsageError
+from privot.errors import BudgetError, ConvergenceError, DataError
 from privot.guarantee import Guarantee, Standing
-from privot.mechanisms.mechanism import Facts, Mechanism
-from privot.stream import Stream
 from privot.synthesis import checkpoint
 from privot.synthesis.design import Design, strategy_of
 from privot.synthesis.job import Job
-from privot.synthesis.rules import Problem, Rules
 from privot.synthesis.training import Progress, Training
 from privot.vault import Vault
 
 Keep = Callable[[Training, int, Guarantee], None]
 """(training, blocks charged so far, the guarantee of one block): called when a block is done."""
-
-
-class Strategy(Protocol):
-    """A way to train on a stream of releases."""
-
-    def design(
-        self,
-        problem: Problem,
-        facts: Facts,
-        terms: tuple[float, float],
-        span: tuple[Any, Any],
-        given: Mapping[str, Any],
-    ) -> tuple[Mechanism, Rules]:
-        """The mechanism of one *block* and the rules, for (ε, δ) and the public range [low, high]."""
-        ...
-
-    def write(self, mechanism: Any) -> dict[str, Any]:
-        """A mechanism as plain JSON types."""
-        ...
-
-    def read(self, fields: Mapping[str, Any], device: str) -> Mechanism:
-        """The mechanism that `write` wrote."""
-        ...
-
-    def trainer(self, training: Training, design: Design) -> Callable[[Stream], torch.Tensor]:
-        """Takes one release from a stream, trains on it and answers with a public number to watch."""
-        ...
-
-
-def rehearse_blocks(design: Design, device: str) -> None:
-    """Go through a first step's worth of generated points, so that what cannot be trained is found before paying."""
-    rules, facts = design.rules, design.facts
-    _blocks(design)
-    if min(rules.steps, rules.batch) < 1 or not 0.0 < rules.learning_rate < math.inf:
-        raise UsageError("A training needs at least one step, one sample, and a learning rate above 0.")
-    try:
-        training = Training.start(rules, design.seed, device)
-        generator = training.generator
-        if (generator.classes, generator.dim) != (facts.classes or 1, facts.dim):
-            raise UsageError(
-                f"The generator makes {generator.classes} classes of {generator.dim} columns, the records have "
-                f"{facts.classes or 1} of {facts.dim}."
-            )
-        # with gradients, as in training: without them other code would be tried
-        made = generator(*training.draw(rules.batch))
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        if isinstance(error, PrivotError):
-            raise
-        raise UsageError(
-            f"The generator cannot take a first step ({type(error).__name__}): change its options."
-        ) from None
-    if made.shape != (rules.batch, facts.dim):
-        raise UsageError("The generator's samples do not have the columns of the records.")
-
-
-def _blocks(design: Design) -> tuple[int, int]:
-    """(blocks, steps in each)."""
-    blocks, size = int(design.rules.options["blocks"]), int(design.mechanism.steps)
-    if min(blocks, size) < 1 or blocks * size != design.rules.steps:
-        raise DataError("This job's blocks do not fit its steps.")
-    return blocks, size
 
 
 def train_blocks(
@@ -116,7 +52,7 @@ def train_blocks(
     something has to be paid.
     """
     rules = design.rules
-    blocks, size = _blocks(design)
+    blocks, size = design.blocks()
     if charged > blocks:
         raise DataError(f"The ledger knows {charged} charges of this job, which has {blocks} blocks: start a new job.")
     if charged == blocks and block is None:
@@ -124,7 +60,7 @@ def train_blocks(
     # steps that were lost are skipped, so that the schedule ends where it was meant to
     training.step = charged * size
     opened = vault() if charged < blocks else None
-    step = strategy_of(design.method).trainer(training, design)
+    step = strategy_of(design.method).trainer(training, design.mechanism, rules.options)
     training.generator.train()
     for number in range(charged, blocks):
         assert opened is not None

@@ -277,14 +277,14 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path) -> None:
         """Write generator.safetensors, config.json and guarantee.json: all that sampling needs."""
-        from privot.synthesis.folder import write_generator
+        from privot.synthesis.saved import write_generator
 
         write_generator(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Synthesizer:
         """Read what `save` or `privot synth` wrote; needs no vault."""
-        from privot.synthesis.folder import read_generator
+        from privot.synthesis.saved import read_generator
 
         return read_generator(Path(folder), device)
 

@@ -8,7 +8,8 @@ import pytest
 from privot import Adjacency, Standing
 from privot.accounting import Gaussian, Poisson, Sampled, WassersteinAccountant
 from privot.accounting.wasserstein import Law, distance, published, sampled_distance
-from privot.accounting.wasserstein.claims import CLAIMS, Counterexample, Verdict, claim
+from privot.accounting.wasserstein.claims import CLAIMS, Verdict, claim
+from privot.accounting.wasserstein.counterexamples import Counterexample
 from privot.errors import UnprovenError, UsageError
 
 AR = Adjacency.ADD_REMOVE

@@ -15,19 +15,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privot.accounting.accountant import standing_of
 from privot.accounting.checks import LARGEST, check_count
 from privot.accounting.events import (
     Composed,
     Event,
     Gaussian,
-    Repeated,
     Sampled,
     adjacency_of,
     event_from_dict,
     leaves,
+    repeated,
 )
 from privot.accounting.sampling import Poisson
+from privot.accounting.terms import standing_of
 from privot.errors import DataError, NoTheoremError, UnprovenError, UsageError, brief
 from privot.guarantee import Adjacency, Standing
 
@@ -98,7 +98,7 @@ class RunningAccountant(ABC):
     def step(self, event: Event, distances: ArrayLike | None = None, times: int = 1) -> None:
         """`event` happened `times` times; `distances` are ‖g − g'‖ of the step's gradient pairs, where needed."""
         check_count("The number of steps", times)
-        found = leaves(event if times == 1 else Repeated(event, times))
+        found = leaves(repeated(event, times))
         adjacency_of([*self._steps, *(leaf for leaf, _ in found)])
         costs = [self._cost(leaf, distances, count) for leaf, count in found]
         # only after every leaf was taken: a refused step changes nothing
@@ -129,7 +129,7 @@ class RunningAccountant(ABC):
         """Everything that was counted, as one event."""
         if not self._steps:
             raise UsageError("Nothing has been counted yet: call step first.")
-        return Composed(tuple(e if n == 1 else Repeated(e, n) for e, n in self._steps.items()))
+        return Composed(tuple(repeated(e, n) for e, n in self._steps.items()))
 
     @property
     def adjacency(self) -> Adjacency:

@@ -16,14 +16,15 @@ from scipy.special import gammaln, logsumexp, stdtrit
 
 from privot.accounting.checks import check_count
 from privot.accounting.events import Event
-from privot.accounting.running.base import GaussianStep, RunningAccountant, checked_distances
+from privot.accounting.running.base import GaussianStep, checked_distances
+from privot.accounting.running.powers import POWERS, PowersAccountant
 from privot.errors import UsageError
 from privot.guarantee import Standing, check_delta
 
 Array = NDArray[np.float64]
 
 
-class BayesianAccountant(RunningAccountant):
+class BayesianAccountant(PowersAccountant):
     """For gradient pairs j at distance d_j, power λ and q the sampling share,
 
         c_j(λ) = ln E_{k ~ Binomial(λ+1, q)} exp((k² − k)·d_j²/2σ²),
@@ -44,19 +45,15 @@ class BayesianAccountant(RunningAccountant):
     def __init__(
         self,
         total_steps: int,
-        powers: tuple[int, ...] = tuple(range(1, 33)),
+        powers: tuple[int, ...] = POWERS,
         failure: float = 1e-16,
         *,
         allow_unproven: bool = False,
     ) -> None:
-        super().__init__(allow_unproven=allow_unproven)
+        super().__init__(powers, allow_unproven=allow_unproven)
         check_count("The number of steps that will run", total_steps)
         check_delta(failure)
-        if not powers or any(isinstance(p, bool) or not isinstance(p, int) or not 1 <= p <= 4096 for p in powers):
-            raise UsageError("The powers must be whole numbers from 1 to 4096.")
         self.total_steps, self.failure = total_steps, float(failure)
-        self.powers = tuple(sorted(set(powers)))
-        self._log_moments = np.zeros(len(self.powers))
 
     def _cost(self, leaf: Event, distances: ArrayLike | None, times: int) -> Array:
         if distances is None:
@@ -84,9 +81,6 @@ class BayesianAccountant(RunningAccountant):
             bound += -float(stdtrit(pairs - 1, self.failure)) * float(shares.std()) / math.sqrt(pairs - 1)
         return max(0.0, top + math.log(bound)) / self.total_steps
 
-    def _add(self, cost: Array) -> None:
-        self._log_moments = self._log_moments + cost
-
     def epsilon(self, delta: float) -> float:
         """ε at `delta`; infinite where the estimator's own failures use it up."""
         left = check_delta(delta) - self.steps * self.failure
@@ -94,18 +88,8 @@ class BayesianAccountant(RunningAccountant):
             return 0.0
         if left <= 0.0:
             return math.inf
-        return float(max(0.0, np.min((self._log_moments - math.log(left)) / np.array(self.powers))))
+        return self._at_best_power(left)
 
     def settings(self) -> dict[str, Any]:
         """Steps, powers and the estimator's failure probability a step."""
-        return {"total_steps": self.total_steps, "powers": list(self.powers), "failure": self.failure}
-
-    def totals(self) -> dict[str, Any]:
-        """Σ c_t(λ)."""
-        return {"log_moments": [float(m) for m in self._log_moments]}
-
-    def _restore(self, totals: Any) -> None:
-        values = np.array([float(m) for m in totals["log_moments"]])
-        if values.shape != self._log_moments.shape or not (values >= 0.0).all():
-            raise ValueError("moments that no run can have")
-        self._log_moments = values
+        return {"total_steps": self.total_steps, "failure": self.failure, **super().settings()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from privot.accounting.checks import check_count, check_positive
-from privot.accounting.events import Composed, Event, Gaussian, Repeated, Sampled
+from privot.accounting.events import Composed, Event, Gaussian, Sampled, repeated
 from privot.accounting.sampling import Poisson
 from privot.errors import DataError, PrivotError, brief
 from privot.guarantee import Adjacency
@@ -31,7 +31,7 @@ def history_event(history: Sequence[tuple[float, float, int]]) -> Event:
         for noise_multiplier, sample_rate, times in history:
             check_count("The number of steps", times)
             step = history_step(noise_multiplier, sample_rate)
-            steps.append(step if times == 1 else Repeated(step, times))
+            steps.append(repeated(step, times))
     except PrivotError:
         raise
     except (TypeError, ValueError):

@@ -33,8 +33,8 @@ from flwr.supernode.start_client_internal import _insert_message, start_client_i
 
 from privot.errors import DataError, PolicyError
 from privot.federation.flower.wire import FIELD, RECORD
-from privot.federation.keeping import write_whole
 from privot.federation.messages import MOST_BYTES
+from privot.files import write_whole
 
 POLL = 0.05
 PAUSE = 1.0

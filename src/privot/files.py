@@ -1,0 +1,64 @@
+"""Files that are whole or not there, and on disk before anybody relies on them; it knows nothing of what is in them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+PART = ".part"
+"""How the name of a file ends that is still being written: a kill may leave one behind."""
+
+
+@contextmanager
+def writing(path: Path, *, mode: int = 0o600, fresh: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to that gets its name when all of it is on disk; who reads `path` sees the old file or the new.
+
+    It is readable by its owner alone unless `mode` says otherwise. With `fresh` it raises FileExistsError instead of
+    replacing anything, even if another process is quicker by a hair.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}", suffix=PART)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            # a name that reaches the disk before its content would be an empty file after a power cut
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, mode)
+        if fresh:
+            _name_once(name, path)
+        os.replace(name, path)
+    finally:
+        # still there after a failure, and after replacing one name of a file by another of the same
+        Path(name).unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600, fresh: bool = False) -> None:
+    """`content` under `path`, on disk when this returns, and never half of it; otherwise as `writing`."""
+    with writing(path, mode=mode, fresh=fresh) as file:
+        file.write(content)
+
+
+def _name_once(name: str, path: Path) -> None:
+    """Give the file `name` the name `path` as well, which only one can have."""
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # a file system without hard links: an empty file takes the name, and its content follows in one step
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+
+
+def sync(path: Path) -> None:
+    """Wait until `path` (a file, or a folder's list of names) is on disk; only POSIX can open a folder."""
+    if os.name == "posix":
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,50 @@
+"""What tests of several mechanisms are run on: records without a vault, and noise of zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms import Facts
+
+
+class Plain:
+    """Records without a vault around them; whoever asks for clipped ones is wrong."""
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        classes: int | None = None,
+        clip: float = 1.0,
+    ) -> None:
+        self.x, self.y, self.count = x, y, len(x)
+        public = len(x) if adjacency is Adjacency.REPLACE_ONE else None
+        self.facts = Facts(x.shape[1], public, clip, adjacency, classes)
+
+    def rows(self, indices: np.ndarray | None = None) -> np.ndarray:
+        return self.x if indices is None else self.x[indices]
+
+    def clipped(self, indices: np.ndarray | None = None) -> np.ndarray:
+        raise AssertionError("this mechanism bounds what it computes itself")
+
+    def labels(self, indices: np.ndarray | None = None) -> np.ndarray:
+        assert self.y is not None
+        return self.y if indices is None else self.y[indices]
+
+
+class Silent:
+    """Noise of zero, to see what it would cover; it writes down what it was asked."""
+
+    standing = Standing.PROVEN
+    assumptions = ()
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def normal(self, shape: Any, sigma: float) -> np.ndarray:
+        self.asked.append((shape, sigma))
+        return np.zeros(shape)
