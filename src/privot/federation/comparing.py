@@ -91,11 +91,11 @@ def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> Comparison:
             for k in range(draws)
         ]
     )
-    noise_free, simulated = around(sides, generator, draws)
+    moved = around(sides, generator, draws)
     distances = [
         Distance(
             math.sqrt(max(square, 0.0)),
-            _interval(square, noise_free[k], simulated[:, k]),
+            _interval(square, moved[:, k]),
             math.sqrt(max(0.0, float(np.quantile(alike[:, k], 1.0 - LEVEL)))),
         )
         for k, square in enumerate(squares)
@@ -120,9 +120,9 @@ def _plain(square: float) -> Distance:
     return Distance(math.sqrt(max(square, 0.0)), None, None)
 
 
-def _interval(value: float, noise_free: float, simulated: Array) -> tuple[float, float]:
-    """What noise does to the estimate around a noise-free stand-in, turned round (the basic bootstrap)."""
-    low, high = np.quantile(simulated - noise_free, [0.025, 0.975])
+def _interval(value: float, moved: Array) -> tuple[float, float]:
+    """How far noise moves the estimate from noise-free stand-ins, turned round (the basic bootstrap)."""
+    low, high = np.quantile(moved, [0.025, 0.975])
     return math.sqrt(max(0.0, value - high)), math.sqrt(max(0.0, value - low))
 
 

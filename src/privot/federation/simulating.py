@@ -1,7 +1,7 @@
 """Sketches drawn again: what their noise, and their being samples, does to whatever is computed from them.
 
-The law of the noise is public, so this is a parametric simulation; it sees no record. A labelled sketch keeps two of its
-blocks apart by class, and everything here is done by class; without labels there is one class.
+The law of the noise is public, so this is a parametric simulation; it sees no record. A labelled sketch keeps two of
+its blocks apart by class, and everything here is done by class; without labels there is one class.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ class Side:
         scale = 1.0 / float(share.sum())
         features, variance = sums[kept].sum(0) * scale, (noise * scale) ** 2 * len(kept)
         whole = self.whole("shells", shells)
-        reading = Reading(
-            self.shared, features, variance, whole, hist["cells"], hist["residuals"], self.records
-        )
+        reading = Reading(self.shared, features, variance, whole, hist["cells"], hist["residuals"], self.records)
         if not self.labelled:
             return View(reading, None)
         size = self.shared.radius * scale
@@ -116,45 +114,78 @@ class Side:
         """Fresh noise of this sketch's size on given means."""
         return {name: m + self.deviation[name] * generator.standard_normal(m.shape) for name, m in means.items()}
 
-    def shrunk(self, features: Array, variance: float) -> Array:
+    def shrunk(self, features: Array, variance: float, generator: np.random.Generator | None = None) -> Array:
         """Features shortened to what noise of this variance a coordinate leaves: their sum, and classes around it."""
         table = features.reshape(self.parts, -1)
-        whole = table.sum(0)
+        whole, width = table.sum(0), table.shape[1]
         rest = (table - whole / self.parts).ravel()
-        count = len(features) * variance
-        return np.asarray(
-            (_shrunk(rest, count - count / self.parts).reshape(table.shape) + _shrunk(whole, count) / self.parts).ravel()
-        )
+        rest = _shrunk(rest, variance, len(rest) - width, generator)
+        whole = _shrunk(whole, variance * self.parts, width, generator)
+        return np.asarray((rest.reshape(table.shape) + whole / self.parts).ravel())
 
 
-def _shrunk(vector: Array, noise: float) -> Array:
-    """`vector` shortened by the squared length that noise of this total variance adds on average."""
+def _shrunk(vector: Array, variance: float, count: int, generator: np.random.Generator | None) -> Array:
+    """`vector` shortened by the squared length that noise in `count` coordinates adds on average.
+
+    With a generator, that length is drawn as far off as noise may have put it: ‖v + e‖² − ‖v‖² has the variance
+    4s²‖v‖² + 2ks⁴.
+    """
     square = float(vector @ vector)
-    return vector * math.sqrt(max(0.0, square - noise) / square) if square > 0.0 else vector
+    left = square - count * variance
+    if generator is not None:
+        left += math.sqrt(4.0 * variance * max(left, 0.0) + 2.0 * count * variance**2) * generator.standard_normal()
+    return vector * math.sqrt(max(0.0, left) / square) if square > 0.0 else vector
 
 
-def around(
-    sides: list[Side], generator: np.random.Generator, draws: int
-) -> tuple[tuple[float, ...], Array]:
-    """The estimates on noise-free stand-ins for both sketches, and on `draws` noisy versions of those."""
-    first, second = sides
-    variance = first.deviation["features"] ** 2 + second.deviation["features"] ** 2
-    middle = first.shrunk((first.means["features"] + second.means["features"]) / 2.0, variance / 4.0)
-    half = first.shrunk(first.means["features"] - second.means["features"], variance) / 2.0
-    stand_ins = []
-    for side, sign in zip(sides, (1.0, -1.0), strict=True):
-        means = {n: side.histogram(n, m, side.deviation[n]) for n, m in side.means.items() if n != "features"}
-        there = np.zeros((side.parts, 1))
-        there[side.kept(means["shells"])] = 1.0
-        features = (middle + sign * half).reshape(side.parts, -1) * there
-        means["shells"] = (means["shells"].reshape(side.parts, -1) * there).ravel()
-        means["shells"] = means["shells"] / means["shells"].sum()
-        stand_ins.append({"features": features.ravel(), **means})
-    noise_free = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, stand_ins, strict=True)))
+class _StandIns:
+    """Noise-free sketches that could be those behind two noisy ones."""
+
+    def __init__(self, sides: list[Side]) -> None:
+        self.sides = sides
+        self.histograms: list[Means] = []
+        for side in sides:
+            means = {n: side.histogram(n, m, side.deviation[n]) for n, m in side.means.items() if n != "features"}
+            table = means["shells"].reshape(side.parts, -1)
+            there = np.zeros_like(table)
+            there[side.kept(means["shells"])] = 1.0
+            self.histograms.append({**means, "shells": (table * there / (table * there).sum()).ravel()})
+
+    def make(self, generator: np.random.Generator | None) -> list[Means]:
+        """One pair: the middle one, or with a generator one drawn as far off as noise may have put it."""
+        first, second = self.sides
+        variance = first.deviation["features"] ** 2 + second.deviation["features"] ** 2
+        a, b = first.means["features"], second.means["features"]
+        middle = first.shrunk((a + b) / 2.0, variance / 4.0, generator)
+        half = first.shrunk(a - b, variance, generator) / 2.0
+        out = []
+        for features, means in zip((middle + half, middle - half), self.histograms, strict=True):
+            there = means["shells"].reshape(first.parts, -1).sum(1, keepdims=True) > 0.0
+            out.append({"features": (features.reshape(first.parts, -1) * there).ravel(), **means})
+        return out
+
+
+def around(sides: list[Side], generator: np.random.Generator, draws: int) -> Array:
+    """How far noise takes the estimates on `draws` noisy sketches from those on noise-free stand-ins, (draws, …).
+
+    Without labels one pair of stand-ins serves. What labels add is pooled by how much noise hides, and then off by as
+    much as was hidden: so there each draw has stand-ins of its own. Their lengths cannot be negative, which puts their
+    classes further apart than the estimate does; only the fluctuation of what labels add is therefore taken from them.
+    """
+    stand_ins, labelled = _StandIns(sides), sides[0].labelled
+    drawn = stand_ins.make(None)
+    quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)))
     rows = []
     for _ in range(draws):
-        rows.append(estimates(*(s.view(s.noised(m, generator)) for s, m in zip(sides, stand_ins, strict=True))))
-    return noise_free, np.array(rows)
+        if labelled:
+            drawn = stand_ins.make(generator)
+            quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)))
+        noisy = estimates(*(s.view(s.noised(m, generator)) for s, m in zip(sides, drawn, strict=True)))
+        rows.append([one - other for one, other in zip(noisy, quiet, strict=True)])
+    moved = np.array(rows)
+    if labelled:
+        added = moved[:, 2] - moved[:, 0]
+        moved[:, 2] = moved[:, 0] + added - np.median(added)
+    return moved
 
 
 class Null:
@@ -202,9 +233,7 @@ class Null:
         """Of the gap between two histograms, coordinate by coordinate."""
         pooled = level(name, self.pooled[name])
         added = self.sides[0].parts_of(name) if len(pooled) < len(self.pooled[name]) else 1
-        return np.asarray(
-            sum(added * s.deviation[name] ** 2 + pooled * (1.0 - pooled) / s.records for s in self.sides)
-        )
+        return np.asarray(sum(added * s.deviation[name] ** 2 + pooled * (1.0 - pooled) / s.records for s in self.sides))
 
     def draw(self, draws: int) -> list[Means]:
         """Noisy means of both sides, each block of shape (draws, coordinates)."""
@@ -224,7 +253,7 @@ class Null:
         return out
 
     def statistics(self, means: list[Means]) -> Array:
-        """Of features and of histograms, over all classes and by class: squared gaps, histograms' over their variance."""
+        """Of features and of histograms, for all classes and by class: squared gaps, of histograms over their variance."""
         rows = []
         for level, scale in zip(self.levels, self.scale, strict=True):
             gap = {n: level(n, means[0][n]) - level(n, means[1][n]) for n in self.pooled}
