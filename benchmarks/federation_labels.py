@@ -1,6 +1,6 @@
 """OTDD from labelled sketches, measured: rank correlation with the true OTDD between labelled parties.
 
-    python benchmarks/federation_labels.py DATA_DIR [--seeds 21 22] [--records 1000]
+    python benchmarks/federation_labels.py DATA_DIR [--seeds 21 22 23 24] [--records 1000] [--null 40]
 
 DATA_DIR holds mnist.npz and fashion_mnist.npz. Images are brought to 32 principal directions of *public* images (the
 test part), so that the covariances of OTDD are of a size to work with; the truth is OTDD between 400 records a side.
@@ -68,7 +68,7 @@ def parties(base: Labelled, other: Labelled, n: int, seed: int) -> dict[str, Lab
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22, 23, 24])
     parser.add_argument("--records", type=int, default=1000)
     parser.add_argument("--noises", type=int, default=3)
     a = parser.parse_args()

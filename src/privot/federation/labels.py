@@ -34,7 +34,7 @@ NAMES_DEVIATION = 0.15
 """Classes of one name are expected to have means in one direction: cosine 1, up to this."""
 LEAST_WITHIN = 0.05
 CAUTION = 2.0
-"""Deviations by which classes must differ beyond noise before single ones are looked at."""
+"""Deviations of the noise by which what is seen must differ from what was expected before that is given up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,9 @@ class Classes:
         debiased = square - width * noise
         raw = float(share @ debiased)
         variance = float(share**2 @ (2.0 * width * noise**2 + 4.0 * noise * np.maximum(debiased, max(raw, 0.0))))
-        expected, model = BETWEEN * spread, (BETWEEN_DEVIATION * BETWEEN * spread) ** 2
+        expected = BETWEEN * spread
+        # further off than noise explains: the deviation expected was too small, and is what it must have been
+        model = max((BETWEEN_DEVIATION * expected) ** 2, (raw - expected) ** 2 - CAUTION**2 * variance)
         between = max(0.0, (raw * model + expected * variance) / (model + variance))
         return cls(names, share, apart, noise, between, max(spread - between, LEAST_WITHIN * spread))
 
@@ -89,7 +91,8 @@ def _aligned(a: Classes, b: Classes, most: float) -> float:
     scale = most * float(weight.sum())
     if scale > 0.0:
         doubt = float((weight**2 * variance).sum()) / scale**2
-        found, model = float((weight * seen).sum()) / scale, NAMES_DEVIATION**2
+        found = float((weight * seen).sum()) / scale
+        model = NAMES_DEVIATION**2
         expected = named * most * min(1.0, max(0.0, (found * model + doubt) / (model + doubt)))
     rest, pairs = seen - expected, np.outer(a.share, b.share)
     noise = float((pairs * variance).sum()) + CAUTION * math.sqrt(2.0 * float((pairs**2 * variance**2).sum()))

@@ -66,7 +66,7 @@ class Side:
         if not self.labelled or name == "cells":
             return simplex(block)
         knots = self.shared.knots
-        return simplex(block - np.resize(knots, block.shape) * (deviation**2 / (FAR * knots[2])))
+        return simplex(block - np.resize(knots, block.shape) * (deviation**2 / (FAR * knots[min(2, len(knots) - 1)])))
 
     def histogram(self, name: str, block: Array, deviation: float) -> Array:
         """A noisy block as a histogram, by class; the sum over classes is the likeliest for the sum of the block."""
@@ -253,7 +253,7 @@ class Null:
         return out
 
     def statistics(self, means: list[Means]) -> Array:
-        """Of features and of histograms, for all classes and by class: squared gaps, of histograms over their variance."""
+        """Of features and of histograms, for all classes and by class: squared gaps, histograms' over variances."""
         rows = []
         for level, scale in zip(self.levels, self.scale, strict=True):
             gap = {n: level(n, means[0][n]) - level(n, means[1][n]) for n in self.pooled}
