@@ -1,6 +1,6 @@
 """OTDD from labelled sketches, measured: rank correlation with the true OTDD between labelled parties.
 
-    python benchmarks/federation_labels.py DATA_DIR [--seeds 21 22] [--records 1000]
+    python benchmarks/federation_labels.py DATA_DIR [--seeds 21 22 23 24] [--records 1000] [--null 40] [--coverage]
 
 DATA_DIR holds mnist.npz and fashion_mnist.npz. Images are brought to 32 principal directions of *public* images (the
 test part), so that the covariances of OTDD are of a size to work with; the truth is OTDD between 400 records a side.
@@ -9,13 +9,16 @@ test part), so that the covariances of OTDD are of a size to work with; the trut
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from privot import Vault
-from privot.federation import label_distance, sketch
+from privot.federation import Sketch, compare_sketches, label_distance, sketch
+from privot.federation.estimating import Shared
+from privot.federation.simulating import Side, estimates
 from privot.mechanisms import SketchDesign
 from privot.transport.label_aware import otdd
 
@@ -65,12 +68,57 @@ def parties(base: Labelled, other: Labelled, n: int, seed: int) -> dict[str, Lab
     return out
 
 
+def made(x: np.ndarray, y: np.ndarray, epsilon: float, design: SketchDesign) -> Sketch:
+    """A labelled sketch."""
+    vault = Vault(x, y, classes=CLASSES, clip=1.0, adjacency="replace-one", budget=(epsilon, DELTA))
+    return sketch(vault, epsilon=epsilon, delta=DELTA, design=design)
+
+
+def false_alarms(base: Labelled, designs: dict[str, SketchDesign], bring: Callable, n: int, pairs: int) -> None:
+    """How often samples of one distribution are told apart, and how often their OTDD exceeds its null level."""
+    print("design,epsilon,pairs,told apart,OTDD beyond its null level")
+    for name, design in designs.items():
+        for epsilon in (1.0, 10.0):
+            apart = beyond = 0
+            for k in range(pairs):
+                pick = np.random.default_rng([7, k]).permutation(len(base[0]))[: 2 * n]
+                both = [made(bring(base[0][i]), base[1][i], epsilon, design) for i in (pick[:n], pick[n:])]
+                found = compare_sketches(*both, draws=100)
+                assert found.otdd is not None
+                apart += bool(found.p_value <= 0.05)
+                beyond += found.otdd.value > found.otdd.null_level
+            print(f"{name},{epsilon:g},{pairs},{apart},{beyond}", flush=True)
+
+
+def coverage(group: dict[str, Labelled], designs: dict[str, SketchDesign]) -> None:
+    """How often intervals hold what the sketches would say without noise: the first party against all others."""
+    print("design,epsilon,pairs,W_2 held,sliced W_2 held,OTDD held")
+    names = list(group)
+    for name, design in designs.items():
+        for epsilon in (1.0, 10.0):
+            shown = {k: made(x, y, epsilon, design) for k, (x, y) in group.items()}
+            shared = Shared.of(shown[names[0]].public)
+            quiet = {k: Side(one, shared) for k, one in shown.items()}
+            for k, side in quiet.items():
+                side.means = {n: v.mean(0) for n, v in design.coordinates(*group[k]).items()}
+            held = np.zeros(3, dtype=int)
+            for other in names[1:]:
+                truth = np.sqrt(estimates(*(quiet[k].view(noisy=False) for k in (names[0], other))))
+                found = compare_sketches(shown[names[0]], shown[other], draws=100)
+                for k, distance in enumerate((found.w2, found.sliced, found.otdd)):
+                    low, high = distance.interval
+                    held[k] += low <= truth[k] <= high
+            print(f"{name},{epsilon:g},{len(names) - 1},{held[0]},{held[1]},{held[2]}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22, 23, 24])
     parser.add_argument("--records", type=int, default=1000)
     parser.add_argument("--noises", type=int, default=3)
+    parser.add_argument("--null", type=int, default=0, help="pairs of samples of one distribution; no ranking then")
+    parser.add_argument("--coverage", action="store_true", help="of intervals; no ranking then")
     a = parser.parse_args()
     base, other = images(a.folder, "mnist", "train"), images(a.folder, "fashion_mnist", "train")
     public = images(a.folder, "mnist", "test")[0][:2000]
@@ -80,6 +128,13 @@ def main() -> None:
         "in-domain": SketchDesign.around((public - centre) @ directions, seed=1).labelled(CLASSES),
         "none": SketchDesign.plain(32, 14.0, seed=1).labelled(CLASSES),
     }
+    if a.null:
+        false_alarms(base, designs, lambda x: (x - centre) @ directions, a.records, a.null)
+        return
+    if a.coverage:
+        group = parties(base, other, a.records, a.seeds[0])
+        coverage({k: ((x - centre) @ directions, y) for k, (x, y) in group.items()}, designs)
+        return
     print("design,epsilon,pairs,rank,median error,worst rank")
     found: dict[tuple[str, float], list[tuple[float, float]]] = {}
     pairs: list[tuple[str, str]] = []
@@ -95,12 +150,8 @@ def main() -> None:
         for name, design in designs.items():
             for epsilon in (1.0, 10.0):
                 for _ in range(a.noises):
-                    made = {}
-                    for k, (x, y) in group.items():
-                        terms = {"clip": 1.0, "adjacency": "replace-one", "budget": (epsilon, DELTA)}
-                        vault = Vault(x, y, classes=CLASSES, **terms)
-                        made[k] = sketch(vault, epsilon=epsilon, delta=DELTA, design=design)
-                    guess = np.array([label_distance(made[one], made[two]) for one, two in pairs])
+                    shown = {k: made(x, y, epsilon, design) for k, (x, y) in group.items()}
+                    guess = np.array([label_distance(shown[one], shown[two]) for one, two in pairs])
                     rank = float(spearmanr(guess, truth)[0])
                     found.setdefault((name, epsilon), []).append((rank, float(np.median(np.abs(guess / truth - 1)))))
     for (name, epsilon), rows in found.items():

@@ -67,13 +67,12 @@ def in_words(guarantee: Guarantee) -> str:
 
 def compare_files(first: str, second: str, trust: list[Path] | None, as_json: bool) -> None:
     """Check both signatures, compare, and print both guarantees."""
-    from privot.federation import Sketch, compare_sketches, label_distance
+    from privot.federation import Sketch, compare_sketches
     from privot.federation.signing import read_public
 
     trusted = None if not trust else tuple(read_public(path) for path in trust)
     sketches = [Sketch.load(source, trusted) for source in (first, second)]
     found = compare_sketches(*sketches)
-    labels = label_distance(*sketches) if sketches[0].public["classes"] else None
     if as_json:
         print_json(
             {
@@ -81,7 +80,7 @@ def compare_files(first: str, second: str, trust: list[Path] | None, as_json: bo
                 "value": found.value,
                 "w2": found.w2.to_dict(),
                 "sliced": found.sliced.to_dict(),
-                "otdd": labels,
+                "otdd": None if found.otdd is None else found.otdd.to_dict(),
                 "p_value": found.p_value,
                 "indistinguishable": found.indistinguishable,
                 "guarantees": {"a": summary(found.guarantees[0]), "b": summary(found.guarantees[1])},
@@ -103,7 +102,7 @@ def compare_files(first: str, second: str, trust: list[Path] | None, as_json: bo
         [
             ("W_2", tell(found.w2)),
             ("sliced W_2", tell(found.sliced)),
-            *([] if labels is None else [("OTDD", f"{number(labels)}, labels counted")]),
+            *([] if found.otdd is None else [("OTDD", f"{tell(found.otdd)}, labels counted")]),
             ("verdict", f"{VERDICTS[bool(found.indistinguishable)]} (p = {number(found.p_value, 3)})"),
             ("privacy of A", in_words(found.guarantees[0])),
             ("privacy of B", in_words(found.guarantees[1])),

@@ -4,9 +4,8 @@
 `fedwad` and `triangle` are as published, with corrections, and protect nobody: see each.
 """
 
-from privot.federation.comparing import Comparison, compare_sketches
+from privot.federation.comparing import Comparison, compare_sketches, label_distance
 from privot.federation.fedwad_rounds import fedwad
-from privot.federation.label_distance import label_distance
 from privot.federation.sketching import Sketch, sketch
 from privot.federation.triangle_round import triangle
 

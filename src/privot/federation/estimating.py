@@ -108,12 +108,16 @@ class Reading:
         """R, the mean squared distance to the nearest prototype."""
         return 0.0 if self.residuals is None else float(self.residuals @ self.shared.knots)
 
+    def means_apart(self, other: Reading) -> float:
+        """M, the squared distance between the means."""
+        gap = self.features - other.features
+        return max(0.0, float(gap @ gap) - (self.noise + other.noise) * len(gap)) * self.shared.radius**2
+
 
 def estimate(a: Reading, b: Reading) -> tuple[float, float]:
     """(W_2², SW_2²) between the records behind two readings."""
     shared = a.shared
-    gap = a.features - b.features
-    means = max(0.0, float(gap @ gap) - (a.noise + b.noise) * len(gap)) * shared.radius**2
+    means = a.means_apart(b)
     apart = (a.quantiles - b.quantiles) ** 2
     # the lower half of a symmetric law mirrors the upper
     line = float(2.0 * (np.diff(PROBABILITIES) * (apart[1:] + apart[:-1]) / 2.0).sum())
