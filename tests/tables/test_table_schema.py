@@ -134,3 +134,7 @@ def test_a_proposal_rests_on_public_hints_only() -> None:
         propose(["age", "salary"], dictionary)
     with pytest.raises(UsageError, match="neither"):
         propose(["age"], {"age": {"missing": True}})
+    # a type says enough where its words are known
+    assert propose(["ill"], {"ill": {"type": "boolean"}})["ill"].words == ("false", "true")
+    with pytest.raises(DataError, match="by an object"):
+        propose(["age"], {"age": "in years"})  # type: ignore[dict-item]
