@@ -19,12 +19,18 @@ def draw_comparison(comparison: Comparison, out: Path) -> None:
     _check_ending(out)
     figure, panels = _figure(1, 1, (8.0, 5.0))
     axes = panels[0][0]
-    for curve in comparison.curves:
+    proven = [e for c in comparison.curves if c.standing is Standing.PROVEN for e in c.epsilons if math.isfinite(e)]
+    for number, curve in enumerate(comparison.curves):
         points = [(s, e) for s, e in zip(comparison.sigmas, curve.epsilons, strict=True) if math.isfinite(e) and e > 0]
         if points:
             label = f"{curve.name} ({curve.standing})"
-            axes.plot(*zip(*points, strict=True), _LINES[curve.standing], marker="o", markersize=3, label=label)
+            # the first are the widest, so that one that coincides with a later one still shows
+            look = {"marker": "o", "markersize": 3, "linewidth": max(1.5, 4.5 - number), "label": label}
+            axes.plot(*zip(*points, strict=True), _LINES[curve.standing], **look)
     axes.set(xscale="log", yscale="log", xlabel="σ, standard deviation of the noise")
+    if proven:
+        # what no theorem bounds may lie a hundred decades above all that does
+        axes.set_ylim(top=min(axes.get_ylim()[1], 10.0 * max(proven)))
     axes.set_ylabel(f"ε at δ = {comparison.delta:g}, {comparison.adjacency}")
     axes.set_title(f"{comparison.steps} steps, sampling: {comparison.sampling}", fontsize=10)
     axes.grid(True, which="both", alpha=0.25)
