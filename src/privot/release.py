@@ -13,7 +13,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -138,11 +138,7 @@ class Release:
             facts = json.loads(arrays.pop(_FACTS))
             if facts["schema"] != SCHEMA_VERSION:
                 raise DataError(f"{path.name!r} has schema {facts['schema']!r}; this privot reads {SCHEMA_VERSION}.")
-            stated = Guarantee.from_dict(facts["guarantee"])
             guarantee = read_guarantee(json.dumps(facts["guarantee"]))
-            guarantee = replace(
-                guarantee, assumptions=tuple(dict.fromkeys((*guarantee.assumptions, *stated.assumptions)))
-            )
             if set(arrays) == {_ONE}:
                 return cls(arrays[_ONE], guarantee, facts["public"])
             if not arrays or not all(name.startswith(_MANY) for name in arrays):
