@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import subprocess
@@ -62,6 +63,13 @@ def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data:
     page = (out / "report.html").read_text()
     assert "data:image/png;base64," in page
     assert "http" not in page.replace("http-equiv", "")
+    # the number once as a headline, all that is assumed below it, and the noise that was paid for
+    assert page.count("add-remove, proven.") == 1
+    assert all(words in html.unescape(page) for words in answer["guarantee"]["assumptions"])
+    (event,) = answer["guarantee"]["events"]
+    assert f"gaussian, sigma {event['sigma']:.6g}, sensitivity" in page
+    # a plot is not to be drawn in pixels: its letters are lost
+    assert 'alt="Training" src' in page
     # the ledger beside the data holds the one charge, and nothing secret lies in the folder
     assert answer["ledger"] == str(tmp_path / "data.npz.ledger")
     assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
