@@ -25,6 +25,16 @@ def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
 
     With `fresh` it raises FileExistsError instead of replacing anything, even if another process is quicker by a hair.
     """
+    try:
+        _write(path, content, fresh)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        # by the name that was asked for, not by that of a file that is gone again
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def _write(path: Path, content: bytes, fresh: bool) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -70,7 +80,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """What `write_json` wrote."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"There is no {path.name} in {path.parent}: give a folder that privot synth made.") from None
     except (ValueError, RecursionError):
         raise DataError(f"{path} is damaged: it is not JSON.") from None
