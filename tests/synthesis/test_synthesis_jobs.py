@@ -286,7 +286,7 @@ def test_settings_survive_json(small: Any, vault: Vault) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="nowhere/more.npz'$"):
+    with pytest.raises(OSError, match=r"nowhere/more\.npz'$"):
         write_bytes(tmp_path / "nowhere" / "more.npz", b"1")
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="give a folder that privot synth made"):
