@@ -64,6 +64,9 @@ class Release:
     guarantee: Guarantee
     public: Mapping[str, Any]
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise UsageError("A release is not pickled or copied: write it with save, and read it with load.")
+
     def __post_init__(self) -> None:
         if not isinstance(self.guarantee, Guarantee):
             raise UsageError("A release needs the guarantee it was made under.")
