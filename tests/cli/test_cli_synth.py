@@ -48,6 +48,14 @@ def sentence(capsys: Any) -> str:
     return str(said)
 
 
+@pytest.mark.parametrize(
+    "wrong", [["--shape", "3,3"], ["--method", "sinkhorn", "--set", "nothing=1"], ["--classes", "1"]]
+)
+def test_a_run_that_cannot_be_designed_sets_no_budget(data: str, tmp_path: Path, wrong: list[str]) -> None:
+    assert synth(data, tmp_path / "out", *wrong) in (2, 3)
+    assert not (tmp_path / "data.npz.ledger").exists()
+
+
 def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert synth(data, out, "--json") == 0
