@@ -25,12 +25,13 @@ def draw_comparison(comparison: Comparison, out: Path) -> None:
         if points:
             label = f"{curve.name} ({curve.standing})"
             # the first are the widest, so that one that coincides with a later one still shows
-            look = {"marker": "o", "markersize": 3, "linewidth": max(1.5, 4.5 - number), "label": label}
+            look = {"marker": "o", "markersize": 3, "linewidth": max(1.5, 3.5 - 0.7 * number), "label": label}
             axes.plot(*zip(*points, strict=True), _LINES[curve.standing], **look)
     axes.set(xscale="log", yscale="log", xlabel="σ, standard deviation of the noise")
     if proven:
         # what no theorem bounds may lie a hundred decades above all that does
-        axes.set_ylim(top=min(axes.get_ylim()[1], 10.0 * max(proven)))
+        shown = [y for line in axes.lines for y in line.get_ydata()]
+        axes.set_ylim(min(shown) / 3.0, min(3.0 * max(shown), 10.0 * max(proven)))
     axes.set_ylabel(f"ε at δ = {comparison.delta:g}, {comparison.adjacency}")
     axes.set_title(f"{comparison.steps} steps, sampling: {comparison.sampling}", fontsize=10)
     axes.grid(True, which="both", alpha=0.25)
