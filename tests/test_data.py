@@ -212,3 +212,21 @@ def test_labels_are_whole_where_they_are() -> None:
 def test_a_data_set_shows_no_values() -> None:
     assert "0.1" not in repr(Dataset(X, Y))
     assert repr(Dataset(X)) == "Dataset(3 records, 3 columns, no labels)"
+
+
+def test_a_file_of_another_make_is_named_by_what_it_is(tmp_path: Path) -> None:
+    said = {
+        "semicolons": "a;b;label\n1;2;0\n",
+        "semicolons.": "a;b\n0,5;0,25\n",
+        "tabs": "a\tb\tlabel\n1\t2\t0\n",
+        "UTF-8": "ä,b\n1,2\n".encode("latin-1"),
+        "without a schema": "a,b\n1,red\n",
+    }
+    for words, content in said.items():
+        path = tmp_path / "data.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(DataError, match=words.rstrip(".")):
+            load(path)
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(DataError, match="is a folder"):
+        load(tmp_path / "folder.npz")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -203,13 +205,25 @@ def test_an_explanation_says_the_odds_and_the_standing() -> None:
     assert "ε = 4.37718" in text
     assert "replaced by any other record" in text
     assert "mathematical theorem" in text
-    right = 1.0 - (1.0 - 1e-5) / (1.0 + math.exp(4.377178095681225))
-    assert f"{100 * right:.1f} %" in text
+    assert "at most 98.76 %" in text  # 1 − (1 − δ)/(1 + e^ε) = .987594, rounded up
     assert "nothing is promised" in account(Unbounded("x", ADD), 1e-5).explain()
     assert "NO theorem" in account(Unbounded("x", ADD), 1e-5).explain()
     published = Projection(9, 3, 1.0, 1.0, REPLACE, "independent", "clt", 1e-7)
     assert "limit argument" in account(published, 1e-5).explain()
     assert "e^" in account(Gaussian(0.01, 1.0, ADD), 1e-5).explain()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 400.0))
+def test_odds_are_rounded_up_and_never_called_certain(epsilon: float) -> None:
+    curve = TabulatedCurve(((1e-5, epsilon),))
+    text = Guarantee(curve, REPLACE, Standing.PROVEN, "none", (), ({"kind": "x"},)).explain()
+    said = re.search(r"at most (1 − )?([0-9.e-]+)( %)?\.", text)
+    assert said is not None
+    shown = Fraction(said[2]) / 100 if said[3] else 1 - Fraction(said[2])
+    true = 1 - (1 - Fraction(1, 100_000)) / (1 + Fraction(math.exp(epsilon)))
+    assert true - Fraction(1, 10**12) <= shown < 1
+    assert shown - true < Fraction(1, 1000)
 
 
 @settings(max_examples=30, deadline=None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import stat
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,3 +170,10 @@ def test_pickled_members_are_refused(tmp_path: Path) -> None:
 
 def test_repr_names_shape_and_standing() -> None:
     assert repr(Release(VALUE, GUARANTEE, {})) == "Release((4, 3), δ = 1e-06, replace-one, proven)"
+
+
+@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_release_is_saved_not_pickled(how: Any) -> None:
+    release = Release(np.ones(3), account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5), {})
+    with pytest.raises(UsageError, match="write it with save"):
+        how(release)

@@ -51,6 +51,8 @@ def load(source: str | Path, part: Literal["train", "test"] = "train") -> Datase
     name = path.name.lower()
     if not path.exists():
         raise DataError(f"There is no file or data set called {str(source)!r}: give {_READABLE}.")
+    if path.is_dir():
+        raise DataError(f"{path.name!r} is a folder: give a file ({_READABLE}).")
     if name.endswith((".csv", ".csv.gz")):
         x, y = _read_csv(path)
     elif name.endswith((".npz", ".npy")):
@@ -151,6 +153,10 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _header(path: Path, cells: list[str]) -> list[str] | None:
     """The names in the first line, or None if it is a record."""
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        # one cell with those in it, or decimal commas between them
+        if any(mark in cell for cell in cells):
+            raise DataError(f"The cells of {path.name!r} are separated by {name}: save it with commas between them.")
     named = [bool(cell) and not _is_number(cell) for cell in cells]
     if not any(named):
         return None
@@ -182,10 +188,16 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
             elif not all(map(_is_number, cells)):
                 complaint = "holds a cell that is empty or not a number"
             if complaint:
-                raise DataError(f"Line {number} of {path.name!r} {complaint}: every cell must hold a number.")
+                raise DataError(
+                    f"Line {number} of {path.name!r} {complaint}: without a schema every cell must hold a number."
+                )
             rows.append(np.array([float(cell) for cell in cells]))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error):
+    except UnicodeDecodeError:
+        complaint = "not UTF-8"
+    except (OSError, EOFError, csv.Error, zlib.error):
         complaint = "unreadable"
+    if complaint == "not UTF-8":
+        raise DataError(f"{path.name!r} is not text in UTF-8: save it in that encoding.")
     if complaint:
         raise DataError(f"{path.name!r} cannot be read as comma-separated numbers: it is damaged or of another kind.")
     if not rows:

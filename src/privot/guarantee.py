@@ -290,10 +290,10 @@ class Guarantee:
             )
             if epsilon < 500:
                 # the best test between two (ε, δ)-close hypotheses at even odds errs at least (1 − δ)/(1 + e^ε)
-                right = 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon))
+                wrong = (1.0 - delta) / (1.0 + math.exp(epsilon))
                 claim += (
                     f" Somebody who must guess, at even odds, which of two such data sets was used is right with "
-                    f"probability at most {100 * right:.1f} %."
+                    f"probability at most {_at_most(wrong)}."
                 )
         else:
             claim = f"(ε = ∞, δ = {delta:.3g}), {self.adjacency}, {self.standing}: nothing is promised at this δ."
@@ -301,3 +301,12 @@ class Guarantee:
         if self.assumptions:
             text += " Assumptions: " + "; ".join(self.assumptions) + "."
         return text
+
+
+def _at_most(wrong: float) -> str:
+    """The probability 1 − `wrong`, rounded up, with as many digits as it takes not to call it certain."""
+    percent = 100.0 * wrong
+    if percent < 1e-6:
+        return f"1 − {10.0 ** math.floor(math.log10(wrong)):.0e}"
+    places = max(2, math.ceil(-math.log10(percent)))
+    return f"{100.0 - math.floor(percent * 10**places) / 10**places:.{places}f} %"

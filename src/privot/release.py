@@ -11,7 +11,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -62,6 +62,9 @@ class Release:
     value: Value
     guarantee: Guarantee
     public: Mapping[str, Any]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise UsageError("A release is not pickled or copied: write it with save, and read it with load.")
 
     def __post_init__(self) -> None:
         if not isinstance(self.guarantee, Guarantee):
@@ -127,11 +130,7 @@ class Release:
             facts = json.loads(arrays.pop(_FACTS))
             if facts["schema"] != SCHEMA_VERSION:
                 raise DataError(f"{path.name!r} has schema {facts['schema']!r}; this privot reads {SCHEMA_VERSION}.")
-            stated = Guarantee.from_dict(facts["guarantee"])
             guarantee = read_guarantee(json.dumps(facts["guarantee"]))
-            guarantee = replace(
-                guarantee, assumptions=tuple(dict.fromkeys((*guarantee.assumptions, *stated.assumptions)))
-            )
             if set(arrays) == {_ONE}:
                 return cls(arrays[_ONE], guarantee, facts["public"])
             if not arrays or not all(name.startswith(_MANY) for name in arrays):

@@ -395,6 +395,12 @@ def test_a_file_can_only_weaken_its_standing() -> None:
     assert read_guarantee(json.dumps({**clt, "standing": "proven"})).standing is Standing.ASYMPTOTIC
 
 
+def test_a_file_keeps_what_it_assumes_beside_its_events() -> None:
+    counted = read_guarantee(forged()).assumptions
+    read = read_guarantee(forged(assumptions=["the machine's entropy is secret"])).assumptions
+    assert read == (*counted, "the machine's entropy is secret")
+
+
 def test_a_guarantee_from_a_file_does_not_compose_without_its_events() -> None:
     counted = account(Gaussian(1.0, 1.0, ADD), DELTA)
     table = Guarantee.from_json(counted.to_json())

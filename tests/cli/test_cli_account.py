@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privot.accounting import projection
-from privot.cli import run
+from privot.accounting.comparison import AccountantCurve, Comparison
+from privot.cli import chart, run
+from privot.guarantee import Adjacency, Standing
 
 PROJECTION = "account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 --delta 1e-5".split()
 
@@ -148,11 +150,11 @@ def test_whatever_is_typed_ends_in_an_answer_or_one_sentence(capsys, command, op
 
 
 def test_compare_draws_and_orders_the_accountants(capsys, tmp_path):
-    chart = tmp_path / "compare.png"
+    drawn = tmp_path / "compare.png"
     found = answer(
         capsys,
         *"account compare --dim 100 --slices 50 --records 1000 --batch 50 --steps 200 --delta 1e-5".split(),
-        *f"--adjacency replace-one --points 4 --out {chart} --json".split(),
+        *f"--adjacency replace-one --points 4 --out {drawn} --json".split(),
     )
     curves = {c["accountant"]: c for c in found["curves"]}
     frames, exact = curves["exact, orthogonal frames"], curves["exact, independent directions"]
@@ -160,7 +162,7 @@ def test_compare_draws_and_orders_the_accountants(capsys, tmp_path):
     for a, b, c, d in zip(*(x["epsilon"] for x in (frames, exact, renyi, bernstein)), strict=True):
         assert a <= b * (1 + 1e-3) <= c * (1 + 2e-3) < d * (1 + 3e-3)
     assert curves["CLT, as published"]["standing"] == "asymptotic"
-    assert chart.read_bytes().startswith(b"\x89PNG")
+    assert drawn.read_bytes().startswith(b"\x89PNG")
     assert run("account compare --delta 1e-5 --adjacency add-remove --mechanism gradient --points 3".split()) == 0
     assert "composed privacy losses" in capsys.readouterr().out
     assert run(f"account compare --delta 1e-5 --adjacency replace-one --out {tmp_path}/x.txt".split()) == 2
@@ -173,3 +175,18 @@ def test_debug_shows_the_traceback_and_nothing_else_does():
     assert run(arguments) == 2
     with pytest.raises(UsageError):
         run(arguments, debug=True)
+
+
+def test_a_chart_is_scaled_to_what_is_proven(monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(chart, "_save", lambda figure, out: drawn.append(figure))
+    curves = (
+        AccountantCurve("ours", Standing.PROVEN, (100.0, 1.0)),
+        AccountantCurve("the same", Standing.PROVEN, (100.0, 1.0)),
+        AccountantCurve("a limit", Standing.ASYMPTOTIC, (1e172, 1.0)),
+    )
+    found = Comparison(Adjacency.ADD_REMOVE, "none", 1e-5, 1, (0.1, 1.0), curves)
+    chart.draw_comparison(found, tmp_path / "chart.png")
+    (axes,) = drawn[0].axes
+    assert axes.get_ylim()[1] <= 1000.0
+    assert axes.lines[0].get_linewidth() > axes.lines[1].get_linewidth()

@@ -32,6 +32,12 @@ def charges(capsys: Any, ledger: Path) -> int:
     return sum(len(d["entries"]) for d in json.loads(capsys.readouterr().out)["datasets"])
 
 
+@pytest.mark.parametrize("wrong", [["--shape", "3,3"], ["--network", "digits"], ["--set", "nothing=1"]])
+def test_a_run_that_cannot_be_designed_sets_no_budget(files: tuple[str, str], tmp_path: Path, wrong: list[str]) -> None:
+    assert run(["adapt", *files, *TERMS, *QUICK, *wrong, "--out", str(tmp_path / "out")]) in (2, 3)
+    assert not (tmp_path / "target.npz.ledger").exists()
+
+
 def test_adapt_leaves_a_model_its_guarantee_and_a_report_and_resuming_costs_nothing(
     capsys: Any, files: tuple[str, str], tmp_path: Path
 ) -> None:

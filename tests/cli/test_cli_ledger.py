@@ -48,6 +48,14 @@ def test_several_data_sets_share_a_ledger(capsys, tmp_path):
     assert "digits may spend" in capsys.readouterr().out
 
 
+def test_a_ledger_that_is_there_is_said_to_be_there(capsys, tmp_path):
+    file = str(tmp_path / "a.ledger")
+    assert run(["ledger", "init", file]) == 0
+    capsys.readouterr()
+    assert run(["ledger", "init", file]) == 2
+    assert "a.ledger exists already" in capsys.readouterr().err
+
+
 def test_a_single_record_leaves_no_ledger_behind(tmp_path):
     np.save(tmp_path / "one.npy", np.eye(1, 4))
     assert run(["ledger", "init", str(tmp_path / "new.ledger"), "--data", str(tmp_path / "one.npy"), *BUDGET]) == 3

@@ -46,6 +46,8 @@ def test_two_sketches_are_compared_with_both_guarantees(capsys, folder) -> None:
 
 
 def test_refusals(capsys, folder) -> None:
+    # three sketches of one file are paid for here
+    assert run(["ledger", "init", "a.npy.ledger", "--data", "a.npy", "--epsilon", "40", *TERMS[2:]]) == 0
     sketch = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     assert run([*sketch, "--out", "a.sketch"]) == 0
     assert run([*sketch, "--out", "a.sketch"]) == 2
@@ -75,6 +77,39 @@ def test_the_ledger_pays_and_refuses(capsys, folder) -> None:
     assert not (folder / "again.sketch").exists()
     with Ledger.open("a.ledger") as ledger:
         assert [e.purpose for e in ledger.entries()] == ["sketch a.sketch"]
+
+
+def test_without_a_named_ledger_the_one_beside_the_data_pays(capsys, folder) -> None:
+    order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
+    # what cannot be released leaves no ledger behind
+    np.save("narrow.npy", np.arange(36.0).reshape(9, 4))
+    assert run(["sketch", "a.npy", *TERMS, "--prototypes", "narrow.npy", "--out", "a.sketch"]) == 2
+    assert not (folder / "a.npy.ledger").exists()
+    capsys.readouterr()
+    assert run([*order, "--out", "a.sketch", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ledger"] == str(folder / "a.npy.ledger")
+    assert run([*order, "--out", "again.sketch"]) == 4
+    assert not (folder / "again.sketch").exists()
+    # what privot synth spent is spent here too
+    synth = ["synth", "b.npy", *TERMS, "--range=-4,6", "--out", "b", "--steps", "2", "--samples", "4"]
+    assert run(synth) == 0
+    assert run(["sketch", "b.npy", *TERMS, "--radius", "3", "--out", "b.sketch"]) == 4
+    # nobody's records
+    for name in ("x", "y"):
+        assert run(["sketch", "digits", *TERMS, "--range", "0", "1", "--out", f"{name}.sketch"]) == 0
+    assert not (folder / "digits.ledger").exists()
+
+
+def test_a_sketch_is_compared_with_a_sketch(capsys, folder) -> None:
+    for name in "ab":
+        assert run(["sketch", f"{name}.npy", *TERMS, "--radius", "3", "--out", f"{name}.sketch"]) == 0
+    capsys.readouterr()
+    assert run(["compare", "a.sketch", "a.npy"]) == 3
+    assert "'a.npy' is no sketch" in capsys.readouterr().err
+    assert run(["compare", "gone.sketch", "b.sketch"]) == 3
+    assert "'gone.sketch' is no sketch" in capsys.readouterr().err
+    # a picture that is not drawn is not passed over in silence
+    assert run(["compare", "a.sketch", "b.sketch", "--out", "map.png"]) == 2
 
 
 def test_published_protocols_need_the_opt_in(capsys, folder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import subprocess
@@ -47,6 +48,14 @@ def sentence(capsys: Any) -> str:
     return str(said)
 
 
+@pytest.mark.parametrize(
+    "wrong", [["--shape", "3,3"], ["--method", "sinkhorn", "--set", "nothing=1"], ["--classes", "1"]]
+)
+def test_a_run_that_cannot_be_designed_sets_no_budget(data: str, tmp_path: Path, wrong: list[str]) -> None:
+    assert synth(data, tmp_path / "out", *wrong) in (2, 3)
+    assert not (tmp_path / "data.npz.ledger").exists()
+
+
 def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert synth(data, out, "--json") == 0
@@ -62,6 +71,13 @@ def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data:
     page = (out / "report.html").read_text()
     assert "data:image/png;base64," in page
     assert "http" not in page.replace("http-equiv", "")
+    # the number once as a headline, all that is assumed below it, and the noise that was paid for
+    assert page.count("add-remove, proven.") == 1
+    assert all(words in html.unescape(page) for words in answer["guarantee"]["assumptions"])
+    (event,) = answer["guarantee"]["events"]
+    assert f"gaussian, sigma {event['sigma']:.6g}, sensitivity" in page
+    # a plot is not to be drawn in pixels: its letters are lost
+    assert 'alt="Training" src' in page
     # the ledger beside the data holds the one charge, and nothing secret lies in the folder
     assert answer["ledger"] == str(tmp_path / "data.npz.ledger")
     assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0

@@ -99,3 +99,10 @@ def test_fid_runs_a_network_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no network")
     with pytest.raises(DataError):
         fid(x, x, (8, 8), tmp_path / "text")
+
+
+@pytest.mark.parametrize("labels", [[-1, 0], [0.5, 1.0], [0, 10**12], [7, 8]])
+def test_labels_that_no_classifier_can_get_right_are_refused(labels: list[float]) -> None:
+    x = np.random.default_rng(0).random((40, 3))
+    with pytest.raises(DataError, match="label"):
+        score("logreg", x, np.arange(40) % 2, x[:2], np.array(labels))

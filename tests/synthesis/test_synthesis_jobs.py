@@ -14,8 +14,10 @@ from synthesis_samples import rules, toy
 from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer, Training, checkpoint, train
+from privot.synthesis.files import write_bytes
 from privot.synthesis.folder import write_folder
 from privot.synthesis.job import Job
+from privot.synthesis.report import write_report
 from privot.vault import Vault
 
 
@@ -281,3 +283,11 @@ def test_settings_survive_json(small: Any, vault: Vault) -> None:
     assert again.to_params() == params
     with pytest.raises(DataError):
         Synthesizer.from_params({"epsilon": 1.0})
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"nowhere/more\.npz'$"):
+        write_bytes(tmp_path / "nowhere" / "more.npz", b"1")
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="give a folder that privot synth made"):
+        write_report(tmp_path / "file")

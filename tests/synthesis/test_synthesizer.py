@@ -275,3 +275,8 @@ def test_categories_come_out_as_shares() -> None:
     for bad in ([[0, 3, "interval"]], [[0, 2, "interval"], [3, 4, "interval"]], [[0, 4, "other"]], []):
         with pytest.raises(UsageError):
             checked_segments(bad, 4)
+
+
+def test_bare_records_are_not_learned_from() -> None:
+    with pytest.raises(UsageError, match="a Vault, not the records"):
+        Synthesizer(1.0, 1e-5).fit(np.ones((9, 3)))  # type: ignore[arg-type]

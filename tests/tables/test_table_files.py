@@ -128,3 +128,13 @@ def test_other_broken_files_are_refused(tmp_path: Path) -> None:
 def test_writing_another_table_than_the_schema_says_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PrivotError):
         write_table(Table({"a": [1]}), tmp_path / "t.csv", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"a;b\n1;2\n", "semicolons"), (b"a\tb\n1\t2\n", "tabs"), ("ä,b\n1,2\n".encode("latin-1"), "UTF-8")],
+)
+def test_a_table_of_another_make_is_named_by_what_it_is(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=says):
+        read_table(tmp_path / "t.csv")

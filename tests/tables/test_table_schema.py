@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,14 @@ def test_a_proposal_rests_on_public_hints_only() -> None:
         propose(["age", "salary"], dictionary)
     with pytest.raises(UsageError, match="neither"):
         propose(["age"], {"age": {"missing": True}})
+    # a type says enough where its words are known
+    assert propose(["ill"], {"ill": {"type": "boolean"}})["ill"].words == ("false", "true")
+    with pytest.raises(DataError, match="by an object"):
+        propose(["age"], {"age": "in years"})  # type: ignore[dict-item]
+
+
+def test_the_dictionary_of_the_documents_can_be_used() -> None:
+    path = Path(__file__).parents[2] / "docs" / "examples" / "dictionary.json"
+    hints = json.loads(path.read_text(encoding="utf-8"))
+    schema = propose(list(hints), hints, "income")
+    assert [c.type for c in schema.columns][:5] == ["integer", "categorical", "continuous", "boolean", "date"]

@@ -245,7 +245,8 @@ def account(event: Event, delta: float) -> Guarantee:
 def read_guarantee(text: str) -> Guarantee:
     """Read a guarantee's JSON and count its events anew, so that it composes and nothing in it is taken on trust.
 
-    Refuses a file whose stated ε is smaller than what its events cost.
+    Refuses a file whose stated ε is smaller than what its events cost. What the file assumes beside its events (of the
+    noise, of the random source) is kept: an assumption more can only weaken the claim.
     """
     stated = Guarantee.from_json(text)
     events = tuple(event_from_dict(e) for e in json.loads(text)["events"])
@@ -266,7 +267,7 @@ def read_guarantee(text: str) -> Guarantee:
         adjacency=counted.adjacency,
         standing=Standing.weakest([counted.standing, stated.standing]),
         sampling=counted.sampling,
-        assumptions=counted.assumptions,
+        assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))),
         events=counted.events,
         at_delta=stated.at_delta,
     )

@@ -21,12 +21,13 @@ def run(arguments: list[str], debug: bool = False) -> int:
     import click
 
     from privot.cli.app import app
+    from privot.cli.helping import with_help
     from privot.errors import PrivotError
 
     try:
         from typer.main import get_command
 
-        answer = get_command(app).main(args=arguments, prog_name="privot", standalone_mode=False)
+        answer = with_help(get_command(app)).main(args=arguments, prog_name="privot", standalone_mode=False)
         return int(answer) if isinstance(answer, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code

@@ -65,6 +65,7 @@ def adapt(
     from privot.errors import UnprovenError, UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.synthesis.job import NAME, Job, prepare
+    from privot.vault import Vault
 
     check_epsilon(epsilon), check_delta(delta)
     if method not in METHODS or method == "source":
@@ -93,6 +94,13 @@ def adapt(
         prepare(out)
     # read before a ledger is made: what cannot be used leaves none behind
     read = [] if going_on else [load(target).x]
+    if read:
+        # designed before a ledger is made, too: the first run sets the budget, and must be one that can run
+        facts = Vault(read[0], clip=1.0, adjacency=stated, budget=(epsilon, delta)).facts
+        design = adapter.design(facts, (public.x, public.y))
+        if settings:
+            adapter.settings = _changed(design.settings, settings)
+            design = adapter.design(facts, (public.x, public.y))
     with open_ledger(ledger or default_ledger(target, out), going_on) as book:
 
         def open_vault() -> Vault:
@@ -103,10 +111,6 @@ def adapt(
         opened: Callable[[], Vault] = open_vault
         if not going_on:
             vault = open_vault()
-            design = adapter.design(vault.facts, (public.x, public.y))
-            if settings:
-                adapter.settings = _changed(design.settings, settings)
-                design = adapter.design(vault.facts, (public.x, public.y))
             job = Job.start(out, {"asked": asked, "design": design.to_dict(), "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
 

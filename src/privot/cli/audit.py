@@ -44,8 +44,8 @@ def audit(
 ) -> None:
     """Attack it: an empirical lower bound on ε beside the claimed upper bound; exit code 7 if the claim is refuted.
 
-    Example: privot audit embedding --epsilon 1 --adjacency add-remove
-    Example: privot audit digits-synth
+    Examples: privot audit embedding --epsilon 1 --adjacency add-remove; privot audit digits-synth;
+    privot audit implementation
     """
     from privot.audit.findings import broken
     from privot.errors import RefutedError

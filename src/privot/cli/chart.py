@@ -20,12 +20,19 @@ def draw_comparison(comparison: Comparison, out: Path) -> None:
     _check_ending(out)
     figure, panels = new_figure(1, 1, (8.0, 5.0))
     axes = panels[0][0]
-    for curve in comparison.curves:
+    proven = [e for c in comparison.curves if c.standing is Standing.PROVEN for e in c.epsilons if math.isfinite(e)]
+    for number, curve in enumerate(comparison.curves):
         points = [(s, e) for s, e in zip(comparison.sigmas, curve.epsilons, strict=True) if math.isfinite(e) and e > 0]
         if points:
             label = f"{curve.name} ({curve.standing})"
-            axes.plot(*zip(*points, strict=True), _LINES[curve.standing], marker="o", markersize=3, label=label)
+            # the first are the widest, so that one that coincides with a later one still shows
+            look = {"marker": "o", "markersize": 3, "linewidth": max(1.5, 3.5 - 0.7 * number), "label": label}
+            axes.plot(*zip(*points, strict=True), _LINES[curve.standing], **look)
     axes.set(xscale="log", yscale="log", xlabel="σ, standard deviation of the noise")
+    if proven:
+        # what no theorem bounds may lie a hundred decades above all that does
+        shown = [y for line in axes.lines for y in line.get_ydata()]
+        axes.set_ylim(min(shown) / 3.0, min(3.0 * max(shown), 10.0 * max(proven)))
     axes.set_ylabel(f"ε at δ = {comparison.delta:g}, {comparison.adjacency}")
     axes.set_title(f"{comparison.steps} steps, sampling: {comparison.sampling}", fontsize=10)
     axes.grid(True, which="both", alpha=0.25)

@@ -41,10 +41,17 @@ def compare(
     Example: privot compare a.npz b.npz --method exact --out transport.png
     """
     from privot.cli import federated
+    from privot.errors import DataError, UsageError
 
     if method is None:
-        method = "sketch" if all(map(federated.is_sketch, (first, second))) else "sliced"
+        found_sketches = [federated.is_sketch(source) for source in (first, second)]
+        if any(found_sketches) and not all(found_sketches):
+            other = (first, second)[found_sketches.index(False)]
+            raise DataError(f"{other!r} is no sketch: a sketch is compared with another sketch of the same design.")
+        method = "sketch" if all(found_sketches) else "sliced"
     if method == "sketch":
+        if out is not None:
+            raise UsageError("Sketches hold no records to draw: leave out --out (privot federate matrix draws many).")
         return federated.compare_files(first, second, trust, as_json)
     if method in ("fedwad", "triangle"):
         return federated.compare_openly(
@@ -52,7 +59,6 @@ def compare(
         )
     import numpy as np
 
-    from privot.errors import DataError, UsageError
     from privot.transport import exact, sinkhorn, sliced
     from privot.transport.intervals import over_records, over_slices
 

@@ -22,7 +22,10 @@ def demo(
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Synthesise 1,437 handwritten digits under (ε, δ), and test what was made on 360 digits kept apart."""
+    """Synthesise 1,437 handwritten digits under (ε, δ), and test what was made on 360 digits kept apart.
+
+    Examples: privot demo; privot demo --epsilon 1 --out demo-1
+    """
     from dataclasses import replace
 
     import numpy as np

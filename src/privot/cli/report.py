@@ -15,7 +15,10 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth made.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML page about a folder."""
+    """Write one self-contained HTML page about a folder.
+
+    Example: privot report digits-synth
+    """
     from privot.synthesis.report import write_report
 
     page = write_report(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from privot.cli.options import AsJson
 from privot.cli.output import print_facts, print_json
+from privot.cli.synth import KNOWN, default_ledger, open_ledger
 
 
 def sketch(
@@ -36,7 +38,9 @@ def sketch(
         Path | None,
         typer.Option(help="Public word vectors (.npz: words, vectors); DATA is then a text, one record a word."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays; none means this once.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger that pays; DATA.ledger beside the data unless given.")
+    ] = None,
     key: Annotated[
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
@@ -47,6 +51,7 @@ def sketch(
     Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0 1 --out a.sketch
     """
     from privot.cli.federated import in_words, load_points, summary
+    from privot.cli.known import has_budget
     from privot.errors import UsageError
     from privot.federation import sketch as release_sketch
     from privot.federation.signing import make_key, public_name, read_key
@@ -73,19 +78,29 @@ def sketch(
     else:
         assert radius is not None
         design = SketchDesign.plain(records.x.shape[1], radius, seed=seed)
+    if design.dim != records.x.shape[1]:
+        raise UsageError(f"The public data has {design.dim} columns, DATA has {records.x.shape[1]}.")
     if classes is not None:
         design = design.labelled(classes)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "classes": classes, "label": Path(data).name}
     held |= {"x": records.x, "y": records.y if classes is not None else None}
     signing = None if key is None else read_key(key) if key.exists() else make_key(key)
     # nothing is clipped: every coordinate of a sketch is bounded by itself
-    if ledger is None:
-        vault = Vault(**held, budget=(epsilon, delta))
+    charged = None
+    with ExitStack() as stack:
+        if ledger is not None:
+            held["ledger"] = charged = stack.enter_context(Ledger.open(ledger))
+        elif data in KNOWN:
+            # everybody has it: there is nobody whose budget could be spent
+            held["budget"] = (epsilon, delta)
+        else:
+            # checked before a ledger is made, so that what cannot be used leaves none behind
+            Vault(**held, budget=(epsilon, delta))
+            held["ledger"] = charged = stack.enter_context(open_ledger(default_ledger(data, out), False))
+            if not has_budget(charged, records.x, Path(data).name, False):
+                held["budget"] = (epsilon, delta)
+        vault = Vault(**held)
         made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
-    else:
-        with Ledger.open(ledger) as book:
-            vault = Vault(**held, ledger=book)
-            made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
     made.save(out, signing)
     signer = None if signing is None else public_name(signing)
     if as_json:
@@ -96,6 +111,7 @@ def sketch(
                 "sigma": made.public["sigma"],
                 "seed": seed,
                 "signer": signer,
+                "ledger": None if charged is None else str(charged.path),
                 "guarantee": summary(made.guarantee),
             }
         )
@@ -105,6 +121,7 @@ def sketch(
             ("sketch", f"{out}, {out.stat().st_size} bytes"),
             ("design", f"{design.digest()[:16]}…: only sketches of one design can be compared"),
             ("privacy", in_words(made.guarantee)),
+            ("charged to", "nobody: this data is built in" if charged is None else str(charged.path)),
             ("signed by", f"{signer[:16]}…" if signer else "a key used once: changes show, but not who wrote it"),
         ]
     )

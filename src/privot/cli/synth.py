@@ -16,8 +16,9 @@ from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, tab
 
 if TYPE_CHECKING:
     from privot.data import Dataset
-    from privot.guarantee import Guarantee
+    from privot.guarantee import Adjacency, Guarantee
     from privot.ledger import Ledger
+    from privot.mechanisms import Facts
     from privot.tables import TableCodec
     from privot.vault import Vault
 
@@ -125,29 +126,32 @@ def synth(
         _check_same(job, synthesizer, stated, asked)
     else:
         prepare(out)
-    # read before a ledger is made: what cannot be used leaves none behind
-    read = [] if going_on else [_records(data, classes, codec)]
+
+    def bound_for(held: Dataset) -> float:
+        # a public rule; embeddings and gradients bound what they release themselves: for them it is any number
+        ruled = 0.35 * held.x.shape[1] ** 0.5 * max(abs(low), abs(high)) if method == "sliced" else 1.0
+        return float(known.get("clip", ruled if clip is None else clip))
+
+    read: list[Dataset] = []
+    design: dict[str, Any] = {}
+    if not going_on:
+        # read and designed before a ledger is made: what cannot be used leaves none behind, and sets no budget
+        read.append(_records(data, classes, codec))
+        design = synthesizer.design(_facts(read[0], classes, stated, (epsilon, delta), bound_for(read[0]))).to_dict()
+        if asked["steps"] is not None and method == "embedding":
+            design["rules"]["steps"] = asked["steps"]
     with open_ledger(ledger or default_ledger(data, out), going_on) as book:
 
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
             held = read.pop() if read else _records(data, classes, codec)
-            bound = clip
-            if bound is None:
-                # embeddings and gradients bound what they release themselves: for them this only has to be a number
-                bound = _clip((low, high), held.x.shape[1]) if method == "sliced" else 1.0
             # a job that goes on has the schema it was started with
             others = new_records or going_on
-            return _vault(
-                held, Path(data).name, classes, stated, book, (epsilon, delta), known.get("clip", bound), others
-            )
+            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound_for(held), others)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
             vault = open_vault()
-            design = synthesizer.design(vault.facts).to_dict()
-            if asked["steps"] is not None and method == "embedding":
-                design["rules"]["steps"] = asked["steps"]
             params = synthesizer.to_params()
             job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
@@ -240,6 +244,16 @@ def _records(data: str, classes: int | None, codec: TableCodec | None = None) ->
     return records
 
 
+def _facts(
+    records: Dataset, classes: int | None, adjacency: Adjacency, terms: tuple[float, float], bound: float
+) -> Facts:
+    """What a vault of these records says about them; it is closed again, and no ledger knows of it."""
+    from privot.vault import Vault
+
+    labels = records.y if classes else None
+    return Vault(records.x, labels, clip=bound, classes=classes or None, adjacency=adjacency, budget=terms).facts
+
+
 def _vault(
     records: Dataset,
     label: str,
@@ -281,8 +295,3 @@ def _check_same(job: Any, synthesizer: Any, adjacency: Any, asked: dict[str, Any
     differ = [name for name in wanted if wanted[name] != found.get(name)]
     if differ:
         raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")
-
-
-def _clip(span: tuple[float, float], columns: int) -> float:
-    """A public rule for the bound on a record's norm: 0.35·√columns times the larger end of the range."""
-    return float(0.35 * columns**0.5 * max(abs(end) for end in span))

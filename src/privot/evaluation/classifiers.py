@@ -22,6 +22,7 @@ from privot.recording import cosine, recorded, set_rate
 
 HELD_OUT = 0.1
 PATIENCE = 8
+MOST_CLASSES = 10_000
 _ROWS = 4096
 
 
@@ -97,6 +98,12 @@ def score(
         raise DataError(f"Synthetic records have {x.shape[1]} values and test records {x_test.shape[1]}.")
     if len(x) < 20:
         raise DataError("There are too few synthetic records to train on: draw at least 20.")
+    for side, given in (("synthetic", y), ("test", y_test)):
+        if given.min() < 0 or given.max() >= MOST_CLASSES or not np.array_equal(given, np.floor(given)):
+            raise DataError(f"The {side} labels are not whole numbers from 0 to {MOST_CLASSES - 1}: renumber them.")
+    if not np.isin(y_test, y).any():
+        raise DataError("No test record has a label that a synthetic one has: number the classes alike.")
+    y, y_test = y.astype(np.int64), y_test.astype(np.int64)
     recipe = CLASSIFIERS[name]
     classes = int(max(y.max(), y_test.max())) + 1
     # one public-looking scale for both, read off the synthetic side only

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,17 +89,15 @@ class Sketch:
         if set(facts) != {"guarantee", "public"} or not isinstance(facts["public"], dict):
             raise DataError("A sketch says its guarantee and what is public about it, and nothing else.")
         try:
-            stated = Guarantee.from_dict(facts["guarantee"])
             # before it is counted: a stranger's events could take for ever
-            _the_event(stated)
+            _the_event(Guarantee.from_dict(facts["guarantee"]))
             counted = read_guarantee(json.dumps(facts["guarantee"]))
         except DataError:
             raise
         except Exception:
             raise DataError("The guarantee inside the sketch cannot be read.") from None
-        words = dict.fromkeys((*counted.assumptions, *stated.assumptions))
         try:
-            return cls(arrays, replace(counted, assumptions=tuple(words)), facts["public"], signer)
+            return cls(arrays, counted, facts["public"], signer)
         except DataError:
             raise
         except Exception:

@@ -68,6 +68,8 @@ class Ledger:
         """Make a new ledger at `path`, with its key and anchor beside it; never touches an existing file."""
         file = ledger_path(path)
         made: list[Path] = []
+        if os.path.lexists(file):
+            raise UsageError(f"{file} exists already: open it, or choose another name.")
         for ending in (".anchor", "-wal", "-journal"):
             # SQLite would play another ledger's log into the new one
             if os.path.exists(beside(file, ending)):

@@ -194,3 +194,11 @@ def usable_device(name: str) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("There is no CUDA device here: use --device cpu.")
     return name
+
+
+def facts_of(vault: Any) -> Facts:
+    """What is public about the records in `vault`; refuses bare records, which nothing here may see."""
+    facts = getattr(vault, "facts", None)
+    if not isinstance(facts, Facts):
+        raise UsageError("What is learned from is a Vault, not the records: put them into one, with their budget.")
+    return facts

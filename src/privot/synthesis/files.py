@@ -23,7 +23,13 @@ _DIGEST = "sha256"
 
 def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
     """`content` as a file for anybody to read, whole or not at all; with `fresh` it never replaces another."""
-    write_whole(path, content, mode=0o644, fresh=fresh)
+    try:
+        write_whole(path, content, mode=0o644, fresh=fresh)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        # by the name that was asked for, not by that of a file that is gone again
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 
 def write_json(path: Path, fields: Mapping[str, Any], fresh: bool = False) -> None:
@@ -35,7 +41,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """What `write_json` wrote."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"There is no {path.name} in {path.parent}: give a folder that privot synth made.") from None
     except (ValueError, RecursionError):
         raise DataError(f"{path} is damaged: it is not JSON.") from None

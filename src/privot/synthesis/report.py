@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from privot import __version__
 from privot.synthesis.files import read_json, write_bytes
 from privot.synthesis.saved import CONFIG, read_folder_guarantee
 from privot.synthesis.tables.folder import facts_of
@@ -18,6 +19,9 @@ CONFIDENTIAL = "not private: these figures say something about the test records,
 """What is said wherever scores on real records are shown or written."""
 _EVALUATED = "Trained on synthetic, tested on real"
 
+Part = tuple[str, list[str], list[list[str]], str]
+"""A table of the page: its title, the heads of its columns (perhaps none), its rows, and a note below it."""
+
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>privot: synthetic data</title>
@@ -26,23 +30,26 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto
 table { border-collapse: collapse; } td, th { padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top; }
 .claim { border-left: 4px solid {{ "#2a7" if standing == "proven" else "#c33" }}; padding: .5rem 1rem; }
 .open { border-left: 4px solid #c33; padding: .5rem 1rem; }
-img { max-width: 100%; image-rendering: pixelated; } code { font-size: .9em; }
+th { border-bottom: 1px solid #999; } img { max-width: 100%; } .pixels { image-rendering: pixelated; }
+code { font-size: .9em; }
 </style></head><body>
 <h1>Synthetic data</h1>
 <p class="claim"><strong>ε = {{ epsilon }} at δ = {{ delta }}, {{ adjacency }}, {{ standing }}.</strong>
 {{ explanation }}</p>
-{% for title, rows, note in tables %}<h2>{{ title }}</h2>
-<table>{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}</table>
+{% for title, heads, rows, note in tables %}<h2>{{ title }}</h2>
+<table>{% if heads %}<tr>{% for cell in heads %}<th>{{ cell }}</th>{% endfor %}</tr>{% endif %}
+{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}</table>
 {% if note %}<p class="open"><strong>{{ note }}</strong></p>{% endif %}
 {% endfor %}
 {% for title, picture in pictures %}<h2>{{ title }}</h2>
-<img alt="{{ title }}" src="data:image/png;base64,{{ picture }}">
+<img alt="{{ title }}"{% if title == "Samples" %} class="pixels"{% endif %} src="data:image/png;base64,{{ picture }}">
 {% endfor %}
 {% if evaluated %}<p>The guarantee above covers what follows from what was paid for: the generator and the synthetic
 data. It does not cover “{{ evaluated }}”, for which real records were looked at: remove evaluation.json and
 write this page again (<code>privot report</code>) before handing it to anybody who may not see those records.</p>
 {% else %}<p>Everything on this page follows from what was paid for; nothing else of the records was looked at.</p>
 {% endif %}
+<p>Written by privot {{ version }} from the files of this folder; guarantee.json holds the guarantee for machines.</p>
 </body></html>
 """
 
@@ -58,23 +65,30 @@ def write_report(folder: Path) -> Path:
         for title, name in (("Samples", "grid.png"), ("Synthetic columns", "marginals.png"), ("Training", "curves.png"))
         if (folder / name).exists()
     ]
-    tables = [("How it was made", _facts(fields), "")]
+    paid = [[str(number), _words(event)] for number, event in enumerate(guarantee.events, 1)]
+    tables: list[Part] = [
+        ("What was paid for", ["event", "as it is counted"], paid, ""),
+        ("How it was made", [], _facts(fields), ""),
+    ]
     evaluated: list[str] = []
     if (folder / "evaluation.json").exists():
         evaluation = read_json(folder / "evaluation.json")
-        said = [(_EVALUATED, _scores(evaluation), str(evaluation.get("privacy") or CONFIDENTIAL))]
-        said += _comparisons(evaluation)
-        evaluated = [title for title, _, _ in said]
+        said = [_scores(evaluation), *_comparisons(evaluation)]
+        evaluated = [part[0] for part in said]
         tables = said + tables
     if (folder / AUDIT).exists():
         tables += _attacks(read_json(folder / AUDIT))
+    explanation, standing = guarantee.explain(), str(guarantee.standing)
+    # its first words are the headline already
+    said_twice, _, rest = explanation.partition(f"{standing}. ")
     page = Environment(autoescape=True).from_string(_PAGE)
     text = page.render(
         epsilon=f"{guarantee.epsilon():.6g}",
         delta=f"{guarantee.at_delta:g}",
         adjacency=str(guarantee.adjacency),
-        standing=str(guarantee.standing),
-        explanation=guarantee.explain(),
+        standing=standing,
+        explanation=rest or said_twice,
+        version=__version__,
         tables=tables,
         evaluated="”, “".join(evaluated),
         pictures=pictures,
@@ -104,20 +118,36 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-def _scores(fields: Mapping[str, Any]) -> list[list[str]]:
+def _words(event: Any) -> str:
+    """An event's fields in words, those of an event inside it in brackets."""
+    if not isinstance(event, Mapping):
+        return f"{event:.6g}" if isinstance(event, float) else str(event)
+    said = [str(event["kind"])] if "kind" in event else []
+    for name, value in event.items():
+        if isinstance(value, Mapping):
+            said.append(f"{name} ({_words(value)})")
+        elif name != "kind" and isinstance(value, int | float | str):
+            said.append(f"{name} {_words(value)}")
+        elif isinstance(value, list | tuple) and any(isinstance(v, Mapping) for v in value):
+            said.append(f"{name}: " + "; ".join(f"({_words(v)})" for v in value))
+    return ", ".join(said)
+
+
+def _scores(fields: Mapping[str, Any]) -> Part:
     """Accuracy, and ROC-AUC where it was measured, of what was trained on synthetic and on real records."""
-    rows = [["classifier", "on synthetic", "on real"]]
+    rows = []
     for measure, real, form in (("scores", "real", "{:.1%}"), ("auc", "real_auc", "{:.4f}")):
         for name, score in (fields.get(measure) or {}).items():
             other = (fields.get(real) or {}).get(name)
             shown = ["–" if v is None else form.format(v).replace("%", " %") for v in (score, other)]
             rows.append([name if measure == "scores" else f"{name}, ROC-AUC", *shown])
-    return rows
+    heads = ["classifier", "on synthetic", "on real"] if rows else []
+    return _EVALUATED, heads, rows, str(fields.get("privacy") or CONFIDENTIAL)
 
 
-def _comparisons(fields: Mapping[str, Any]) -> list[tuple[str, list[list[str]], str]]:
+def _comparisons(fields: Mapping[str, Any]) -> list[Part]:
     """Of tables: how columns and pairs differ, and how near real records are."""
-    out = []
+    out: list[Part] = []
     privacy = str(fields.get("privacy") or CONFIDENTIAL)
     if "marginals" in fields:
         worst = sorted(fields["marginals"].items(), key=lambda item: -item[1])[:10]
@@ -126,17 +156,17 @@ def _comparisons(fields: Mapping[str, Any]) -> list[tuple[str, list[list[str]], 
             ["pairs, mean", f"{fields['pair_distance']:.4f}"],
         ]
         rows += [[f"column {name}", f"{distance:.4f}"] for name, distance in worst]
-        out.append(("Total-variation distance to the real records", rows, privacy))
+        out.append(("Total-variation distance to the real records", [], rows, privacy))
     if "nearest" in fields:
         near = fields["nearest"]
-        rows = [["distance to the nearest real record", "1 %", "5 %", "50 %"]]
+        heads, rows = ["distance to the nearest real record", "1 %", "5 %", "50 %"], []
         for name, key in (("synthetic records", "synthetic"), ("other real records", "held_out")):
             rows.append([name, *[f"{v:.4f}" for v in near[key]]])
-        out.append(("Nearest real neighbours", rows, str(near["marked"])))
+        out.append(("Nearest real neighbours", heads, rows, str(near["marked"])))
     return out
 
 
-def _attacks(fields: Mapping[str, Any]) -> list[tuple[str, list[list[str]], str]]:
+def _attacks(fields: Mapping[str, Any]) -> list[Part]:
     """What `privot audit` found: claimed beside measured, checks, and tests of membership."""
     measured = [["attack", "claimed ε at most", "measured ε at least", "δ", "neighbours, standing", "verdict"]]
     checks, failed = [["what was checked", "verdict", "detail"]], []
@@ -176,8 +206,9 @@ def _attacks(fields: Mapping[str, Any]) -> list[tuple[str, list[list[str]], str]
             ]
         )
     note = f"Did not survive the audit: {', '.join(failed)}." if failed else ""
-    return [
+    parts = (
         ("Audit: claimed and measured", measured, note),
         ("Audit: who was in the data (on records of the audit's own)", guesses, ""),
         ("Audit: checks", checks, ""),
-    ]
+    )
+    return [(title, rows[0], rows[1:], words) for title, rows, words in parts if len(rows) > 1 or words]

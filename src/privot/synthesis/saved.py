@@ -86,5 +86,5 @@ def read_folder_guarantee(folder: Path) -> Guarantee:
     """The guarantee, counted anew from its events."""
     try:
         return read_guarantee((folder / GUARANTEE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"There is no {GUARANTEE} in {folder}: give a folder that privot synth made.") from None

@@ -22,7 +22,7 @@ from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
-from privot.synthesis.design import Design, shares, usable_device
+from privot.synthesis.design import Design, facts_of, shares, usable_device
 from privot.synthesis.embedding import Scale, Target, train
 from privot.synthesis.generators import Generator
 from privot.synthesis.job import Job
@@ -96,7 +96,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
         """Pay for releases and train on them. With `folder`, a killed job goes on there (`resume`)."""
-        design = self.design(vault.facts)
+        design = self.design(facts_of(vault))
         if folder is not None:
             settings = {"params": self.to_params(), "design": design.to_dict()}
             job = Job.start(Path(folder), settings)

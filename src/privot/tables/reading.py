@@ -78,7 +78,7 @@ def _is_parquet(path: Path) -> bool:
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of every line that is not blank, the header first."""
     opener = gzip.open if path.name.lower().endswith(".gz") else open
-    broken = False
+    broken = foreign = False
     width = 0
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
@@ -94,8 +94,12 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
                         f"Line {reader.line_num} of {path.name!r} has {len(cells)} cells where the header has {width}."
                     )
                 yield reader.line_num, cells
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error):
+    except UnicodeDecodeError:
+        foreign = True
+    except (OSError, EOFError, csv.Error, zlib.error):
         broken = True
+    if foreign:
+        raise DataError(f"{path.name!r} is not text in UTF-8: save it in that encoding.")
     if broken:
         raise DataError(f"{path.name!r} cannot be read as comma-separated values: it is damaged or of another kind.")
     if width == 0:
@@ -104,6 +108,9 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _checked_names(path: Path, cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
+    for mark, word in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and mark in names[0]:
+            raise DataError(f"The cells of {path.name!r} are separated by {word}: save it with commas between them.")
     if not all(names) or len(set(names)) != len(names):
         raise DataError(f"The first line of {path.name!r} must name every column, each differently.")
     return names

@@ -132,8 +132,12 @@ def propose(
     for name in names:
         if name not in dictionary:
             raise UsageError(f"Nothing public is known about column {brief(name)}: describe it in the data dictionary.")
+        if not isinstance(dictionary[name], Mapping):
+            raise DataError(f"The data dictionary describes column {brief(name)} by an object: low, high, categories …")
         hints = dict(dictionary[name])
-        hints.setdefault("type", _type_of(name, hints))
+        # only where it is left out: a boolean has a type and may have nothing else
+        if "type" not in hints:
+            hints["type"] = _type_of(name, hints)
         columns.append(Column.from_dict({"name": name, **hints}))
     return Schema(tuple(columns), label)
 

@@ -1,0 +1,57 @@
+"""`--help` of every command: what each argument is for, and an example that can be copied and is a command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+from typer.main import get_command
+
+from privot.cli import run
+from privot.cli.app import app
+
+
+def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            yield from commands(below, *path, name)
+    else:
+        yield path
+
+
+ALL = sorted(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_help_says_what_arguments_are_for_and_how_to_begin(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+    assert run([*path, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "\\[" not in shown
+    assert shown.count("rguments:") == (1 if "\nArguments:" in shown else 0)
+    lines = shown.splitlines()
+    if "Arguments:" in lines:
+        first = lines.index("Arguments:") + 1
+        listed = lines[first : lines.index("", first)]
+        assert all(len(line.split()) > 2 for line in listed[:1])
+        assert not any(line.strip().endswith("  [required]") and len(line.split()) == 2 for line in listed)
+    begin = "privot " + " ".join(path)
+    examples = [shlex.split(line) for line in lines if line.strip().startswith(begin + " ") or line.strip() == begin]
+    assert examples, "no example on a line of its own"
+    command = get_command(app)
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    for example in examples:
+        # parsed, not run: every option exists and everything that is needed is given
+        with command.make_context("privot", example[1 + len(path) :]):
+            pass
+
+
+def test_examples_stay_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setitem(os.environ, "COLUMNS", "40")
+    run(["synth", "--help"])
+    text = "privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth"
+    assert text in [line.strip() for line in capsys.readouterr().out.splitlines()]
