@@ -113,6 +113,16 @@ def test_midpoint_duals_are_optimal_and_in_the_middle() -> None:
     assert f[0] - f[1] == pytest.approx((4 - 3) / 2)
 
 
+@pytest.mark.parametrize("cost", [np.nan, np.inf])
+@pytest.mark.parametrize("columns", [3, 4])
+def test_costs_that_are_no_numbers_are_refused(cost: float, columns: int) -> None:
+    # the network simplex does not survive them
+    C = np.ones((3, columns))
+    C[1, 1] = cost
+    with pytest.raises(DataError, match="finite"):
+        couple(C, None, None)
+
+
 @pytest.mark.parametrize("method", ["entropic", "exact"])
 def test_calibrated_gradients_find_the_strangers(method: str) -> None:
     y, x = rng.normal(size=(60, 4)), rng.normal(size=(50, 4))

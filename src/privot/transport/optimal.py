@@ -89,6 +89,9 @@ def exact_matrix(cost: Any, a: Any = None, b: Any = None) -> Result:
 
 def couple(cost: Array, a: Array | None, b: Array | None) -> Coupling:
     """The support of an optimal plan for `cost`; weights None are uniform."""
+    if not np.isfinite(cost).all():
+        # the network simplex would not come back, or not alive
+        raise DataError("The costs are not all finite: the points lie too far apart to compare, rescale them.")
     n, m = cost.shape
     if a is None and b is None and n == m:
         i, j = linear_sum_assignment(cost)
