@@ -33,21 +33,21 @@ def test_an_image_moves_where_the_released_sketch_says() -> None:
     source = bumps(400, 5.0, 2)
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
     adapter.fit(vault, (source, np.arange(400) % 2))
-    moved = adapter.change_(torch.as_tensor(source, dtype=torch.float32), torch.Generator())
+    moved = adapter.change_(torch.as_tensor(source, dtype=torch.float32), torch.randn(400, 10))
     picture = moved.detach().numpy().reshape(-1, 12, 12).mean(axis=0)
     centre = (picture.sum(axis=0) * np.arange(12)).sum() / picture.sum()
     assert centre == pytest.approx(6.5, abs=0.4)
 
 
 def test_a_warp_of_no_spread_and_no_mean_changes_nothing() -> None:
-    warp = Warp((12, 12))
+    warp = Warp((12, 12), 2)
     with torch.no_grad():
         warp.spread.fill_(-30.0)
         rows = torch.as_tensor(bumps(5, 6.0, 0), dtype=torch.float32)
-        made = warp(rows, torch.Generator())
+        made = warp(rows, torch.randn(5, 10))
     assert float((made - rows).abs().max()) < 2e-3
-    assert float(Warp((12, 12)).prior().detach()) == 0.0
-    assert float(transformation(None, 3).prior().detach()) == 0.0
+    assert float(Warp((12, 12), 2).prior().detach()) == 0.0
+    assert float(transformation(None, 3, 2).prior().detach()) == 0.0
 
 
 def test_adapting_by_a_sketch_beats_the_source_where_columns_moved() -> None:

@@ -46,7 +46,9 @@ class Settings:
     frequencies: int = 1000
     """Of a sketch, at most: a transformation has few parameters, and more would cost time and add noise."""
     fit: int = 400
-    """Steps in which a transformation is fitted to a sketch."""
+    """Steps in which a transformation is fitted to a sketch, …"""
+    fit_batch: int = 512
+    """… and source records that each looks at."""
     wide: float = 1.2
     augment: bool = True
     """Whether source images are turned, bent and shaded at random where no transformation was fitted."""
@@ -54,7 +56,15 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise UsageError(f"Unknown method {self.method!r}: say {', '.join(METHODS)}.")
-        for name, least in (("batch", 2), ("blocks", 1), ("asks", 1), ("steps", 0), ("slices", 1), ("frequencies", 4)):
+        for name, least in (
+            ("batch", 2),
+            ("blocks", 1),
+            ("asks", 1),
+            ("steps", 0),
+            ("slices", 1),
+            ("frequencies", 4),
+            ("fit_batch", 2),
+        ):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
         if self.method == "sketch" and self.asks != 1:
             raise UsageError("A sketch has one release a charge: set blocks in place of asks.")

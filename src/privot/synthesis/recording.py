@@ -7,16 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-
-from privot.synthesis.training import Training
+from torch import nn
 
 _WARM_UPS = 3
 
 
-def recorded(training: Training, work: Callable[[], None]) -> Callable[[], None]:
+class Trained(Protocol):
+    """What a step changes: the module's weights and statistics, and the optimiser's moments."""
+
+    @property
+    def generator(self) -> nn.Module:
+        """The module that is trained."""
+        ...
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Made to be recorded where `device` is a GPU: capturable, its rate a tensor there."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        ...
+
+
+def recorded(training: Trained, work: Callable[[], None]) -> Callable[[], None]:
     """`work` takes one step from fixed buffers: forward, backward, optimiser; gradients are None before it.
 
     It may not draw random numbers: whoever calls it fills the buffers.
@@ -40,7 +58,7 @@ def recorded(training: Training, work: Callable[[], None]) -> Callable[[], None]
     return replay
 
 
-def called(training: Training, work: Callable[[], None]) -> Callable[[], None]:
+def called(training: Trained, work: Callable[[], None]) -> Callable[[], None]:
     """The same without a recording."""
 
     def call() -> None:
@@ -51,7 +69,7 @@ def called(training: Training, work: Callable[[], None]) -> Callable[[], None]:
 
 
 @contextmanager
-def unchanged(training: Training) -> Iterator[None]:
+def unchanged(training: Trained) -> Iterator[None]:
     """Warming up takes steps: weights, statistics and the optimiser's moments are put back after it."""
     held = [*training.generator.parameters(), *training.generator.buffers(), *_moments(training.optimizer)]
     copies = [t.detach().clone() for t in held]
