@@ -55,4 +55,5 @@ def train_openly(learner: Learner, target: np.ndarray[Any, Any], method: str) ->
 def _sliced(here: Tensor, there: Tensor, directions: Tensor) -> Tensor:
     u = directions / torch.linalg.vector_norm(directions, dim=0)
     gap = (here @ u).sort(dim=0).values - (there @ u).sort(dim=0).values
-    return gap.square().mean()
+    out: Tensor = gap.square().mean()
+    return out

@@ -1,7 +1,8 @@
 """Fits a transformation of the public source to a released mean embedding of the target: post-processing of a release.
 
-θ = argmin ‖E_w φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/n + σ²·size/n²: what a release of n records cannot tell, the
-chance of which records there are and the noise. E_w weighs the source's classes as the target has them.
+θ = argmin ‖mean_w φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n². ρ is what cannot be told: the mean over b
+records is off by about 1/b in squared norm, and μ̃ by σ²·size/n². mean_w weighs the source's classes as the target has
+them.
 """
 
 from __future__ import annotations
@@ -66,35 +67,28 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 def fit(
     change: Transformation, source: Source, release: Release, steps: int, batch: int, random: torch.Generator
 ) -> None:
-    """Move the parameters of `change` to θ by `steps` steps of Adam on `batch` records each.
-
-    The squared norm is estimated by ⟨m₁ − μ̃, m₂ − μ̃⟩ with the means m₁, m₂ of the two halves of a batch, of which it is
-    the expectation. The norm of one mean would add its variance, which shrinks with the spreads.
-    """
+    """Move the parameters of `change` to θ by `steps` steps of Adam on `batch` records each."""
     target, device = Target.of(release), source.x.device
     features = target.features
     wanted = torch.as_tensor(target.means[0], dtype=torch.float32, device=device)
     records = float(release.public["records"])
-    pull = 1.0 / records + features.size * (float(release.public["sums_sigma"]) / records) ** 2
-    half = batch // 2
-    chosen = torch.zeros(2 * half, dtype=torch.int64, device=device)
-    drawn = torch.zeros(2 * half, change.draws(False), device=device)
+    pull = 1.0 / batch + features.size * (float(release.public["sums_sigma"]) / records) ** 2
+    chosen = torch.zeros(batch, dtype=torch.int64, device=device)
+    drawn = torch.zeros(batch, change.draws(False), device=device)
     optimizer = adam(change, RATE, device)
 
     def work() -> None:
         made = change(source.unit(source.x[chosen]), drawn)
-        phi, weights = features.features(source.low + source.span * made), change.weights(source.y[chosen])[:, None]
-        means = [
-            (phi[part] * weights[part]).sum(dim=0) / weights[part].sum() for part in (slice(half), slice(half, None))
-        ]
-        loss = ((means[0] - wanted) * (means[1] - wanted)).sum() + pull * change.prior()
+        phi, weights = features.features(source.low + source.span * made), change.weights(source.y[chosen])
+        mean = (weights @ phi) / weights.sum()
+        loss = (mean - wanted).square().sum() + pull * change.prior()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     run = None
     for step in range(steps):
         set_rate(optimizer, RATE * 0.5 * (1.0 + math.cos(math.pi * step / steps)))
-        chosen.copy_(source.pick(2 * half, random))
+        chosen.copy_(source.pick(batch, random))
         drawn.normal_(generator=random)
         # recorded only once there are records in the buffers
         run = run or recorded(_Fit(change, optimizer, device), work)

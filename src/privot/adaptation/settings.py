@@ -105,13 +105,16 @@ class Settings:
 def choose(method: str, image: bool, records: int, network: str | None = None, cuda: bool = False) -> Settings:
     """Settings by rule, from the method, whether records are images, and the public number of target records."""
     base = Settings(method="source", network=network or ("digits" if image else "features"))
-    long = 12_000 if cuda else 1500
+    long = 6000 if cuda else 1500
     if base.network == "digits":
         # its sigmoids learn slowly
         base = replace(base, learning_rate=2e-3)
     if not image:
-        base = replace(base, batch=64, wide=1.0, augment=False)
-        long = 1000
+        # the few hundred records of such sets are told by fewer frequencies
+        base = replace(
+            base, batch=64, wide=1.0, augment=False, learning_rate=2e-3, fit=150, fit_batch=256, frequencies=300
+        )
+        long = 300
     if method == "sketch":
         return replace(base, method=method, finish=long)
     if method == "projection":
@@ -119,12 +122,10 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
         return replace(base, method=method, warmup=long // 2, blocks=10, steps=long // 20, finish=0, slices=50)
     if method in ("dp-dann", "published"):
         batch = min(128 if image else 32, max(2, records // 4))
-        epochs = 100 if image else 50
-        asks = 50
-        # as published, but never more than 3,000 steps
-        blocks = max(1, min(round(epochs * records / batch / asks), 3000 // asks))
+        # few steps, after the source was learned: DP-SGD pays for each, and takes its time for gradients of each record
+        blocks, asks = (10, 50) if image else (4, 20)
         return replace(
-            base, method=method, warmup=0, blocks=blocks, asks=asks, finish=0, batch=batch, sample=batch,
+            base, method=method, warmup=long // 2, blocks=blocks, asks=asks, finish=0, batch=batch, sample=batch,
             slices=200 if image else 100, frame="independent", clip=1.0 if method == "dp-dann" else 0.5,
         )  # fmt: skip
     return replace(base, method=method, finish=long)

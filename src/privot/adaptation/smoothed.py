@@ -42,6 +42,7 @@ def smoothed(
         moved = (latent * (clip / norms).clamp(max=1.0)) @ directions + sigma * fuzz
         gap = moved.sort(dim=0).values - shown.sort(dim=0).values
         aligned = gap.square().mean() * (directions.shape[0] / clip**2)
-        return nn.functional.cross_entropy(networks.h(latent), labels) + weight * aligned
+        out: Tensor = nn.functional.cross_entropy(networks.h(latent), labels) + weight * aligned
+        return out
 
     return loss, before
