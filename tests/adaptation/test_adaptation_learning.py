@@ -11,6 +11,7 @@ import torch
 from privot.adaptation import DomainAdapter, Settings, choose
 from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
 from privot.adaptation.baselines import train_openly
+from privot.adaptation.fitting import Fit, fit
 from privot.adaptation.learning import Learner
 from privot.adaptation.networks import build, discriminator
 from privot.adaptation.transformations import Warp, transformation
@@ -142,3 +143,24 @@ def test_a_transformation_draws_nothing_itself() -> None:
     gap = (warp(rows, drawn, bend=True) - warp(rows, other, bend=True)).detach().abs().amax(dim=1)
     assert gap[0] > 0.0
     assert not gap[1:].any()
+
+
+def test_of_several_fits_the_one_with_the_least_objective_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(method="sketch", finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False)
+    x, y = bumps(200, 6.0, 2), np.arange(200) % 2
+    vault = Vault(bumps(500, 6.0, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
+    learner = Learner(adapter.design(vault.facts, (x, y)), x, y, "cpu")
+    release = next(vault.stream(learner.mechanism(), purpose="a test"))
+    # moved by half a frame, not at all, and by a third of one: the target is where the source is
+    ends = iter((1.0, 0.0, 0.7))
+
+    def descend(self: Fit, steps: int) -> None:
+        assert float(self.generator.mean[4]) == 0.0  # every try begins where the first did
+        with torch.no_grad():
+            self.generator.mean[4] = next(ends)
+
+    monkeypatch.setattr(Fit, "descend", descend)
+    values = fit(learner.change, learner.source, release, settings, learner.random)
+    assert values[1] < min(values[0], values[2])
+    assert float(learner.change.mean[4]) == 0.0

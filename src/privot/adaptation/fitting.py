@@ -13,12 +13,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from privot.adaptation.settings import Settings
 from privot.adaptation.transformations import Transformation
 from privot.release import Release
 from privot.synthesis.embedding import Target
 from privot.synthesis.recording import recorded
 
 RATE = 3e-2
+_JUDGED = 16
+"""Batches over which a fit is judged."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,6 @@ class Source:
         return torch.randint(len(self.x), (count,), generator=random, device=self.x.device)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """What a step of the fit changes."""
-
-    generator: Transformation
-    optimizer: torch.optim.Optimizer
-    device: torch.device
-
-
 def adam(module: torch.nn.Module, rate: float, device: torch.device) -> torch.optim.Adam:
     """Adam, such that its steps can be recorded on a GPU: there the rate must lie on the device too."""
     on_gpu = device.type == "cuda"
@@ -64,32 +58,81 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
+class Fit:
+    """What a release asks of a transformation: the objective, from fixed buffers that `draw` fills."""
+
+    def __init__(
+        self, change: Transformation, source: Source, release: Release, batch: int, random: torch.Generator
+    ) -> None:
+        target, device = Target.of(release), source.x.device
+        self.generator, self.source, self.random, self.device = change, source, random, device
+        self.optimizer: torch.optim.Optimizer = adam(change, RATE, device)
+        self._features = target.features
+        self._wanted = torch.as_tensor(target.means[0], dtype=torch.float32, device=device)
+        records = float(release.public["records"])
+        self._pull = 1.0 / batch + target.features.size * (float(release.public["sums_sigma"]) / records) ** 2
+        self._chosen = torch.zeros(batch, dtype=torch.int64, device=device)
+        self._drawn = torch.zeros(batch, change.draws(False), device=device)
+
+    def draw(self) -> None:
+        """Choose source records and draw their ξ."""
+        self._chosen.copy_(self.source.pick(len(self._chosen), self.random))
+        self._drawn.normal_(generator=self.random)
+
+    def mean(self) -> Tensor:
+        """mean_w φ(T_θ(x_s)) of the chosen records."""
+        source, change = self.source, self.generator
+        made = change(source.unit(source.x[self._chosen]), self._drawn)
+        weights = change.weights(source.y[self._chosen])
+        found: Tensor = (weights @ self._features.features(source.low + source.span * made)) / weights.sum()
+        return found
+
+    def objective(self, mean: Tensor) -> Tensor:
+        """‖mean − μ̃‖² + ρ·prior(θ)."""
+        found: Tensor = (mean - self._wanted).square().sum() + self._pull * self.generator.prior()
+        return found
+
+    def work(self) -> None:
+        """One step of Adam on what was drawn."""
+        self.objective(self.mean()).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    def descend(self, steps: int) -> None:
+        """From where θ stands, with a rate that falls as a cosine to 0."""
+        self.optimizer = adam(self.generator, RATE, self.device)
+        run = None
+        for step in range(steps):
+            set_rate(self.optimizer, RATE * 0.5 * (1.0 + math.cos(math.pi * step / steps)))
+            self.draw()
+            # recorded only once there are records in the buffers
+            run = run or recorded(self, self.work)
+            run()
+
+    @torch.no_grad()
+    def value(self) -> float:
+        """The objective at a mean over many batches."""
+        means = []
+        for _ in range(_JUDGED):
+            self.draw()
+            means.append(self.mean())
+        return float(self.objective(torch.stack(means).mean(dim=0)))
+
+
 def fit(
-    change: Transformation, source: Source, release: Release, steps: int, batch: int, random: torch.Generator
-) -> None:
-    """Move the parameters of `change` to θ by `steps` steps of Adam on `batch` records each."""
-    target, device = Target.of(release), source.x.device
-    features = target.features
-    wanted = torch.as_tensor(target.means[0], dtype=torch.float32, device=device)
-    records = float(release.public["records"])
-    pull = 1.0 / batch + features.size * (float(release.public["sums_sigma"]) / records) ** 2
-    chosen = torch.zeros(batch, dtype=torch.int64, device=device)
-    drawn = torch.zeros(batch, change.draws(False), device=device)
-    optimizer = adam(change, RATE, device)
+    change: Transformation, source: Source, release: Release, settings: Settings, random: torch.Generator
+) -> list[float]:
+    """Move the parameters of `change` to the best θ of some descents, judged by the objective alone; all values.
 
-    def work() -> None:
-        made = change(source.unit(source.x[chosen]), drawn)
-        phi, weights = features.features(source.low + source.span * made), change.weights(source.y[chosen])
-        mean = (weights @ phi) / weights.sum()
-        loss = (mean - wanted).square().sum() + pull * change.prior()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-
-    run = None
-    for step in range(steps):
-        set_rate(optimizer, RATE * 0.5 * (1.0 + math.cos(math.pi * step / steps)))
-        chosen.copy_(source.pick(batch, random))
-        drawn.normal_(generator=random)
-        # recorded only once there are records in the buffers
-        run = run or recorded(_Fit(change, optimizer, device), work)
-        run()
+    A descent may end in a place that is only locally best, which its objective tells and needs no label.
+    """
+    made = Fit(change, source, release, settings.fit_batch, random)
+    start = {n: t.clone() for n, t in change.state_dict().items()}
+    best, values = start, []
+    for _ in range(settings.tries):
+        change.load_state_dict(start)
+        made.descend(settings.fit)
+        values.append(made.value())
+        if values[-1] <= min(values):
+            best = {n: t.clone() for n, t in change.state_dict().items()}
+    change.load_state_dict(best)
+    return values

@@ -174,8 +174,7 @@ class Learner:
         """What a method makes of one release."""
         method, steps = self.design.settings.method, self.design.settings.steps
         if method == "sketch":
-            s = self.design.settings
-            fit(self.change, self.source, release, s.fit, s.fit_batch, self.random)
+            fit(self.change, self.source, release, self.design.settings, self.random)
             self.fitted = True
         elif method == "projection":
             batch = self.design.settings.batch

@@ -48,7 +48,9 @@ class Settings:
     fit: int = 400
     """Steps in which a transformation is fitted to a sketch, …"""
     fit_batch: int = 512
-    """… and source records that each looks at."""
+    """… source records that each looks at, …"""
+    tries: int = 1
+    """… and how often it is begun again; the fit with the least objective is kept."""
     wide: float = 1.2
     augment: bool = True
     """Whether source images are turned, bent and shaded at random where no transformation was fitted."""
@@ -106,13 +108,22 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
     """Settings by rule, from the method, whether records are images, and the public number of target records."""
     base = Settings(method="source", network=network or ("digits" if image else "features"))
     long = 6000 if cuda else 1500
+    base = replace(base, fit=600, fit_batch=1024, tries=4) if cuda else replace(base, fit=300, tries=2)
     if base.network == "digits":
         # its sigmoids learn slowly
         base = replace(base, learning_rate=2e-3)
     if not image:
         # the few hundred records of such sets are told by fewer frequencies
         base = replace(
-            base, batch=64, wide=1.0, augment=False, learning_rate=2e-3, fit=150, fit_batch=256, frequencies=300
+            base,
+            batch=64,
+            wide=1.0,
+            augment=False,
+            learning_rate=2e-3,
+            fit=150,
+            fit_batch=256,
+            tries=1,
+            frequencies=300,
         )
         long = 300
     if method == "sketch":

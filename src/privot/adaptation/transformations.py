@@ -136,8 +136,7 @@ class Warp(Transformation):
     def _appearance(image: Tensor, drawn: Tensor) -> Tensor:
         blur, thick, gamma, contrast = (drawn[:, i] for i in range(_APPEARANCE))
         soft = functional.avg_pool2d(functional.pad(image, (1, 1, 1, 1)), 3, 1)
-        softer = functional.avg_pool2d(functional.pad(soft, (1, 1, 1, 1)), 3, 1)
-        image = image + (soft - image) * blur.clamp(-0.6, 1.0) + (softer - soft) * (blur - 1.0).clamp(0.0, 1.0)
+        image = image + (soft - image) * blur.clamp(-0.6, 1.0)
         wider, thinner = functional.max_pool2d(image, 3, 1, 1), -functional.max_pool2d(-image, 3, 1, 1)
         thick = thick.clamp(-1.0, 1.0)
         image = image + (wider - image) * thick.clamp(min=0.0) + (thinner - image) * (-thick).clamp(min=0.0)
