@@ -108,7 +108,7 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
     """Settings by rule, from the method, whether records are images, and the public number of target records."""
     base = Settings(method="source", network=network or ("digits" if image else "features"))
     long = 6000 if cuda else 1500
-    base = replace(base, fit=600, fit_batch=1024, tries=4) if cuda else replace(base, fit=300, tries=2)
+    base = replace(base, fit=1200, tries=4) if cuda else replace(base, fit=300, tries=2)
     if base.network == "digits":
         # its sigmoids learn slowly
         base = replace(base, learning_rate=2e-3)
