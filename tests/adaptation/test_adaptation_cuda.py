@@ -47,3 +47,21 @@ def test_recorded_steps_are_those_that_are_called(method: str, monkeypatch: pyte
         assert learner.step == learner.total
         weights.append(torch.cat([p.detach().reshape(-1) for p in learner.networks.parameters()]))
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["sketch", "projection", "dp-dann", "published"])
+def test_every_method_runs_to_its_end(method: str) -> None:
+    asks = 1 if method in ("sketch", "projection") else 2
+    sample = None if asks == 1 else 16
+    settings = Settings(
+        method=method, network="digits", batch=16, warmup=3, finish=3, fit=5, tries=2, blocks=1, asks=asks,
+        sample=sample, slices=20,
+    )  # fmt: skip
+    vault = Vault(source()[0][:60], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    adapter = DomainAdapter(
+        5.0, 1e-5, settings=settings, shape=(16, 16), device="cuda", seed=1, allow_unproven=method == "published"
+    )
+    adapter.fit(vault, source())
+    assert adapter.guarantee_ is not None
+    assert adapter.guarantee_.epsilon() <= 5.0 * (1 + 1e-9)
+    assert adapter.predict(source()[0]).shape == (80,)

@@ -175,7 +175,7 @@ class Learner:
         method, steps = self.design.settings.method, self.design.settings.steps
         if method == "sketch":
             fit(self.change, self.source, release, self.design.settings, self.random)
-            self.fitted = True
+            self.fitted, self._shares = True, None
         elif method == "projection":
             batch = self.design.settings.batch
             loss, before = smoothed(self.networks, release, batch, self.aligning, self.random)
