@@ -130,15 +130,16 @@ def runs(args: Any) -> list[tuple[str, str, str, float | None, float, int]]:
     asked = [float(e) for e in args.epsilons.split(",")] if args.epsilons else None
     methods = args.methods.split(",") if args.methods else None
     plain = {"digits": ("source", "source plain", "swd", "dann"), "curve": ("source",)}
-    found, digital = [], args.study == "digits"
+    found = []
     for seed in [int(v) for v in args.only_seeds.split(",")] if args.only_seeds else range(args.seeds):
         for number, (a, b) in enumerate(pairs):
             # where nothing is augmented both are one
             for m in plain.get(args.study, ("source", "swd", "dann")):
                 found.append((3 if m == "source plain" else 1, seed, number, (a, b, m, None, delta, seed)))
             for m in PRIVATE if args.study != "curve" else PRIVATE[:2]:
-                many = m in PRIVATE[:2]
-                usual = curve if args.study == "curve" else (10.0, 3.0, 1.0) if many and digital else (10.0,)
+                # small ε only where there is a published figure
+                many = m in PRIVATE[:2] and args.study == "digits" and b != "digits"
+                usual = curve if args.study == "curve" else (10.0, 3.0, 1.0) if many else (10.0,)
                 for e in asked or usual:
                     # the claim first, then what it is compared with; DP-SGD takes longest
                     tier = (0 if e == 10.0 else 1) if m == "sketch" else 4 if m == "dp-dann" else 2
