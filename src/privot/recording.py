@@ -20,10 +20,10 @@ def recorded(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[
     """`work` takes one step from fixed buffers: forward, backward, optimiser; gradients are None before it.
 
     It draws no random numbers but the default generator's, and reads nothing back to the host: whoever calls it fills
-    the buffers. The optimiser is one that can be captured, its rate a tensor on the device.
+    the buffers. The optimiser is one of `adam`.
     """
     if not next(model.parameters()).is_cuda:
-        return called(optimizer, work)
+        return called(model, optimizer, work)
     with unchanged(model, optimizer):
         # on a side stream, as capturing asks: libraries take their workspaces before anything is recorded
         aside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -41,7 +41,7 @@ def recorded(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[
     return replay
 
 
-def called(optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callable[[], None]:
+def called(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callable[[], None]:
     """The same without a recording."""
 
     def call() -> None:
@@ -51,13 +51,20 @@ def called(optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callab
     return call
 
 
+def adam(model: nn.Module, rate: float, **options: Any) -> torch.optim.Adam:
+    """Adam whose steps can be recorded on a GPU: there the rate must lie on the device too."""
+    first = next(model.parameters())
+    start = torch.tensor(rate, device=first.device) if first.is_cuda else rate
+    return torch.optim.Adam(model.parameters(), lr=start, capturable=first.is_cuda, **options)
+
+
 def cosine(rate: float, step: int, steps: int) -> float:
     """From `rate` to zero: rate·(1 + cos(π·step/steps))/2."""
     return rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """The learning rate from now on, also of a recorded step."""
+    """The learning rate of the next steps, recorded ones too."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor):
             group["lr"].fill_(rate)

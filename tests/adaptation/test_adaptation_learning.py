@@ -11,6 +11,7 @@ import torch
 from privot.adaptation import DomainAdapter, Settings, choose
 from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
 from privot.adaptation.baselines import train_openly
+from privot.adaptation.fitting import Fit, fit
 from privot.adaptation.learning import Learner
 from privot.adaptation.networks import build, discriminator
 from privot.adaptation.transformations import Warp, transformation
@@ -28,26 +29,26 @@ def bumps(records: int, at: float, seed: int) -> np.ndarray:
 
 
 def test_an_image_moves_where_the_released_sketch_says() -> None:
-    settings = Settings(method="sketch", network="features", batch=32, fit=120, finish=1, frequencies=60)
+    settings = Settings(method="sketch", batch=32, fit=120, fit_batch=256, finish=1, frequencies=60)
     vault = Vault(bumps(1000, 6.5, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     source = bumps(400, 5.0, 2)
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
     adapter.fit(vault, (source, np.arange(400) % 2))
-    moved = adapter.change_(torch.as_tensor(source, dtype=torch.float32), torch.Generator())
+    moved = adapter.change_(torch.as_tensor(source, dtype=torch.float32), torch.randn(400, 10))
     picture = moved.detach().numpy().reshape(-1, 12, 12).mean(axis=0)
     centre = (picture.sum(axis=0) * np.arange(12)).sum() / picture.sum()
     assert centre == pytest.approx(6.5, abs=0.4)
 
 
 def test_a_warp_of_no_spread_and_no_mean_changes_nothing() -> None:
-    warp = Warp((12, 12))
+    warp = Warp((12, 12), 2)
     with torch.no_grad():
         warp.spread.fill_(-30.0)
         rows = torch.as_tensor(bumps(5, 6.0, 0), dtype=torch.float32)
-        made = warp(rows, torch.Generator())
+        made = warp(rows, torch.randn(5, 10))
     assert float((made - rows).abs().max()) < 2e-3
-    assert float(Warp((12, 12)).prior().detach()) == 0.0
-    assert float(transformation(None, 3).prior().detach()) == 0.0
+    assert float(Warp((12, 12), 2).prior().detach()) == 0.0
+    assert float(transformation(None, 3, 2).prior().detach()) == 0.0
 
 
 def test_adapting_by_a_sketch_beats_the_source_where_columns_moved() -> None:
@@ -113,3 +114,53 @@ def test_lambda_rises_from_nothing_to_its_weight() -> None:
     assert learner.weight() == pytest.approx(3.0 * (2.0 / (1.0 + np.exp(-5.0)) - 1.0))
     learner.step = learner.total
     assert learner.weight() == pytest.approx(3.0, rel=1e-3)
+
+
+def test_a_sketch_tells_how_often_the_target_shows_each_class() -> None:
+    def toy(counts: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.repeat([0, 1], counts)
+        return 0.3 + 0.4 * y[:, None] + 0.03 * np.random.default_rng(seed).standard_normal((len(y), 2)), y
+
+    vault = Vault(toy((1600, 400), 1)[0], clip=1.0, adjacency="replace-one", budget=(3.0, 1e-5))
+    settings = Settings(method="sketch", batch=500, finish=0, fit=200, fit_batch=256, frequencies=60, augment=False)
+    adapter = DomainAdapter(3.0, 1e-5, settings=settings, device="cpu", seed=1)
+    source = toy((300, 300), 0)
+    learner = Learner(adapter.design(vault.facts, source), *source, "cpu")
+    learner.learn(next(vault.stream(learner.mechanism(), purpose="a test")))
+    weights = learner.change.weights(torch.tensor([0, 1])).detach()
+    assert float(weights[0] / weights.sum()) == pytest.approx(0.8, abs=0.05)
+    # and batches are drawn so: 500 draws of 0.8 ± 0.05 lie within six standard deviations
+    assert float((learner.batch()[1] == 0).float().mean()) == pytest.approx(0.8, abs=0.05 + 6 * 0.018)
+
+
+def test_a_transformation_draws_nothing_itself() -> None:
+    warp, rows = Warp((12, 12), 2), torch.as_tensor(bumps(4, 6.0, 0), dtype=torch.float32)
+    drawn = torch.randn(4, warp.draws(True))
+    assert torch.equal(warp(rows, drawn, bend=True), warp(rows, drawn, bend=True))
+    # each row follows from its own numbers alone
+    other = drawn.clone()
+    other[0] += 1.0
+    gap = (warp(rows, drawn, bend=True) - warp(rows, other, bend=True)).detach().abs().amax(dim=1)
+    assert gap[0] > 0.0
+    assert not gap[1:].any()
+
+
+def test_of_several_fits_the_one_with_the_least_objective_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(method="sketch", finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False)
+    x, y = bumps(200, 6.0, 2), np.arange(200) % 2
+    vault = Vault(bumps(500, 6.0, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
+    learner = Learner(adapter.design(vault.facts, (x, y)), x, y, "cpu")
+    release = next(vault.stream(learner.mechanism(), purpose="a test"))
+    # moved by half a frame, not at all, and by a third of one: the target is where the source is
+    ends = iter((1.0, 0.0, 0.7))
+
+    def descend(self: Fit, steps: int) -> None:
+        assert float(self.generator.mean[4]) == 0.0  # every try begins where the first did
+        with torch.no_grad():
+            self.generator.mean[4] = next(ends)
+
+    monkeypatch.setattr(Fit, "descend", descend)
+    values = fit(learner.change, learner.source, release, settings, learner.random)
+    assert values[1] < min(values[0], values[2])
+    assert float(learner.change.mean[4]) == 0.0

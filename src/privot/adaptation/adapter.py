@@ -103,8 +103,8 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]
         sigma = None if planned is None else planned.sigma
         features = None
         if settings.method == "sketch" and sigma is not None:
-            spread = _spread((x - float(self.low)) / (float(self.high) - float(self.low)), seed)
             ends = float(self.low), float(self.high)
+            spread = _spread(x, *ends, seed)
             features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
         return Design(settings, config, sigma, float(self.epsilon), float(self.delta), seed, facts, features)
 
@@ -255,8 +255,8 @@ def _paid_elsewhere(design: Design, stream: Stream) -> Design:
     return replace(design, settings=settings, sigma=one.sigma, epsilon=g.epsilon(), delta=g.at_delta)
 
 
-def _spread(unit: NDArray[Any], seed: int) -> float:
-    """The median distance of pairs of *source* records, which are public."""
+def _spread(x: NDArray[Any], low: float, high: float, seed: int) -> float:
+    """The median distance of pairs of *source* records, which are public, in [0, 1]."""
     dice = np.random.default_rng(seed)
-    a, b = (np.clip(unit[dice.integers(len(unit), size=1000)], 0.0, 1.0) for _ in range(2))
+    a, b = (np.clip((x[dice.integers(len(x), size=1000)] - low) / (high - low), 0.0, 1.0) for _ in range(2))
     return float(max(np.median(np.linalg.norm(a - b, axis=1)), 1e-3))

@@ -103,7 +103,7 @@ class _Reverse(torch.autograd.Function):
     """The identity, whose gradient is turned round (Ganin et al. 2016)."""
 
     @staticmethod
-    def forward(ctx: Any, latent: Tensor, weight: float) -> Tensor:
+    def forward(ctx: Any, latent: Tensor, weight: float | Tensor) -> Tensor:
         ctx.weight = weight
         return latent.view_as(latent)
 
@@ -112,7 +112,7 @@ class _Reverse(torch.autograd.Function):
         return -ctx.weight * slopes[0], None
 
 
-def reverse(latent: Tensor, weight: float) -> Tensor:
+def reverse(latent: Tensor, weight: float | Tensor) -> Tensor:
     """`latent`, through which a loss climbs by `weight` instead of descending."""
     out: Tensor = _Reverse.apply(latent, weight)  # type: ignore[no-untyped-call]
     return out

@@ -6,6 +6,7 @@ that somebody's privacy depends on: the gradient sees them as they are.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 from privot.adaptation.adversarial import domain_loss, reverse
 from privot.adaptation.learning import Learner
 from privot.errors import UsageError
-from privot.transport.directions import draw_directions
 
 OPEN = ("swd", "dann")
 
@@ -28,27 +28,32 @@ def train_openly(learner: Learner, target: np.ndarray[Any, Any], method: str) ->
     if method not in OPEN:
         raise UsageError(f"Unknown open baseline {method!r}: say {' or '.join(OPEN)}.")
     rows = torch.as_tensor(np.asarray(target, dtype=np.float32), device=learner.device)
-    s = learner.design.settings
-    while learner.step < learner.total:
-        # λ rises over the whole of it: `weight` knows no alignment in a training on the source alone
-        share = learner.step / learner.total
-        weight = s.weight * (2.0 / (1.0 + float(np.exp(-10.0 * share))) - 1.0)
-        public, labels = learner.batch()
-        chosen = torch.randint(len(rows), (s.batch,), generator=learner.random, device=learner.device)
+    s, size, device = learner.design.settings, learner.networks.size, learner.device
+    chosen = torch.zeros(s.batch, dtype=torch.int64, device=device)
+    directions = torch.zeros(size, min(s.slices, size), device=device)
+    weight = torch.zeros((), device=device)
+
+    def before() -> None:
+        # λ rises over the whole of it: the learner knows no alignment in a training on the source alone
+        weight.fill_(s.weight * (2.0 / (1.0 + math.exp(-10.0 * learner.step / learner.total)) - 1.0))
+        chosen.random_(0, len(rows), generator=learner.random)
+        directions.normal_(generator=learner.random)
+
+    def loss(public: Tensor, labels: Tensor) -> Tensor:
         here, there = learner.networks.g(public), learner.networks.g(rows[chosen])
-        loss = nn.functional.cross_entropy(learner.networks.h(here), labels)
+        told = nn.functional.cross_entropy(learner.networks.h(here), labels)
         if method == "swd":
-            loss = loss + weight * _sliced(here, there, s.slices, learner.design.seed, learner.step)
-        else:
-            told = domain_loss(learner.judge(reverse(here, weight)), source=True)
-            loss = loss + told + domain_loss(learner.judge(reverse(there, weight)), source=False)
-        learner.descend(loss)
+            return told + weight * _sliced(here, there, directions)
+        told = told + domain_loss(learner.judge(reverse(here, weight)), source=True)
+        return told + domain_loss(learner.judge(reverse(there, weight)), source=False)
+
+    learner.steps(learner.total, loss, before=before)
     learner.networks.eval()
     return learner
 
 
-def _sliced(here: Tensor, there: Tensor, slices: int, seed: int, step: int) -> Tensor:
-    directions = draw_directions(here.shape[1], min(slices, here.shape[1]), "independent", seed, step)
-    u = torch.as_tensor(directions, dtype=here.dtype, device=here.device)
+def _sliced(here: Tensor, there: Tensor, directions: Tensor) -> Tensor:
+    u = directions / torch.linalg.vector_norm(directions, dim=0)
     gap = (here @ u).sort(dim=0).values - (there @ u).sort(dim=0).values
-    return gap.square().mean()
+    out: Tensor = gap.square().mean()
+    return out

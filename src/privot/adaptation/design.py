@@ -25,7 +25,7 @@ from privot.mechanisms.parameters import default_sampling
 from privot.synthesis.features import feature_map
 from privot.synthesis.rules import Problem, frequencies
 
-BANDWIDTHS = {True: (0.3, 0.5), False: (0.3, 0.5, 1.0, 2.0)}
+BANDWIDTHS = {True: (0.3, 0.5), False: (1.0, 2.0)}
 """In units of the source's median distance, for images and for vectors: fine ones tell styles apart, as in synthesis;
 wide ones pull from afar, which columns that moved need."""
 

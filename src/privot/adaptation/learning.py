@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
 from privot.adaptation.design import Design
-from privot.adaptation.networks import build, discriminator, weights_of
+from privot.adaptation.fitting import Source, fit
+from privot.adaptation.networks import BUILT_IN, build, discriminator, weights_of
+from privot.adaptation.smoothed import Loss, smoothed
 from privot.adaptation.transformations import transformation
 from privot.errors import ConvergenceError, DataError
 from privot.mechanisms import (
@@ -25,15 +27,13 @@ from privot.mechanisms import (
     ProjectedRepresentation,
     Query,
     RepresentationQuery,
-    directions_of,
 )
+from privot.recording import adam, called, cosine, recorded, set_rate
 from privot.release import Release
 from privot.stream import Stream
-from privot.synthesis.embedding import Target
 
 Progress = Callable[[int, int, float], None]
 """Step, steps in all, loss."""
-_FIT_BATCH = 512
 
 
 class Learner:
@@ -42,18 +42,28 @@ class Learner:
     def __init__(self, design: Design, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], device: str) -> None:
         self.design, self.device = design, torch.device(device)
         s, config = design.settings, design.networks
-        self.x = torch.as_tensor(np.asarray(x, dtype=np.float32), device=self.device)
-        self.y = torch.as_tensor(np.asarray(y, dtype=np.int64), device=self.device)
-        self.low, self.span = float(config["low"]), float(config["high"]) - float(config["low"])
+        self.source = Source(
+            torch.as_tensor(np.asarray(x, dtype=np.float32), device=self.device),
+            torch.as_tensor(np.asarray(y, dtype=np.int64), device=self.device),
+            float(config["low"]),
+            float(config["high"]) - float(config["low"]),
+        )
         self.networks = build(config, design.seed).to(self.device)
         self.judge = discriminator(self.networks.size, s.network, design.seed).to(self.device)
         shape, columns = config["shape"], int(config["columns"])
-        self.change = transformation(shape, columns).to(self.device)
-        self.change.standardise(self._unit(self.x[:10_000]))
+        self.change = transformation(shape, columns, int(config["classes"])).to(self.device)
+        self.change.standardise(self.source.unit(self.source.x[:10_000]))
         self.random = torch.Generator(device=self.device)
         self.random.manual_seed((design.seed + 1) % 2**63)
-        parameters = [*self.networks.parameters(), *self.judge.parameters()]
-        self.optimizer = torch.optim.Adam(parameters, lr=s.learning_rate)
+        self.trained = nn.ModuleList([self.networks, self.judge])
+        """All that the optimiser moves."""
+        self.optimizer = adam(self.trained, s.learning_rate)
+        self.bend = s.augment and (shape is not None or s.method == "sketch")
+        # filled anew before every step, which may be a recorded one
+        self._chosen = torch.zeros(s.batch, dtype=torch.int64, device=self.device)
+        self._drawn = torch.zeros(s.batch, self.change.draws(self.bend), device=self.device)
+        self.aligning, self._loss = (torch.zeros((), device=self.device) for _ in range(2))
+        self._shares: Tensor | None = None
         self.step = 0
         self.done = 0
         """Blocks that are over, lost ones included."""
@@ -95,9 +105,40 @@ class Learner:
 
     def public_steps(self, until: int, progress: Progress | None, keep: Callable[[], None] | None) -> None:
         """Steps on the source alone, up to step number `until`."""
+        self.steps(until, lambda rows, labels: nn.functional.cross_entropy(self.networks(rows), labels), progress, keep)
+
+    def steps(
+        self,
+        until: int,
+        loss: Loss,
+        progress: Progress | None = None,
+        keep: Callable[[], None] | None = None,
+        before: Callable[[], None] | None = None,
+    ) -> None:
+        """Steps down `loss`, up to step number `until`; recorded on a GPU, so `before` draws what a step draws.
+
+        The learning rate falls as a cosine to 0 at the end of training.
+        """
+
+        def work() -> None:
+            found = loss(*self.made())
+            found.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            self._loss.copy_(found.detach())
+
+        run = None
+        self.networks.train()
         while self.step < until:
-            rows, labels = self.batch()
-            self.descend(nn.functional.cross_entropy(self.networks(rows), labels), progress)
+            self.aligning.fill_(self.weight())
+            set_rate(self.optimizer, self._rate())
+            self.draw()
+            if before is not None:
+                before()
+            # a network of the user's own may do what cannot be recorded
+            record = recorded if self.design.settings.network in BUILT_IN else called
+            run = run or record(self.trained, self.optimizer, work)
+            run()
+            self._count(self._loss, progress)
             if keep is not None and self.step % 50 == 0:
                 keep()
 
@@ -133,82 +174,57 @@ class Learner:
         """What a method makes of one release."""
         method, steps = self.design.settings.method, self.design.settings.steps
         if method == "sketch":
-            self.fit(release)
+            fit(self.change, self.source, release, self.design.settings, self.random)
+            self.fitted, self._shares = True, None
         elif method == "projection":
-            value = torch.as_tensor(np.array(release.value), dtype=torch.float32, device=self.device)
-            directions = torch.as_tensor(directions_of(release.public), dtype=torch.float32, device=self.device)
-            sigma, clip = float(release.public["sigma"]), float(release.public["clip"])
-            for _ in range(steps):
-                rows, labels = self.batch()
-                latent = self.networks.g(rows)
-                gap = self.sliced(latent, value, directions, sigma, clip)
-                loss = nn.functional.cross_entropy(self.networks.h(latent), labels)
-                self.descend(loss + self.weight() * gap, tell)
+            batch = self.design.settings.batch
+            loss, before = smoothed(self.networks, release, batch, self.aligning, self.random)
+            self.steps(self.step + steps, loss, tell, before=before)
         elif method == "published":
             self._published(release, tell)
         else:
             self._adversarial(release, tell)
 
-    def sliced(self, latent: Tensor, released: Tensor, directions: Tensor, sigma: float, clip: float) -> Tensor:
-        """(d/C²)·mean over directions u of W₂²(clip(g(x_s))·u + N(0, σ²), released), between as many rows of each.
+    def draw(self) -> None:
+        """Choose the records of the next step, each class as often as was fitted, and draw their ξ."""
+        if self.fitted and self._shares is None:
+            with torch.no_grad():
+                weights = self.change.weights(self.source.y).double()
+                self._shares = weights.cumsum(dim=0) / weights.sum()
+        if self._shares is None:
+            self._chosen.copy_(self.source.pick(len(self._chosen), self.random))
+        else:
+            at = torch.rand(len(self._chosen), generator=self.random, device=self.device, dtype=torch.float64)
+            torch.searchsorted(self._shares, at, out=self._chosen)
+            self._chosen.clamp_(max=len(self._shares) - 1)
+        self._drawn.normal_(generator=self.random)
 
-        The source side is smoothed by the same noise, so that equal distributions are at distance 0 (Gaussian-smoothed
-        sliced distance); the released rows are a constant.
-        """
-        norms = torch.linalg.vector_norm(latent, dim=1, keepdim=True).clamp(min=1e-12)
-        held = latent * (clip / norms).clamp(max=1.0)
-        moved = held @ directions
-        fuzz = torch.randn(moved.shape, generator=self.random, device=self.device)
-        count = min(len(moved), len(released))
-        chosen = torch.randperm(len(released), generator=self.random, device=self.device)[:count]
-        gap = (moved + sigma * fuzz)[:count].sort(dim=0).values - released[chosen].sort(dim=0).values
-        out: Tensor = gap.square().mean() * (directions.shape[0] / clip**2)
-        return out
-
-    def fit(self, release: Release) -> None:
-        """θ = argmin ‖mean φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n².
-
-        ρ is what cannot be told: the mean over b records is off by about 1/b in squared norm, and μ̃ by σ²·size/n².
-        """
-        target = Target.of(release)
-        features, wanted = target.features, torch.as_tensor(target.means[0], dtype=torch.float32, device=self.device)
-        noise = features.size * (float(release.public["sums_sigma"]) / float(release.public["records"])) ** 2
-        pull = 1.0 / _FIT_BATCH + noise
-        optimizer = torch.optim.Adam(self.change.parameters(), lr=3e-2)
-        steps = self.design.settings.fit
-        for step in range(steps):
-            optimizer.param_groups[0]["lr"] = 3e-2 * 0.5 * (1.0 + math.cos(math.pi * step / steps))
-            unit = self._unit(self.x[self._pick(_FIT_BATCH)])
-            phi = features.features(self.low + self.span * self.change(unit, self.random))
-            loss = (phi.mean(dim=0) - wanted).square().sum() + pull * self.change.prior()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-        self.fitted = True
-
-    def batch(self) -> tuple[Tensor, Tensor]:
-        """Source rows, transformed if something was fitted, else augmented if they are images; and their labels."""
-        chosen = self._pick(self.design.settings.batch)
-        rows, s = self.x[chosen], self.design.settings
+    def made(self) -> tuple[Tensor, Tensor]:
+        """The chosen source rows, transformed if something was fitted, else augmented if images; and their labels."""
+        s, source = self.design.settings, self.source
+        rows = source.x[self._chosen]
         if self.fitted or (s.augment and self.design.networks["shape"] is not None):
             with torch.no_grad():
                 wide = s.wide if self.fitted else 1.0
-                made = self.change(self._unit(rows), self.random, wide, bend=s.augment)
-                rows = self.low + self.span * made
-        return rows, self.y[chosen]
+                rows = source.low + source.span * self.change(source.unit(rows), self._drawn, wide, self.bend)
+        return rows, source.y[self._chosen]
 
-    def descend(self, loss: Tensor, tell: Progress | None = None) -> None:
-        """One step of Adam down `loss`, with a learning rate that falls as a cosine to 0 at the end."""
-        self.networks.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.apply(loss, tell)
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Source rows and labels for a step that is not recorded."""
+        self.draw()
+        return self.made()
+
+    def _rate(self) -> float:
+        return cosine(self.design.settings.learning_rate, self.step, max(1, self.total))
 
     def apply(self, loss: Tensor, tell: Progress | None) -> None:
         """Move by the gradients that are there."""
-        rate = self.design.settings.learning_rate * 0.5 * (1.0 + math.cos(math.pi * self.step / max(1, self.total)))
-        self.optimizer.param_groups[0]["lr"] = rate
+        set_rate(self.optimizer, self._rate())
         self.optimizer.step()
+        self._count(loss, tell)
+
+    def _count(self, loss: Tensor, tell: Progress | None) -> None:
+        """One step more; the loss is read now and then only, since the device waits for that."""
         self.step += 1
         if self.step % 20 == 0 or self.step == self.total:
             value = float(loss.detach())
@@ -249,12 +265,6 @@ class Learner:
             gradient = share * private[name].to(p)
             p.grad = gradient if p.grad is None else p.grad + gradient
         self.apply(loss, tell)
-
-    def _unit(self, rows: Tensor) -> Tensor:
-        return ((rows - self.low) / self.span).clamp(0.0, 1.0)
-
-    def _pick(self, count: int) -> Tensor:
-        return torch.randint(len(self.x), (count,), generator=self.random, device=self.device)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything, as tensors and plain JSON types."""

@@ -128,6 +128,7 @@ def _features(columns: int, shape: tuple[int, ...] | None, classes: int) -> tupl
 
 
 _MAKERS: dict[str, Callable[..., tuple[nn.Module, nn.Module]]] = {"digits": _digits, "features": _features}
+BUILT_IN = tuple(_MAKERS)
 
 
 def _imported(path: str) -> Callable[..., tuple[nn.Module, nn.Module]]:

@@ -46,7 +46,11 @@ class Settings:
     frequencies: int = 1000
     """Of a sketch, at most: a transformation has few parameters, and more would cost time and add noise."""
     fit: int = 400
-    """Steps in which a transformation is fitted to a sketch."""
+    """Steps in which a transformation is fitted to a sketch, …"""
+    fit_batch: int = 512
+    """… source records that each looks at, …"""
+    tries: int = 1
+    """… and how often it is begun again; the fit with the least objective is kept."""
     wide: float = 1.2
     augment: bool = True
     """Whether source images are turned, bent and shaded at random where no transformation was fitted."""
@@ -54,7 +58,15 @@ class Settings:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise UsageError(f"Unknown method {self.method!r}: say {', '.join(METHODS)}.")
-        for name, least in (("batch", 2), ("blocks", 1), ("asks", 1), ("steps", 0), ("slices", 1), ("frequencies", 4)):
+        for name, least in (
+            ("batch", 2),
+            ("blocks", 1),
+            ("asks", 1),
+            ("steps", 0),
+            ("slices", 1),
+            ("frequencies", 4),
+            ("fit_batch", 2),
+        ):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
         if self.method == "sketch" and self.asks != 1:
             raise UsageError("A sketch has one release a charge: set blocks in place of asks.")
@@ -95,13 +107,26 @@ class Settings:
 def choose(method: str, image: bool, records: int, network: str | None = None, cuda: bool = False) -> Settings:
     """Settings by rule, from the method, whether records are images, and the public number of target records."""
     base = Settings(method="source", network=network or ("digits" if image else "features"))
-    long = 12_000 if cuda else 1500
+    long = 4000 if cuda else 1500
+    # on a GPU larger batches cost next to nothing
+    base = replace(base, batch=256, fit=800, tries=3) if cuda else replace(base, fit=300, tries=2)
     if base.network == "digits":
         # its sigmoids learn slowly
         base = replace(base, learning_rate=2e-3)
     if not image:
-        base = replace(base, batch=64, wide=1.0, augment=False)
-        long = 1000
+        # the few hundred records of such sets are told by fewer frequencies
+        base = replace(
+            base,
+            batch=64,
+            wide=1.0,
+            augment=False,
+            learning_rate=2e-3,
+            fit=150,
+            fit_batch=256,
+            tries=1,
+            frequencies=300,
+        )
+        long = 300
     if method == "sketch":
         return replace(base, method=method, finish=long)
     if method == "projection":
@@ -109,12 +134,10 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
         return replace(base, method=method, warmup=long // 2, blocks=10, steps=long // 20, finish=0, slices=50)
     if method in ("dp-dann", "published"):
         batch = min(128 if image else 32, max(2, records // 4))
-        epochs = 100 if image else 50
-        asks = 50
-        # as published, but never more than 3,000 steps
-        blocks = max(1, min(round(epochs * records / batch / asks), 3000 // asks))
+        # few steps, after the source was learned: DP-SGD pays for each, and takes its time for gradients of each record
+        blocks, asks = (10, 50) if image else (4, 20)
         return replace(
-            base, method=method, warmup=0, blocks=blocks, asks=asks, finish=0, batch=batch, sample=batch,
+            base, method=method, warmup=long // 2, blocks=blocks, asks=asks, finish=0, batch=batch, sample=batch,
             slices=200 if image else 100, frame="independent", clip=1.0 if method == "dp-dann" else 0.5,
         )  # fmt: skip
     return replace(base, method=method, finish=long)

@@ -1,20 +1,19 @@
 """Public families of transformations that may carry source records to the target's style; they see source records only.
 
-A transformation T_θ has few parameters, so that they can be told from one noisy release of the target: `fit` finds the
-θ for which the transformed source has the released mean embedding. Labels come along, since T_θ keeps a record's class.
+A transformation T_θ has few parameters, so that they can be told from one noisy release of the target: `fitting` finds
+the θ for which the transformed source has the released mean embedding. Labels come along, since T_θ keeps a record's
+class.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privot.errors import DataError
 from privot.synthesis.generators import image_axes
 
 _APPEARANCE = 4
@@ -23,25 +22,41 @@ SPREADS = (0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.3, 0.5, 0.4, 0.2)
 """Of the affine map and of appearance before anything is fitted: wide enough for most handwriting, and public."""
 _ELASTIC = 0.04
 """Of half the image's side: how far a random bend moves its control points, in training beyond what was fitted."""
+_KNOTS = 5
 
 
 class Transformation(nn.Module):
     """T_θ(x; ξ) with ξ ~ N(0, I): parameters are the means and spreads of what is drawn for every record anew.
 
-    `forward` takes records in [0, 1] as rows. `wide` stretches the spreads and `bend` distorts at random, for a
-    classifier that shall forgive more than was fitted. An unfitted transformation is a public augmentation.
+    `forward` takes records in [0, 1] as rows and ξ of shape (rows, `draws`). `wide` stretches the spreads and `bend`
+    distorts at random, for a classifier that shall forgive more than was fitted. An unfitted transformation is a public
+    augmentation. `weights` say how much more often than the source the target shows each class.
     """
 
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.shares = nn.Parameter(torch.zeros(classes))
+
     @abstractmethod
-    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
+    def draws(self, bend: bool) -> int:
+        """How many standard normal numbers a record takes."""
+
+    @abstractmethod
+    def forward(self, unit: Tensor, drawn: Tensor, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
 
     def standardise(self, unit: Tensor) -> None:
         """Take what has to be known about records from *source* ones."""
 
-    @abstractmethod
+    def weights(self, labels: Tensor) -> Tensor:
+        """e^v_y, in proportion to how likely the target's class y is beside the source's."""
+        # by a product: the slope of an indexed read cannot be recorded everywhere
+        ones = labels[:, None] == torch.arange(len(self.shares), device=labels.device)
+        return ones.to(self.shares) @ self.shares.clamp(-3.0, 3.0).exp()
+
     def prior(self) -> Tensor:
-        """How far the parameters are from doing nothing; keeps them from following noise."""
+        """How far the parameters are from doing nothing, squared; keeps them from following noise."""
+        return self.shares.square().sum()
 
 
 class Warp(Transformation):
@@ -52,8 +67,8 @@ class Warp(Transformation):
     fills its frame or stands upright can be met: p ~ N(mean + B·s(x), spread²), 80 numbers in all.
     """
 
-    def __init__(self, shape: Sequence[int]) -> None:
-        super().__init__()
+    def __init__(self, shape: Sequence[int], classes: int) -> None:
+        super().__init__(classes)
         self.axes = image_axes(shape)
         self.start: Tensor
         self.centre: Tensor
@@ -65,20 +80,23 @@ class Warp(Transformation):
         self.register_buffer("centre", torch.zeros(6))
         self.register_buffer("width", torch.ones(6))
 
+    def draws(self, bend: bool) -> int:
+        """Ten for the map and appearance, and two a knot of a bend."""
+        return 6 + _APPEARANCE + (2 * _KNOTS**2 if bend else 0)
+
     def standardise(self, unit: Tensor) -> None:
         """Take the moments' own mean and spread from *source* records, which are public."""
         found = self._moments(self._image(unit))
         self.centre = found.mean(dim=0)
         self.width = found.std(dim=0).clamp(min=1e-6)
 
-    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
+    def forward(self, unit: Tensor, drawn: Tensor, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
-        image, last = self._image(unit), self.axes[3]
-        drawn = self.mean + wide * self.spread.exp() * _normal((len(unit), len(self.mean)), unit, random)
-        drawn = drawn + ((self._moments(image) - self.centre) / self.width) @ self.follow
-        made = self._appearance(
-            self._move(image, drawn[:, :6], random if bend else None), drawn[:, 6:, None, None, None]
-        )
+        image, last, count = self._image(unit), self.axes[3], len(self.mean)
+        found = self.mean + wide * self.spread.exp() * drawn[:, :count]
+        found = found + ((self._moments(image) - self.centre) / self.width) @ self.follow
+        bends = drawn[:, count:].reshape(-1, 2, _KNOTS, _KNOTS) if bend else None
+        made = self._appearance(self._move(image, found[:, :6], bends), found[:, 6:, None, None, None])
         return made.permute(0, 2, 3, 1).reshape(len(unit), -1) if last else made.reshape(len(unit), -1)
 
     def _image(self, unit: Tensor) -> Tensor:
@@ -99,20 +117,19 @@ class Warp(Transformation):
         from_x, from_y = across - x[:, None], down - y[:, None]
         wide = (ink.sum(dim=1) * from_x.square()).sum(dim=1) / mass
         tall = (ink.sum(dim=2) * from_y.square()).sum(dim=1) / mass
-        slant = torch.einsum("bhw,bh,bw->b", ink, from_y, from_x) / mass
+        slant = ((ink * from_x[:, None, :]).sum(dim=2) * from_y).sum(dim=1) / mass
         # a root at 0 has no finite slope
         return torch.stack([x, y, wide.clamp(min=1e-6).sqrt(), tall.clamp(min=1e-6).sqrt(), slant, mass], dim=1)
 
     @staticmethod
-    def _move(image: Tensor, affine: Tensor, random: torch.Generator | None) -> Tensor:
+    def _move(image: Tensor, affine: Tensor, bends: Tensor | None) -> Tensor:
         turned = torch.eye(2, device=image.device) + affine[:, :4].view(-1, 2, 2)
         theta = torch.cat([turned, affine[:, 4:, None]], dim=2)
         grid = functional.affine_grid(theta, list(image.shape), align_corners=False)
-        if random is not None:
-            bends = _ELASTIC * _normal((len(image), 2, 5, 5), image, random)
+        if bends is not None:
             size = [image.shape[2], image.shape[3]]
-            bends = functional.interpolate(bends, size=size, mode="bicubic", align_corners=True)
-            grid = grid + bends.permute(0, 2, 3, 1)
+            far = functional.interpolate(_ELASTIC * bends, size=size, mode="bicubic", align_corners=True)
+            grid = grid + far.permute(0, 2, 3, 1)
         return functional.grid_sample(image, grid, align_corners=False)
 
     @staticmethod
@@ -128,9 +145,9 @@ class Warp(Transformation):
         return image.clamp(0.0, 1.0)
 
     def prior(self) -> Tensor:
-        """‖mean‖² + ‖B‖² + ‖log spread − that of before‖²: a release that says nothing leaves the augmentation."""
+        """‖v‖² + ‖mean‖² + ‖B‖² + ‖log spread − its start‖²: a release that says nothing leaves the augmentation."""
         moved = (self.spread - self.start).square().sum()
-        return self.mean.square().sum() + self.follow.square().sum() + moved
+        return super().prior() + self.mean.square().sum() + self.follow.square().sum() + moved
 
 
 class Scaling(Transformation):
@@ -139,38 +156,27 @@ class Scaling(Transformation):
     That many could follow the noise of a release, so `prior` pulls them towards doing nothing.
     """
 
-    def __init__(self, columns: int) -> None:
-        super().__init__()
+    def __init__(self, columns: int, classes: int) -> None:
+        super().__init__(classes)
         self.scale = nn.Parameter(torch.zeros(columns))
         self.shift = nn.Parameter(torch.zeros(columns))
 
-    def forward(self, unit: Tensor, random: torch.Generator, wide: float = 1.0, bend: bool = False) -> Tensor:
+    def draws(self, bend: bool) -> int:
+        """One a column for the jitter."""
+        return len(self.scale) if bend else 0
+
+    def forward(self, unit: Tensor, drawn: Tensor, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
         made = unit * self.scale.clamp(-3.0, 3.0).exp() + self.shift
         if bend:
-            made = made * (0.05 * _normal(tuple(made.shape), made, random)).exp()
+            made = made * (0.05 * drawn).exp()
         return made.clamp(0.0, 1.0)
 
     def prior(self) -> Tensor:
-        """‖a‖² + ‖b‖²: a column at the edge of [0, 1] moves by b what it would move by a."""
-        return self.scale.square().sum() + self.shift.square().sum()
+        """‖v‖² + ‖a‖² + ‖b‖²: a column at the edge of [0, 1] moves by b what it would move by a."""
+        return super().prior() + self.scale.square().sum() + self.shift.square().sum()
 
 
-def transformation(shape: Sequence[int] | None, columns: int) -> Transformation:
+def transformation(shape: Sequence[int] | None, columns: int, classes: int) -> Transformation:
     """The family for images of `shape`, or for vectors."""
-    return Scaling(columns) if shape is None else Warp(shape)
-
-
-def restore(weights: Mapping[str, Tensor], shape: Sequence[int] | None, columns: int) -> Transformation:
-    """A fitted transformation from its weights."""
-    found = transformation(shape, columns)
-    try:
-        found.load_state_dict(dict(weights))
-    except RuntimeError:
-        raise DataError("These are not the weights of this transformation.") from None
-    return found
-
-
-def _normal(shape: tuple[int, ...], like: Tensor, random: torch.Generator) -> Tensor:
-    drawn: Any = torch.randn(shape, generator=random, device=random.device)
-    return torch.as_tensor(drawn).to(like)
+    return Scaling(columns, classes) if shape is None else Warp(shape, classes)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from privot.errors import DataError, UsageError
-from privot.recording import cosine, recorded, set_rate
+from privot.recording import adam, cosine, recorded, set_rate
 
 HELD_OUT = 0.1
 PATIENCE = 8
@@ -136,9 +136,8 @@ def _fit(
     """The weights that did best on the synthetic hold-out."""
     batch = max(32, min(512, len(used) // 20))
     steps = max(1, len(used) // batch)
-    # recorded on a GPU: the rate lies there, and every batch has the same size
-    rate = torch.tensor(recipe.learning_rate, device=x.device) if x.is_cuda else recipe.learning_rate
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=recipe.decay, capturable=x.is_cuda)
+    optimizer = adam(model, recipe.learning_rate, weight_decay=recipe.decay)
+    # every batch has the same size, so that a step can be recorded on a GPU
     part = used[:batch].clone()
 
     def work() -> None:

@@ -155,7 +155,7 @@ class _Step:
             # what processes say to each other is not recorded
             model, optimizer = self._training.generator, self._training.optimizer
             alone = self._team.size == 1
-            self._run = recorded(model, optimizer, self._work) if alone else called(optimizer, self._work)
+            self._run = (recorded if alone else called)(model, optimizer, self._work)
         self._z.normal_(generator=self._training.random)
         self._run()
         return self._loss.clone()

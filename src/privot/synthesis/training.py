@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from privot.recording import cosine, set_rate
+from privot.recording import adam, cosine, set_rate
 from privot.synthesis.generators import Generator, build
 from privot.synthesis.rules import Rules
 
@@ -47,10 +47,7 @@ class Training:
         if rules.options.get("optimizer", "adam") == "sgd":
             optimizer = torch.optim.SGD(generator.parameters(), lr=rules.learning_rate, momentum=0.9)
         else:
-            # steps are recorded on a GPU, where the rate must lie on the device too
-            recorded = device == "cuda"
-            rate = torch.tensor(rules.learning_rate, device=device) if recorded else rules.learning_rate
-            optimizer = torch.optim.Adam(generator.parameters(), lr=rate, betas=(0.5, 0.99), capturable=recorded)
+            optimizer = adam(generator, rules.learning_rate, betas=(0.5, 0.99))
         return cls(generator, optimizer, random, rules, average=average)
 
     @property
