@@ -156,9 +156,9 @@ def test_of_several_fits_the_one_with_the_least_objective_is_kept(monkeypatch: p
     ends = iter((1.0, 0.0, 0.7))
 
     def descend(self: Fit, steps: int) -> None:
-        assert float(self.generator.mean[4]) == 0.0  # every try begins where the first did
+        assert float(self.change.mean[4]) == 0.0  # every try begins where the first did
         with torch.no_grad():
-            self.generator.mean[4] = next(ends)
+            self.change.mean[4] = next(ends)
 
     monkeypatch.setattr(Fit, "descend", descend)
     values = fit(learner.change, learner.source, release, settings, learner.random)
