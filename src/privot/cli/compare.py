@@ -14,7 +14,12 @@ NO_PRIVACY = "none: this is an exact answer about the records, so it is itself c
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="A file (.npz, .npy, .csv, .csv.gz, IDX), a folder of images by class, or digits."
+        ),
+    ],
     second: Annotated[str, typer.Argument(metavar="B", help="The other one, in as many dimensions.")],
     method: Annotated[
         str | None, typer.Option(help="exact, sinkhorn, sliced, fedwad, triangle; sketch, for two sketch files.")

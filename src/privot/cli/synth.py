@@ -31,7 +31,10 @@ def synth(
     context: typer.Context,
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz; .parquet with --schema), or digits."),
+        typer.Argument(
+            metavar="DATA",
+            help="A file (.npz, .npy, .csv, .csv.gz, IDX; .parquet with --schema), images by class, or digits.",
+        ),
     ],
     epsilon: Annotated[float, typer.Option(help="What this synthesis may cost: ε …")],
     delta: Annotated[float, typer.Option(help="… at this δ.")],
