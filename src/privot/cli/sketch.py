@@ -17,7 +17,7 @@ def sketch(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz, IDX), a folder of images by class, or digits."
+            metavar="DATA", help="A file (.npz, .csv, IDX …), images by class, or digits."
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="What the sketch may cost: ε …")],
