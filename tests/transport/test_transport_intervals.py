@@ -8,7 +8,7 @@ import pytest
 from privot.errors import UsageError
 from privot.transport.intervals import over_records
 
-GRID = (np.arange(2000) + 0.5) / 2000
+GRID = (np.arange(200) + 0.5) / 200
 
 
 def on_the_line(x: np.ndarray, y: np.ndarray) -> float:

@@ -16,9 +16,7 @@ NO_PRIVACY = "none: this is an exact answer about the records, so it is itself c
 def compare(
     first: Annotated[
         str,
-        typer.Argument(
-            metavar="A", help="A file (.npz, .csv, IDX …), images by class, or digits."
-        ),
+        typer.Argument(metavar="A", help="A file (.npz, .csv, IDX …), images by class, or digits."),
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The other one, in as many dimensions.")],
     method: Annotated[
