@@ -33,7 +33,7 @@ def _spending(ledger: Ledger, budget: Budget) -> dict[str, Any]:
 
 
 def _costs(entries: list[Entry], budget: Budget) -> list[dict[str, Any]]:
-    """Each entry with what it alone costs at the budget's δ; these do not add up, the accountant counts all together."""
+    """Each entry with what it alone costs at the budget's δ; these do not add up: all are counted together."""
     from privot.accounting import account
 
     # the steps of one training are equal events, thousands of them
