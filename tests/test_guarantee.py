@@ -326,3 +326,8 @@ def test_a_dented_curve_is_written_without_its_dents() -> None:
     costs = [point["epsilon"] for point in table]
     assert costs == sorted(costs, reverse=True)
     assert Guarantee.from_json(guarantee.to_json()).epsilon() >= guarantee.epsilon()
+
+
+def test_repr_says_what_is_promised_where_nothing_is() -> None:
+    nothing = Guarantee(TabulatedCurve(()), ADD, Standing.UNPROVEN, "none", (), ())
+    assert repr(nothing) == "Guarantee(ε = inf at δ = 1e-05, add-remove, unproven)"

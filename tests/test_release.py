@@ -168,8 +168,11 @@ def test_pickled_members_are_refused(tmp_path: Path) -> None:
         Release.load(path)
 
 
-def test_repr_names_shape_and_standing() -> None:
-    assert repr(Release(VALUE, GUARANTEE, {})) == "Release((4, 3), δ = 1e-06, replace-one, proven)"
+def test_repr_names_shape_cost_and_standing_and_no_value() -> None:
+    terms = f"ε = {GUARANTEE.epsilon():.6g} at δ = 1e-06, replace-one, proven"
+    assert repr(Release(VALUE, GUARANTEE, {})) == f"Release((4, 3), {terms})"
+    assert repr(Release({"sums": VALUE}, GUARANTEE, {})) == f"Release(sums (4, 3), {terms})"
+    assert repr(GUARANTEE) == f"Guarantee({terms})"
 
 
 @pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])

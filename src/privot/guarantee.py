@@ -11,7 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Protocol
@@ -145,7 +145,7 @@ class TabulatedCurve:
         raise UsageError("A guarantee read from a file composes by its events: use privot.accounting.read_guarantee.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """What a release costs in privacy, under which adjacency, and how firmly that stands.
 
@@ -154,17 +154,24 @@ class Guarantee:
     theorem only where `standing` is `PROVEN`.
     """
 
-    curve: Curve = field(repr=False)
+    curve: Curve
     adjacency: Adjacency
     standing: Standing
     sampling: str
     assumptions: tuple[str, ...]
-    events: tuple[Mapping[str, Any], ...] = field(repr=False)
+    events: tuple[Mapping[str, Any], ...]
     at_delta: float = 1e-5
     """The δ at which this guarantee is quoted when nobody asks for another."""
 
     def __post_init__(self) -> None:
         check_delta(self.at_delta)
+
+    def __repr__(self) -> str:
+        return f"Guarantee({self.stated()})"
+
+    def stated(self) -> str:
+        """ε, δ, adjacency and standing: no number without the others."""
+        return f"ε = {self.epsilon():.6g} at δ = {self.at_delta:g}, {self.adjacency}, {self.standing}"
 
     def epsilon(self, delta: float | None = None) -> float:
         """ε at `delta` (at the quoted δ unless given)."""

@@ -85,8 +85,7 @@ class Release:
             shape = ", ".join(f"{name} {array.shape}" for name, array in self.value.items())
         else:
             shape = f"{self.value.shape}"
-        g = self.guarantee
-        return f"Release({shape}, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
+        return f"Release({shape}, {self.guarantee.stated()})"
 
     def save(self, path: str | Path) -> None:
         """Write everything to `path` (`.npz`), whole or not at all, and on disk before it has its name."""

@@ -95,6 +95,7 @@ def test_what_cannot_work_is_refused_in_a_sentence_and_costs_nothing(
     assert says in said
     ledger = tmp_path / "target.npz.ledger"
     assert not ledger.exists() or charges(capsys, ledger) == 0
+    assert not (tmp_path / "out").exists()
 
 
 def test_sources_and_targets_that_do_not_fit_are_bad_data(capsys: Any, files: tuple[str, str], tmp_path: Path) -> None:

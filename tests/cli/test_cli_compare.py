@@ -24,7 +24,9 @@ def test_a_translation_is_as_long_as_it_is(capsys, pair, tmp_path):
     assert run(["compare", *pair, "--method", "exact", "--out", str(chart), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["value"] == pytest.approx(5.0, rel=1e-9)
-    assert found["null_level"] < found["interval"][0] <= found["interval"][1]
+    assert found["null_level"] < found["interval"][0] <= found["value"] <= found["interval"][1]
+    assert found["null_level"] < found["value_at_null_records"]
+    assert found["null_records"] == 40
     assert found["privacy"].startswith("none")
     assert chart.read_bytes().startswith(b"\x89PNG")
 
@@ -37,6 +39,18 @@ def test_sliced_interval_holds_the_closed_form(capsys, pair, tmp_path):
     assert found["interval"][0] <= 2.5 <= found["interval"][1]
     assert found["value"] == pytest.approx(2.5, rel=0.02)
     assert "<svg" in chart.read_text()
+
+
+@pytest.mark.parametrize("method", ["exact", "sinkhorn"])
+def test_the_interval_is_around_the_value_and_the_null_level_beside_its_like(capsys, tmp_path, method):
+    generator = np.random.default_rng(3)
+    for name in "ab":
+        np.save(tmp_path / f"{name}.npy", generator.normal(size=(60, 16)))
+    assert run(["compare", *(str(tmp_path / f"{n}.npy") for n in "ab"), "--method", method, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["interval"][0] < found["value"] < found["interval"][1]
+    # of one distribution, A and B show what chance shows, at equal size
+    assert found["value_at_null_records"] == pytest.approx(found["null_level"], rel=0.05)
 
 
 def test_sinkhorn_answers_in_words(capsys, pair):

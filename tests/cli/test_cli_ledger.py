@@ -10,7 +10,10 @@ import sys
 import numpy as np
 import pytest
 
+from privot.accounting import Gaussian, Laplace, gaussian
 from privot.cli import run
+from privot.guarantee import Adjacency
+from privot.ledger import Ledger
 
 BUDGET = "--epsilon 3 --delta 1e-5 --adjacency replace-one".split()
 
@@ -150,3 +153,27 @@ def test_accounting_loads_no_tensors():
     )
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_show_says_what_each_entry_costs_at_the_budget_s_delta(capsys, tmp_path):
+    file = tmp_path / "a.ledger"
+    add, delta = Adjacency.ADD_REMOVE, 1e-6
+    events = [Gaussian(30.0, 1.0, add), Laplace(20.0, 1.0, add), Gaussian(30.0, 1.0, add)]
+    with Ledger.create(file) as ledger:
+        name = ledger.fingerprint({"x": np.eye(3)})
+        ledger.set_budget(name, 2.0, delta, add, "clinic")
+        for event in events:
+            ledger.charge(name, event, "a count")
+        together = ledger.spent(name).epsilon()
+    assert run(["ledger", "show", str(file), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)["datasets"]
+    # closed forms: of a Gaussian with shift 1/30; Laplace at δ: e^ε ≥ (1 − δ)²·e^{1/20}, from δ = 1 − e^{(ε − 1/20)/2}
+    exact = [gaussian.epsilon(1 / 30, delta), 1 / 20 + 2 * np.log1p(-delta), gaussian.epsilon(1 / 30, delta)]
+    assert [e["epsilon"] for e in shown["entries"]] == pytest.approx(exact, rel=1e-3)
+    assert {e["standing"] for e in shown["entries"]} == {"proven"}
+    assert shown["spent_epsilon"] == together
+    assert run(["ledger", "show", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert "ε at δ = 1e-06, add-remove" in told
+    assert f"{exact[0]:.4g}"[:5] in told
+    assert f"ε = {together:.6g} at δ = 1e-06, add-remove, proven" in told

@@ -52,8 +52,12 @@ def sentence(capsys: Any) -> str:
     "wrong", [["--shape", "3,3"], ["--method", "sinkhorn", "--set", "nothing=1"], ["--classes", "1"]]
 )
 def test_a_run_that_cannot_be_designed_sets_no_budget(data: str, tmp_path: Path, wrong: list[str]) -> None:
-    assert synth(data, tmp_path / "out", *wrong) in (2, 3)
-    assert not (tmp_path / "data.npz.ledger").exists()
+    assert synth(data, tmp_path / "new/out", *wrong) in (2, 3)
+    # nor is anything else left behind that was not there
+    assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
+    (tmp_path / "mine").mkdir()
+    assert synth(data, tmp_path / "mine", *wrong) in (2, 3)
+    assert (tmp_path / "mine").is_dir()
 
 
 def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data: str, tmp_path: Path) -> None:

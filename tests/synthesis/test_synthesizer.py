@@ -280,3 +280,17 @@ def test_categories_come_out_as_shares() -> None:
 def test_bare_records_are_not_learned_from() -> None:
     with pytest.raises(UsageError, match="a Vault, not the records"):
         Synthesizer(1.0, 1e-5).fit(np.ones((9, 3)))  # type: ignore[arg-type]
+
+
+def test_estimators_say_what_they_cost_even_by_default() -> None:
+    from privot.adaptation import DomainAdapter
+
+    assert repr(Synthesizer()) == "Synthesizer(epsilon=1.0, delta=1e-05)"
+    assert repr(DomainAdapter(seed=3)) == "DomainAdapter(epsilon=1.0, delta=1e-05, seed=3)"
+    asked = Synthesizer(2.0, method="sliced", low=np.zeros(500), high=[1.0] * 500, options={"steps": 3})
+    assert repr(asked).startswith("Synthesizer(epsilon=2.0, delta=1e-05, method='sliced', low=array(")
+    assert len(repr(asked)) < 400
+    for estimator in (asked, DomainAdapter(0.5, low=-1.0)):
+        again = clone(estimator)
+        assert repr(again) == repr(estimator)
+        assert str(again.get_params()) == str(estimator.get_params())

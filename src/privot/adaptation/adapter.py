@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from privot.accounting import account
 from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
@@ -28,6 +27,7 @@ from privot.guarantee import Guarantee, check_delta, check_epsilon
 from privot.mechanisms.mechanism import Facts
 from privot.stream import Stream
 from privot.synthesis.design import usable_device
+from privot.synthesis.estimator import PrivateEstimator
 from privot.synthesis.features import public_range
 from privot.synthesis.job import Job
 from privot.transport.directions import check_seed, fresh_seed
@@ -37,7 +37,7 @@ Source = tuple[Any, Any]
 _ROWS = 2048
 
 
-class DomainAdapter(BaseEstimator):  # type: ignore[misc]
+class DomainAdapter(PrivateEstimator):
     """A classifier for private unlabelled records, from public labelled ones, under (ε, δ).
 
     `fit(vault, (x, y))`, then `predict(rows)`. `low` and `high` are the public range of values and `shape` the public

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def adapt(
+    context: typer.Context,
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="Public records with labels (.npz, .csv), or digits.")
     ],
@@ -64,7 +65,7 @@ def adapt(
     from privot.data import load
     from privot.errors import UnprovenError, UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
-    from privot.synthesis.job import NAME, Job, prepare
+    from privot.synthesis.job import NAME, Job, prepared
     from privot.vault import Vault
 
     check_epsilon(epsilon), check_delta(delta)
@@ -91,7 +92,7 @@ def adapt(
         job = Job.open(out)
         _check_same(job, asked)
     else:
-        prepare(out)
+        context.with_resource(prepared(out))
     # read before a ledger is made: what cannot be used leaves none behind
     read = [] if going_on else [load(target).x]
     if read:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,44 +49,48 @@ def audit(
     privot audit implementation
     """
     from privot.audit.findings import broken
+    from privot.cli.progress import audit_bar
     from privot.errors import RefutedError
 
     where = _device(device)
     terms: dict[str, Any] = {"trials": trials, "confidence": confidence}
     extra: dict[str, Any] = {}
     tests: list[Membership] = []
-    if target in MECHANISMS:
-        from privot.cli.audit_attacks import attack_on
+    with audit_bar(quiet=as_json, still=target == "implementation") as tell:
+        tell(target, 0, 0)
+        if target in MECHANISMS:
+            from privot.cli.audit_attacks import attack_on
 
-        attack = attack_on(
-            target,
-            adjacency=adjacency,
-            sigma=sigma,
-            epsilon=epsilon,
-            delta=delta,
-            clip=clip,
-            dim=dim,
-            slices=slices,
-            frame=frame,
-            records=records,
-            batch=batch,
-            steps=steps,
-            classes=classes,
-            device=where,
-        )
-        findings = _play([attack], runs, **terms)
-    elif target == "all":
-        from privot.audit.standard import composed_releases, single_releases
+            attack = attack_on(
+                target,
+                adjacency=adjacency,
+                sigma=sigma,
+                epsilon=epsilon,
+                delta=delta,
+                clip=clip,
+                dim=dim,
+                slices=slices,
+                frame=frame,
+                records=records,
+                batch=batch,
+                steps=steps,
+                classes=classes,
+                device=where,
+            )
+            findings = _play([attack], runs, tell, **terms)
+        elif target == "all":
+            from privot.audit.standard import composed_releases, single_releases
 
-        findings = _play([*single_releases(delta, where), *composed_releases(delta, where)], runs, **terms)
-    elif target == "implementation":
-        from privot.audit.implementation import audit_implementation
+            attacks = [*single_releases(delta, where), *composed_releases(delta, where)]
+            findings = _play(attacks, runs, tell, **terms)
+        elif target == "implementation":
+            from privot.audit.implementation import audit_implementation
 
-        findings = audit_implementation(trials=min(trials, 400_000))
-    elif target == "one-run":
-        findings, extra = [], _one_run(sigma, delta, batch, records, steps, canaries, clip, confidence)
-    else:
-        findings, tests = _path(Path(target), runs, trials, confidence, where)
+            findings = audit_implementation(trials=min(trials, 400_000))
+        elif target == "one-run":
+            findings, extra = [], _one_run(sigma, delta, batch, records, steps, canaries, clip, confidence)
+        else:
+            findings, tests = _path(Path(target), runs, trials, confidence, where)
     lost = broken(findings) + (["one-run"] if extra.get("one_run", {}).get("refuted") else [])
     answer = {
         "target": target,
@@ -110,12 +115,15 @@ def _device(name: str) -> str:
     return usable_device(name)
 
 
-def _play(attacks: list[Attack], runs: int | None, *, trials: int, confidence: float) -> Findings:
+def _play(
+    attacks: list[Attack], runs: int | None, tell: Callable[[str, int, int], None], *, trials: int, confidence: float
+) -> Findings:
     from privot.audit.attack import audit as play
     from privot.audit.standard import usual_runs, usual_trials
 
     found: Findings = []
-    for attack in attacks:
+    for done, attack in enumerate(attacks):
+        tell(attack.name, done, len(attacks))
         count = usual_runs(attack) if runs is None else runs
         many = min(trials, usual_trials(attack))
         found.append(play(attack, runs=count, trials=many, confidence=confidence))

@@ -14,7 +14,10 @@ NO_PRIVACY = "none: this is an exact answer about the records, so it is itself c
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
+    first: Annotated[
+        str,
+        typer.Argument(metavar="A", help="A file (.npz, .csv, IDX …), images by class, or digits."),
+    ],
     second: Annotated[str, typer.Argument(metavar="B", help="The other one, in as many dimensions.")],
     method: Annotated[
         str | None, typer.Option(help="exact, sinkhorn, sliced, fedwad, triangle; sketch, for two sketch files.")
@@ -77,7 +80,7 @@ def compare(
 
         x, y = (np.asarray(augmented(z, found.y)) for z, found in zip((x, y), sets, strict=True))
     sizes = {"a": len(x), "b": len(y)}
-    null = None
+    null: dict[str, Any] = {"null_level": None}
     if method == "sliced":
         found = sliced(x, y, p=p, slices=slices, seed=seed)
         interval = over_slices(found.details["costs"], p, seed)
@@ -91,7 +94,9 @@ def compare(
             return exact(a, b, p=p) if method == "exact" else sinkhorn(a, b, reg * scale, tol=1e-4)
 
         found = distance(x, y)
-        interval, null = over_records(lambda a, b: float(distance(a, b).value), x, y, seed)
+        drawn = over_records(lambda a, b: float(distance(a, b).value), x, y, float(found.value), seed)
+        interval = drawn.interval
+        null = {"null_level": drawn.null_level, "value_at_null_records": drawn.at_size, "null_records": drawn.size}
     if out is not None:
         from privot.cli.chart import draw_slices, draw_transport
 
@@ -105,7 +110,7 @@ def compare(
         "value": float(found.value),
         "interval": [interval.low, interval.high],
         "interval_of": interval.meaning,
-        "null_level": null,
+        **null,
         "records": sizes,
         "used": used,
         "dimension": x.shape[1],
@@ -132,6 +137,7 @@ def _say(answer: dict[str, Any], p: float) -> None:
         ("privacy", answer["privacy"]),
     ]
     if answer["null_level"] is not None:
-        shown = f"{number(answer['null_level'], 5)}: what two samples of one distribution would show"
+        size, here = answer["null_records"], number(answer["value_at_null_records"], 5)
+        shown = f"{number(answer['null_level'], 5)} for {size} records a side of one distribution; of A and B {here}"
         facts.insert(2, ("null level", shown))
     print_facts(facts)

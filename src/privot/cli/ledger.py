@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from privot.cli.output import number, print_facts, print_json, print_table
 from privot.cli.tables import SchemaFile, open_codec, table_records
 
 if TYPE_CHECKING:
-    from privot.ledger import Budget, Ledger
+    from privot.ledger import Budget, Entry, Ledger
 
 app = typer.Typer(
     help="The record of what each data set may spend and has spent.", no_args_is_help=True, rich_markup_mode=None
@@ -27,8 +28,25 @@ def _spending(ledger: Ledger, budget: Budget) -> dict[str, Any]:
         **budget.to_dict(),
         "spent_epsilon": 0.0 if spent is None else spent.epsilon(),
         "standing": None if spent is None else str(spent.standing),
-        "entries": [e.to_dict() for e in ledger.entries(budget.fingerprint)],
+        "entries": _costs(ledger.entries(budget.fingerprint), budget),
     }
+
+
+def _costs(entries: list[Entry], budget: Budget) -> list[dict[str, Any]]:
+    """Each entry with what it alone costs at the budget's δ; these do not add up: all are counted together."""
+    from privot.accounting import account
+
+    # the steps of one training are equal events, thousands of them
+    known: dict[str, dict[str, Any]] = {}
+    answer = []
+    for entry in entries:
+        said = entry.to_dict()
+        key = json.dumps(said["event"], sort_keys=True)
+        if key not in known:
+            alone = account(entry.event, budget.delta)
+            known[key] = {"epsilon": alone.epsilon(), "standing": str(alone.standing)}
+        answer.append(said | known[key])
+    return answer
 
 
 @app.command(
@@ -81,6 +99,12 @@ def init(
         )
 
 
+def _spent(s: dict[str, Any]) -> str:
+    if s["standing"] is None:
+        return "nothing"
+    return f"ε = {number(s['spent_epsilon'], 6)} at δ = {s['delta']:g}, {s['adjacency']}, {s['standing']}"
+
+
 @app.command(epilog="Example: privot ledger show digits.ledger")
 def show(file: File, as_json: AsJson = False) -> None:
     """What each data set may spend and has spent, entry by entry."""
@@ -99,12 +123,18 @@ def show(file: File, as_json: AsJson = False) -> None:
             [
                 ("data set", f"{s['label']}  ({s['fingerprint'][:12]}…)"),
                 ("budget", f"ε = {s['epsilon']:g} at δ = {s['delta']:g}, {s['adjacency']}"),
-                ("spent", f"ε = {number(s['spent_epsilon'], 6)}" + (f", {s['standing']}" if s["standing"] else "")),
+                ("spent", _spent(s)),
             ]
         )
         if s["entries"]:
-            rows = [[str(e["id"]), e["at"], e["event"]["kind"], e["purpose"]] for e in s["entries"]]
-            print_table(["entry", "when (UTC)", "event", "purpose"], rows)
+            rows = [
+                [str(e["id"]), e["at"], e["event"]["kind"], number(e["epsilon"], 6), e["standing"], e["purpose"]]
+                for e in s["entries"]
+            ]
+            print_table(
+                ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['adjacency']}", "standing", "purpose"],
+                rows,
+            )
 
 
 @app.command(epilog="Example: privot ledger verify digits.ledger")

@@ -1,4 +1,4 @@
-"""A progress bar with the time left and the ε spent, on standard error; silent where nobody looks."""
+"""Progress on standard error: of training with the ε spent, of audits one by one; silent where nobody looks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 @contextmanager
@@ -29,5 +37,30 @@ def training_bar(epsilon: float, quiet: bool = False) -> Iterator[Callable[[int,
         def tell(step: int, steps: int, loss: float) -> None:
             # a table's model is fitted column by column and has none
             bar.update(task, completed=step, total=steps, loss="" if math.isnan(loss) else f"loss {loss:.4f}")
+
+        yield tell
+
+
+@contextmanager
+def audit_bar(quiet: bool = False, still: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A function to call with (what is attacked now, attacks done, attacks in all; 0 where nobody can say).
+
+    With `still` no thread redraws it: an audit that takes times must not be disturbed.
+    """
+    console = Console(stderr=True, quiet=quiet)
+    columns = (SpinnerColumn(), TextColumn("audit  {task.description}"), TextColumn("{task.fields[of]}"))
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        disable=quiet or not console.is_terminal,
+        transient=True,
+        auto_refresh=not still,
+    ) as bar:
+        task = bar.add_task("", total=None, of="")
+
+        def tell(what: str, done: int, many: int) -> None:
+            bar.update(task, description=what, of=f"{done + 1} of {many}" if many > 1 else "")
+            bar.refresh()
 
         yield tell

@@ -14,7 +14,10 @@ from privot.cli.synth import KNOWN, default_ledger, open_ledger
 
 
 def sketch(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz), or digits.")],
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="A file (.npz, .csv, IDX …), images by class, or digits."),
+    ],
     epsilon: Annotated[float, typer.Option(help="What the sketch may cost: ε …")],
     delta: Annotated[float, typer.Option(help="… at this δ.")],
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],

@@ -31,7 +31,10 @@ def synth(
     context: typer.Context,
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A file (.npz, .npy, .csv, .csv.gz; .parquet with --schema), or digits."),
+        typer.Argument(
+            metavar="DATA",
+            help="A file (.npz, .npy, .csv, .csv.gz, IDX; .parquet with --schema), images by class, or digits.",
+        ),
     ],
     epsilon: Annotated[float, typer.Option(help="What this synthesis may cost: ε …")],
     delta: Annotated[float, typer.Option(help="… at this δ.")],
@@ -81,7 +84,7 @@ def synth(
     from privot.synthesis.design import usable_device
     from privot.synthesis.embedding import follow
     from privot.synthesis.folder import write_folder
-    from privot.synthesis.job import NAME, Job, prepare
+    from privot.synthesis.job import NAME, Job, prepared
     from privot.synthesis.team import Team
 
     where = usable_device(device)
@@ -125,7 +128,7 @@ def synth(
         job = Job.open(out)
         _check_same(job, synthesizer, stated, asked)
     else:
-        prepare(out)
+        context.with_resource(prepared(out))
 
     def bound_for(held: Dataset) -> float:
         # a public rule; embeddings and gradients bound what they release themselves: for them it is any number

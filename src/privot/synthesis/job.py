@@ -173,3 +173,16 @@ def prepare(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise DataError(f"{folder} cannot be written ({error.strerror}): choose another folder.") from None
+
+
+@contextmanager
+def prepared(folder: Path) -> Iterator[None]:
+    """`prepare`, and remove in the end the folders it made that nothing was put into: a refused job leaves none."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        prepare(folder)
+        yield
+    finally:
+        with suppress(OSError):  # what holds something stays, and so do the folders around it
+            for place in made:
+                place.rmdir()

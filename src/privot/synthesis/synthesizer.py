@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
@@ -24,6 +23,7 @@ from privot.release import Release
 from privot.synthesis import checkpoint
 from privot.synthesis.design import Design, facts_of, shares, usable_device
 from privot.synthesis.embedding import Scale, Target, train
+from privot.synthesis.estimator import PrivateEstimator
 from privot.synthesis.generators import Generator
 from privot.synthesis.job import Job
 from privot.synthesis.planning import plan
@@ -40,7 +40,7 @@ from privot.vault import Vault
 _SAMPLE_ROWS = 4096
 
 
-class Synthesizer(BaseEstimator):  # type: ignore[misc]
+class Synthesizer(PrivateEstimator):
     """Synthetic records under (ε, δ): `fit(vault)`, then `sample(n)` as often as wanted.
 
     `low` and `high` are the public range of values and `shape` the public shape of an image; both are stated,

@@ -1,4 +1,4 @@
-"""Reads records from files and checks that they can be used; it hands out raw data and knows no privacy.
+"""Loads data sets by name or from files of any kind, and checks that they can be used; it hands out raw data.
 
 What it loads goes into a vault. No error here ever repeats a value from the file: a message names a line, a
 column or a shape, never what stands there. Nothing is unpickled.
@@ -17,19 +17,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.data.idx import is_idx, read_idx
+from privot.data.images import read_images
 from privot.errors import DataError
 
 LABEL_NAMES = ("label", "target", "y")
 """A column of one of these names (in any case) holds the labels."""
-_READABLE = "digits, .npz, .npy, .csv or .csv.gz"
+_READABLE = "digits, .npz, .npy, .csv, .csv.gz, an IDX file or a folder of images by class"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Records `x` of shape (records, dimension) and, where there are any, labels `y` of shape (records,)."""
+    """Records `x` of shape (records, dimension) and, where there are any, labels `y` of shape (records,).
+
+    `names` are those of the classes 0, 1, …, where the data names them.
+    """
 
     x: NDArray[Any]
     y: NDArray[Any] | None = None
+    names: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         labels = "no labels" if self.y is None else "labels"
@@ -42,27 +48,33 @@ def load(source: str | Path, part: Literal["train", "test"] = "train") -> Datase
     `digits` is built in (1797 images of 8 × 8, pixels scaled to [0, 1]). A `.npz` file holds `x` and perhaps
     `y`, or `x_train` and perhaps `y_train` (`x_test` and `y_test` for the `part` "test"); a `.npy` file holds x; a
     `.csv` or `.csv.gz` file holds numbers, with or without a line of names, and a column named label, target or y
-    becomes y.
+    becomes y. An IDX file (`train-images-idx3-ubyte`, also `.gz`) has its labels in the file beside it. A folder holds
+    one sub-folder a class, with PNG or JPEG images of one size and mode; pixels stay as they are, from 0 to 255.
     Records with more than one axis (images) are flattened to rows.
     """
     if str(source) == "digits":
         return _digits()
     path = Path(source)
     name = path.name.lower()
+    x: NDArray[Any]
+    y: NDArray[Any] | None
     if not path.exists():
         raise DataError(f"There is no file or data set called {str(source)!r}: give {_READABLE}.")
+    names = None
     if path.is_dir():
-        raise DataError(f"{path.name!r} is a folder: give a file ({_READABLE}).")
-    if name.endswith((".csv", ".csv.gz")):
+        x, y, names = read_images(path)
+    elif name.endswith((".csv", ".csv.gz")):
         x, y = _read_csv(path)
     elif name.endswith((".npz", ".npy")):
         x, y = _read_numpy(path, part)
+    elif is_idx(path):
+        x, y = read_idx(path)
     else:
         raise DataError(f"{path.name!r} is of no kind that can be read here: give {_READABLE}.")
     if x.ndim > 2 and x.size:
         x = x.reshape(x.shape[0], -1)
     rows = checked_rows(x)
-    return Dataset(rows, None if y is None else checked_labels(y, rows.shape[0]))
+    return Dataset(rows, None if y is None else checked_labels(y, rows.shape[0]), names)
 
 
 def checked_rows(x: Any) -> NDArray[Any]:
