@@ -179,7 +179,7 @@ def test_debug_shows_the_traceback_and_nothing_else_does():
 
 def test_a_chart_is_scaled_to_what_is_proven(monkeypatch, tmp_path):
     drawn = []
-    monkeypatch.setattr(chart, "_save", lambda figure, out: drawn.append(figure))
+    monkeypatch.setattr(chart, "save_figure", lambda figure, out: drawn.append(figure))
     curves = (
         AccountantCurve("ours", Standing.PROVEN, (100.0, 1.0)),
         AccountantCurve("the same", Standing.PROVEN, (100.0, 1.0)),

@@ -198,7 +198,10 @@ def usable_device(name: str) -> str:
 
 def facts_of(vault: Any) -> Facts:
     """What is public about the records in `vault`; refuses bare records, which nothing here may see."""
-    facts = getattr(vault, "facts", None)
+    try:
+        facts = vault.facts
+    except AttributeError:
+        facts = None
     if not isinstance(facts, Facts):
         raise UsageError("What is learned from is a Vault, not the records: put them into one, with their budget.")
     return facts
