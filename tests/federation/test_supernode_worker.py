@@ -79,6 +79,25 @@ def test_a_message_whose_parts_never_come_is_given_up_when_flower_gives_it_up(no
     assert node.worker.is_alive()
 
 
+def test_a_message_that_flower_forgets_in_the_middle_does_not_hold_up_the_next(node: Node) -> None:
+    # Flower leaves it behind as it is when the run ends while it is being fetched
+    node.receive(b"one", lambda name, content: None)
+    time.sleep(0.2)
+    node.receive(b"two")
+    (reply,) = node.replies(1)
+    assert node.worker.is_alive()
+    assert reply.metadata.reply_to_message_id
+
+
+def test_a_message_is_answered_when_its_last_part_is_there(node: Node) -> None:
+    held: dict[str, bytes] = {}
+    node.receive(b"one", lambda name, content: held.setdefault(name, content) and None)
+    time.sleep(0.2)
+    for name, content in held.items():
+        node.store.put(name, content)
+    assert len(node.replies(1)) == 1
+
+
 def test_a_message_that_cannot_be_read_is_refused_and_the_next_one_answered(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

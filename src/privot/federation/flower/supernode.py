@@ -79,43 +79,44 @@ def serve(
 
 
 def _work(handle: Callable[[bytes], bytes], states: NodeStateFactory, stop: threading.Event, log: Any) -> None:
-    """Take messages off the SuperNode's state, and put answers there; no message ends this."""
+    """Take messages off the SuperNode's state, and put answers there; no message ends this, and none is waited for."""
     state, store = states.state(), states.objectstore_factory.store()
+    waiting: list[Any] = []
     while not stop.is_set():
-        for pending in state.get_messages_legacy(is_reply=False):
+        waiting += state.get_messages_legacy(is_reply=False)
+        for pending in list(waiting):
             mark = pending.metadata.message_id
-            state.record_message_processing_start(mark)
             try:
-                message = _received(mark, store, stop)
-            except _WithdrawnError:
-                # Flower could not fetch all parts, forgot the message, and waits for no answer
-                log.warning("a message did not arrive whole")
-                continue
+                message = _received(mark, store)
+                # Flower fetches one message after another: what is not whole when the next is there never will be
+                if message is None and pending is waiting[-1]:
+                    continue
             except Exception as error:
                 # whoever waits for an answer gets a refusal: without one Flower would wait for ever
                 log.error("a message cannot be read: %s", type(error).__name__)
                 message = pending
+            waiting.remove(pending)
+            if message is None:
+                log.warning("a message did not arrive whole")
+                continue
+            state.record_message_processing_start(mark)
             answer = RecordDict({RECORD: ConfigRecord({FIELD: handle(_bytes_in(message))})})
             state.record_message_processing_end(mark)
             _insert_message(Message(answer, reply_to=message), state, store)
         stop.wait(POLL)
 
 
-class _WithdrawnError(Exception):
-    """The message is no longer there."""
-
-
-def _received(mark: str, store: Any, stop: threading.Event) -> Any:
-    """The message, when all its parts are there: they arrive one by one."""
+def _received(mark: str, store: Any) -> Any:
+    """The message, if all its parts are there, which arrive one by one; None if not, or not any more."""
     contents: dict[str, bytes] = {}
     try:
         parts = [part.object_id for part in iterate_object_tree(store.get_object_tree(mark))]
     except NoObjectInStoreError:
-        raise _WithdrawnError from None
+        return None
     for part in parts:
-        while not (content := store.get(part)):
-            if content is None or stop.wait(POLL):
-                raise _WithdrawnError
+        content = store.get(part)
+        if not content:
+            return None
         contents[part] = content
     message: Any = inflate_object_from_contents(mark, contents)
     message.metadata.__dict__["_message_id"] = mark
