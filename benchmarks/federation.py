@@ -8,6 +8,7 @@ DATA_DIR holds mnist.npz, fashion_mnist.npz, cifar10_small.npz and usps.npz (x_t
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -145,7 +146,23 @@ def vault(x: np.ndarray, epsilon: float, clip: float = 14.0) -> Vault:
     return Vault(x, clip=clip, adjacency="replace-one", budget=(epsilon, DELTA))
 
 
-def ranking(folder: Path, base: str, n: int, seeds: int, first: int, noises: int, most: int, peers: bool) -> None:
+def exact_distances(
+    few: dict[str, np.ndarray], which: list[tuple[str, str]], name: str, kept: Path | None
+) -> np.ndarray:
+    """True W_2 of the pairs; those of 10,000 records take minutes each, so `kept` holds what was found already."""
+    held: dict[str, dict[str, float]] = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
+    found = held.setdefault(name, {})
+    for a, b in which:
+        if f"{a} | {b}" not in found:
+            found[f"{a} | {b}"] = float(exact(few[a], few[b]).value)
+            if kept is not None:
+                kept.write_text(json.dumps(held, indent=1))
+    return np.array([found[f"{a} | {b}"] for a, b in which])
+
+
+def ranking(
+    folder: Path, base: str, n: int, seeds: int, first: int, noises: int, most: int, peers: bool, kept: Path | None
+) -> None:
     """Rank correlations with true W_2 and true sliced W_2, and median relative errors."""
     print(f"ranking: {base}, {n} records, seeds {first} to {first + seeds - 1}, {noises} draws of noise a seed")
     known = designs(folder, base)
@@ -155,7 +172,7 @@ def ranking(folder: Path, base: str, n: int, seeds: int, first: int, noises: int
         which = pairs(list(group))
         g = np.random.default_rng(seed)
         few = {k: v if len(v) <= most else v[g.choice(len(v), most, replace=False)] for k, v in group.items()}
-        whole = np.array([float(exact(few[a], few[b]).value) for a, b in which])
+        whole = exact_distances(few, which, f"{base}, {n} records, {min(n, most)} a side, seed {seed}", kept)
         line = np.array([float(sliced(group[a], group[b], slices=300, seed=1).value) for a, b in which])
 
         def note(name: str, epsilon: float, w: np.ndarray, s: np.ndarray, truth: Any = (whole, line)) -> None:
@@ -260,6 +277,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=2000, help="records a side for the exact distances")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 1000], help="samples a side (table)")
     parser.add_argument("--longest", type=int, default=1000, help="largest size at which FedWad runs (table)")
+    parser.add_argument("--truth", type=Path, help="a JSON file that keeps exact distances from run to run")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--powers", type=int, default=4)
@@ -273,7 +291,7 @@ def main() -> None:
         table(a.folder, [100] if a.quick else a.sizes, a.longest)
     if a.only in (None, "ranking"):
         seeds, noises = (1, 1) if a.quick else (a.seeds, a.noises)
-        ranking(a.folder, a.base, n, seeds, a.first, noises, a.most, not a.no_peers)
+        ranking(a.folder, a.base, n, seeds, a.first, noises, a.most, not a.no_peers, a.truth)
     if a.only in (None, "matrix"):
         matrix(a.folder, a.base, 100 if a.quick else a.count)
     if a.only in (None, "null"):

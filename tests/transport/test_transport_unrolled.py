@@ -92,3 +92,20 @@ def test_a_replay_on_cuda_is_the_call() -> None:
         expected = unrolled_gradients(x + shift, y, b, 0.5, 1.0, 50)
         for found, wanted in zip(replay(x + shift, y, b), expected, strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("n", "m"), [(50, 93), (70, 70), (7, 3), (128, 20)])
+def test_one_launch_finds_what_sweeps_one_by_one_do(n: int, m: int) -> None:
+    g = torch.Generator().manual_seed(n)
+    x, y = torch.rand(n, 30, generator=g), torch.rand(m, 30, generator=g)
+    a, b = torch.ones(n), torch.ones(m)
+    # rows that are not there, on both sides
+    a[::5], b[m // 2 :] = 0.0, 0.0
+    offset = 3.0 * (torch.arange(n)[:, None] % 3 != torch.arange(m)[None, :] % 3)
+    given = (x, y, b, 0.05, 1.0, 40, 1.0, offset, a)
+    wanted = unrolled_gradients(*(t.double() if isinstance(t, torch.Tensor) else t for t in given))
+    found = unrolled_gradients(*(t.cuda() if isinstance(t, torch.Tensor) else t for t in given))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.isfinite(one).all()
+        torch.testing.assert_close(one.cpu().double(), other, rtol=0.0, atol=float(2e-3 * other.abs().max()))

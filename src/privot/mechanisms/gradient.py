@@ -19,9 +19,9 @@ from privot.mechanisms.batches import Batches, Normals
 from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.lane import Lane, refuse_recording
 from privot.mechanisms.mechanism import Answer, Facts, Needs, Records
-from privot.noise import NoiseSource, add_noise_tensor, arguments
+from privot.noise import NoiseSource, arguments
 from privot.noise.adding import check_ratio, grid_of
-from privot.noise.adding_tensor import plain
+from privot.noise.adding_tensor import add_drawn, plain
 from privot.release import Value
 
 if TYPE_CHECKING:
@@ -164,14 +164,18 @@ class SanitizedGradient:
         """The answers of one charge: records go to the device once, samples and noise are drawn for many steps."""
         sigma, clip, batches, lane = self._ready(records, noise, event)
         normals = Normals(noise, (self.points, records.facts.dim), sigma, self.device)
-        public, solve = self._public(event), self._solver(batches, lambda gradient: clip_whole(gradient, clip))
+        check_ratio(clip, sigma)
+
+        def finish(gradient: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+            return add_drawn(clip_whole(gradient, clip), drawn, sigma, clip)
+
+        public, solve = self._public(event), self._solver(batches, finish)
 
         def answer(step: int, query: GradientQuery) -> tuple[Value, Mapping[str, Any]]:
             own = batches.marks.new_zeros(self.points) if query.labels is None else query.labels
             with lane.turn() as hand_over:
-                (gradient,) = solve(query.x, own, batches.take())
-                noisy = hand_over(add_noise_tensor(gradient, noise, sigma, clip, normals.take()))
-            value: Any = noisy
+                (noisy,) = solve(query.x, own, batches.take(), normals.take())
+                value: Any = hand_over(noisy)
             return value, {**public, "step": step}
 
         return answer
@@ -212,14 +216,15 @@ class SanitizedGradient:
             "balance": self.balance,
         }
 
-    def _solver(
-        self, batches: Batches, finish: Callable[[torch.Tensor], torch.Tensor]
-    ) -> Callable[..., tuple[torch.Tensor, ...]]:
-        """(x, its labels, which records) → finish(∇_X 2Ŵ(X, Y)); recorded once on a GPU."""
+    def _solver(self, batches: Batches, finish: Callable[..., torch.Tensor]) -> Callable[..., tuple[torch.Tensor, ...]]:
+        """(x, its labels, which records, more) → finish(∇_X 2Ŵ(X, Y), more); recorded once on a GPU.
+
+        Samples and noise come in as arguments, drawn for one step: what is recorded draws nothing.
+        """
         from privot.transport.replay import Replayed
         from privot.transport.unrolled import unrolled_gradients
 
-        def work(x: torch.Tensor, own: torch.Tensor, where: torch.Tensor) -> tuple[torch.Tensor]:
+        def work(x: torch.Tensor, own: torch.Tensor, where: torch.Tensor, *more: torch.Tensor) -> tuple[torch.Tensor]:
             y, marks, weights = batches.rows_at(where)
             same, weights = own[:, None] == marks[None, :], weights.to(x.dtype)
             present, weights = balanced(own, marks, weights) if self.balance else (None, weights)
@@ -227,7 +232,7 @@ class SanitizedGradient:
             found, _ = unrolled_gradients(
                 x, y.to(x.dtype), weights, self.reg, self.mixture, self.sweeps, self.square, offset, present
             )
-            return (finish(2.0 * found),)
+            return (finish(2.0 * found, *more),)
 
         return Replayed(work)
 

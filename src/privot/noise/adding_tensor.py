@@ -57,12 +57,22 @@ def add_noise_tensor(
     import torch
 
     check_ratio(bound, sigma)
-    grid = grid_of(sigma)
     value = plain(value, "What noise is added to")
     if drawn is not None and (drawn.shape != value.shape or drawn.dtype != torch.float64):
         raise UsageError("Noise drawn beforehand must have the shape of the value, in float64: none is used twice.")
     if drawn is None:
         drawn = noise.normal_tensor(tuple(value.shape), sigma, value.device, torch.float64)
+    return add_drawn(value, drawn, sigma, bound)
+
+
+def add_drawn(value: torch.Tensor, drawn: torch.Tensor, sigma: float, bound: float) -> torch.Tensor:
+    """g·(k + K) of the value and of noise that was drawn for it, as above: no check, no draw, no wait.
+
+    So it may be part of what a mechanism records, if every replay is given noise of its own.
+    """
+    import torch
+
+    grid = grid_of(sigma)
     with torch.no_grad():
         held = torch.nan_to_num(value.to(torch.float64), nan=0.0).clamp_(-bound, bound)
         whole = held.div_(grid).round_().to(torch.int64)

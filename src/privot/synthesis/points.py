@@ -36,6 +36,12 @@ class Points:
         self._x.backward(slope)  # type: ignore[no-untyped-call]
         self.training.optimizer.step()
 
+    def aside(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Other points and their labels, to look at and not to learn from."""
+        z, labels = self.training.draw(rows)
+        with still(self.training.generator), torch.no_grad():
+            return self._forward(z, labels), labels
+
     def _forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         made: torch.Tensor = 2.0 * self.training.generator(z, labels) - 1.0
         return made
@@ -90,6 +96,11 @@ def still(generator: nn.Module) -> Iterator[None]:
     finally:
         for m, momentum in zip(layers, momenta, strict=True):
             m.momentum = momentum
+
+
+def on_levels(x: torch.Tensor, levels: int) -> torch.Tensor:
+    """Points of [−1, 1] on `levels` + 1 equal levels; 0 leaves them. What is learned at them is learned for x."""
+    return (x + 1.0).mul_(0.5 * levels).round_().mul_(2.0 / levels).sub_(1.0) if levels else x
 
 
 def points_of(training: Training, rows: int) -> Points:

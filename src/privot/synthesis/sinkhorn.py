@@ -24,7 +24,7 @@ from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
 from privot.synthesis.options import generator_config, sinkhorn_options
-from privot.synthesis.points import points_of
+from privot.synthesis.points import on_levels, points_of
 from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.strategy import Step, described
 from privot.synthesis.training import Training
@@ -111,10 +111,9 @@ class SinkhornStrategy:
     def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One query a step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
         n = mechanism.points
-        fresh = int(n * options["p"])
+        fresh, levels = int(n * options["p"]), int(options["levels"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
-        rows = n + fresh + (int(options["batch"]) if matched else 0)
-        points, labels = points_of(training, rows), training.draw(rows)[1]
+        points, labels = points_of(training, n + fresh), training.draw(n + fresh)[1]
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
         asked = labels[:n].clone() if mechanism.labels else None
         usual = mechanism.sigma * math.sqrt(n * training.generator.dim)
@@ -123,12 +122,14 @@ class SinkhornStrategy:
 
         def step(stream: Stream) -> torch.Tensor:
             nonlocal factor, taken
-            x = points.make()
+            x = on_levels(points.make(), levels)
             released = torch.as_tensor(stream.ask(GradientQuery(x[:n], asked)).value).to(x.dtype)
             slope = torch.zeros_like(x)
             if debias:
                 if matched and taken % REFRESH == 0:
-                    factor = (mechanism.clip / torch.linalg.vector_norm(stand_in(x, labels)[0])).clamp(max=1.0)
+                    more, marks = points.aside(int(options["batch"]))
+                    found = stand_in(torch.cat([x, on_levels(more, levels)]), torch.cat([labels, marks]))[0]
+                    factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
                 slope -= factor * term(x, labels)[0]
             slope[:n] += released
             points.learn(slope)

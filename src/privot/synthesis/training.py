@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -66,12 +67,17 @@ class Training:
         if self.average is None:
             return
         weight = 1.0 - min(decay, self.step / (self.step + 10.0))
-        means: list[torch.Tensor] = list(self.average.parameters())
-        news: list[torch.Tensor] = list(self.generator.parameters())
+        means, news, kept, given = self._averaged
         torch._foreach_lerp_(means, news, weight)
-        kept: list[torch.Tensor] = list(self.average.buffers())
         if kept:
-            torch._foreach_copy_(kept, list(self.generator.buffers()))
+            torch._foreach_copy_(kept, given)
+
+    @cached_property
+    def _averaged(self) -> tuple[list[torch.Tensor], ...]:
+        """Weights of the average and of the generator, buffers of both; gathered once, since a step is short."""
+        assert self.average is not None
+        mean, now = self.average, self.generator
+        return [*mean.parameters()], [*now.parameters()], [*mean.buffers()], [*now.buffers()]
 
     def decay_rate(self) -> None:
         """The learning rate on a cosine from the rules' to zero, also for a recorded step."""

@@ -1,8 +1,8 @@
 """Entropic transport in a fixed number of sweeps: the same operations in the same order whatever the points are.
 
 For whoever may not let anything but the answer depend on the points: there is no tolerance, no test of convergence, no
-branch, no wait for the device and no exception. It is as exact as its sweeps make it; `privot.transport.sinkhorn` is
-the solver that converges or says so.
+branch on values, no wait for the device and no exception. It is as exact as its sweeps make it;
+`privot.transport.sinkhorn` is the solver that converges or says so.
 """
 
 from __future__ import annotations
@@ -59,24 +59,7 @@ def unrolled_gradients(
         cost, l1 = _cost(x, y, square, m, offset)
         # the largest cost is that of pairs that are there
         cost = torch.where((a[:, None] > 0) & (b[None, :] > 0), cost, torch.zeros_like(cost))
-        f, g = torch.zeros_like(a), torch.zeros_like(b)
-        top = cost.amax().clamp(min=reg)
-        least_u, least_v = torch.full_like(f, _LEAST), torch.full_like(g, _LEAST)
-        for share, inner in schedule(sweeps):
-            eps = reg * (top / reg) ** share
-            f = -eps * torch.logsumexp((g[None, :] - cost) / eps + log_b[None, :], 1)
-            g = -eps * torch.logsumexp((f[:, None] - cost) / eps + log_a[:, None], 0)
-            # columns of K·diag(b) are exact now, so that its scalings start near 1 and stay in the number type
-            kernel = ((f[:, None] + g[None, :] - cost) / eps).exp_()
-            # the weights go into the kernel once, so that a half-sweep is two launches
-            rows, columns = kernel * b[None, :], (kernel * a[:, None]).T.contiguous()
-            v = torch.ones_like(g)
-            for _ in range(inner):
-                u = torch.addmv(least_u, rows, v).reciprocal_()
-                v = torch.addmv(least_v, columns, u).reciprocal_()
-            f, g = f + eps * u.log(), g + eps * v.log()
-        f = -reg * torch.logsumexp((g[None, :] - cost) / reg + log_b[None, :], 1)
-        plan = ((f[:, None] + g[None, :] - cost) / reg + log_a[:, None] + log_b[None, :]).exp()
+        plan = _plan(cost, (a, log_a), (b, log_b), reg, sweeps)
         gx = 2.0 * square * (x * plan.sum(1, keepdim=True) - plan @ y)
         gy = 2.0 * square * (y * plan.sum(0)[:, None] - plan.T @ x)
         if m:
@@ -84,6 +67,37 @@ def unrolled_gradients(
             back = plan.T.contiguous()
             gy = gy + m * torch.ops.aten._cdist_backward(back, y, x, 1.0, l1.T.contiguous())
         return torch.where(some, gx, torch.zeros_like(gx)), torch.where(some, gy, torch.zeros_like(gy))
+
+
+def _plan(cost: Tensor, first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], reg: float, sweeps: int) -> Tensor:
+    """The plan after all sweeps; each side comes as (weights, their logarithms)."""
+    (a, log_a), (b, log_b) = first, second
+    levels = schedule(sweeps)
+    if cost.is_cuda:
+        from privot.transport.kernels import unrolled as kernels
+
+        if kernels.fits(cost):
+            return kernels.plan_of(cost, a, b, reg, _LEAST, levels)
+    there = (a[:, None] > 0) & (b[None, :] > 0)
+    f, g = torch.zeros_like(a), torch.zeros_like(b)
+    top = cost.amax().clamp(min=reg)
+    least_u, least_v = torch.full_like(f, _LEAST), torch.full_like(g, _LEAST)
+    for share, inner in levels:
+        eps = reg * (top / reg) ** share
+        f = -eps * torch.logsumexp((g[None, :] - cost) / eps + log_b[None, :], 1)
+        g = -eps * torch.logsumexp((f[:, None] - cost) / eps + log_a[:, None], 0)
+        # columns of K·diag(b) are exact now, so that its scalings start near 1 and stay in the number type; what is
+        # not there may lie anywhere, and ∞·0 would spoil the rest
+        kernel = torch.where(there, ((f[:, None] + g[None, :] - cost) / eps).exp_(), 0.0)
+        # the weights go into the kernel once, so that a half-sweep is two launches
+        rows, columns = kernel * b[None, :], (kernel * a[:, None]).T.contiguous()
+        v = torch.ones_like(g)
+        for _ in range(inner):
+            u = torch.addmv(least_u, rows, v).reciprocal_()
+            v = torch.addmv(least_v, columns, u).reciprocal_()
+        f, g = f + eps * u.log(), g + eps * v.log()
+    f = -reg * torch.logsumexp((g[None, :] - cost) / reg + log_b[None, :], 1)
+    return torch.where(there, ((f[:, None] + g[None, :] - cost) / reg + log_a[:, None] + log_b[None, :]).exp(), 0.0)
 
 
 def _shares(weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
