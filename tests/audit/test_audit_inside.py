@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from privot.audit.inside import Effect, inside_gain, membership_auc
+from privot.audit.effects import Effect
+from privot.audit.inside import inside_gain, membership_auc
 from privot.audit.protocols import from_sketch, membership_scores
+from privot.audit.recovery import judge
 from privot.errors import UsageError
 from privot.federation import Sketch, sketch
 from privot.mechanisms import SketchDesign
@@ -33,7 +35,9 @@ def sketched(x: Array, epsilon: float, design: SketchDesign) -> Sketch:
 
 def test_records_that_come_back_are_seen(digits: Array) -> None:
     found = inside_gain("all", lambda x: x[::-1], digits[900:930], digits[:60], halvings=2, span=2.0)
-    assert found.exact == 1.0
+    assert found.exact.inside == found.clear.inside == found.exact.beyond == found.exact.beyond_at_most == 1.0
+    assert found.exact.outside == found.exact.prior == 0.0
+    assert found.exact.over_outside.low > 0.8
     assert found.over_outside.low > 300.0
     assert found.over_prior.low > 300.0
     assert found.by_match.low > 300.0
@@ -47,9 +51,65 @@ def test_records_that_come_back_are_seen(digits: Array) -> None:
         return guess
 
     found = inside_gain("some", some, digits[900:1000], digits[:200], halvings=5, span=2.0)
-    assert found.exact == 0.0
+    assert found.exact.inside == 0.0
+    assert found.clear.over_outside.low > 0.03
     assert found.over_outside.low > 0.5
     assert found.over_prior.low > 0.5
+
+
+@pytest.mark.parametrize("k", [12, 40])
+@pytest.mark.parametrize("always", [True, False])
+def test_so_many_recovered_records_are_counted(k: int, always: bool) -> None:
+    """k of 200, inside only: the same ones whenever they are in, or others in every halving."""
+    generator = np.random.default_rng(k)
+    pool = generator.uniform(-1.0, 1.0, (200, 64))
+
+    def attacked(x: Array) -> Array:
+        kept = np.isin(x[:, 0], pool[:k, 0]) if always else generator.permutation(100) < k // 2
+        return np.where(kept[:, None], x, 0.0)
+
+    found = inside_gain("some", attacked, np.zeros((1, 64)), pool, halvings=4, span=2.0)
+    for share in (found.exact, found.clear):
+        assert (share.prior, share.outside, share.inside) == (0.0, 0.0, pytest.approx(k / 200))
+        for effect in (share.over_prior, share.over_outside):
+            assert 0.0 < effect.low < k / 200 < effect.high < k / 200 + 0.15
+            assert effect.value == pytest.approx(k / 200)
+        assert share.beyond == pytest.approx(k / 200)
+        assert k / 200 < share.beyond_at_most < share.over_prior.high
+
+
+def test_recovering_others_than_the_prior_is_no_excess_but_is_told() -> None:
+    """The prior has records 0 to 19, the attack 20 to 39: as many, and none of them the prior's."""
+    pool = np.random.default_rng(2).uniform(-1.0, 1.0, (200, 64))
+    found = inside_gain(
+        "others",
+        lambda x: np.where(np.isin(x[:, 0], pool[20:40, 0])[:, None], x, 0.0),
+        pool[:20],
+        pool,
+        halvings=2,
+        span=2.0,
+    )
+    assert found.exact.over_prior.value == pytest.approx(0.0)
+    assert found.exact.over_prior.low < 0.0 < found.exact.over_prior.high
+    assert found.exact.over_outside.low > 0.0
+    assert found.exact.beyond == pytest.approx(0.1)
+    assert found.exact.beyond_at_most > 0.1
+
+
+def test_clear_means_the_same_inside_and_in_a_recovery() -> None:
+    """Guesses from 19.5 to 20.5 dB: both count the same half of them."""
+    pool = np.random.default_rng(3).uniform(-1.0, 1.0, (40, 64))
+    off = 2.0 * 10.0 ** (-np.linspace(19.5, 20.5, 40) / 20.0)[:, None]
+    by_record = {row.tobytes(): row + error for row, error in zip(pool, off, strict=True)}
+    found = inside_gain(
+        "near",
+        lambda x: np.array([by_record[row.tobytes()] for row in x]),
+        np.zeros((1, 64)),
+        pool,
+        halvings=2,
+        span=2.0,
+    )
+    assert found.clear.inside == judge("near", pool + off, pool, 2.0).clear == 0.5
 
 
 def test_guesses_that_need_no_release_gain_nothing(digits: Array) -> None:
@@ -57,6 +117,15 @@ def test_guesses_that_need_no_release_gain_nothing(digits: Array) -> None:
     found = inside_gain("prior", lambda x: np.resize(prior, x.shape), prior, digits[:60], halvings=3, span=2.0)
     assert found.over_prior == found.over_outside == Effect(0.0, 0.0, 0.0)
     assert found.inside == found.outside == pytest.approx(found.prior)
+    # a prior that has some of the records itself
+    prior = digits[:20]
+    found = inside_gain("prior", lambda x: np.resize(prior, x.shape), prior, digits[:60], halvings=3, span=2.0)
+    for share in (found.exact, found.clear):
+        assert share.inside == share.outside == share.prior >= 1 / 3
+        for effect in (share.over_prior, share.over_outside):
+            assert effect.value == 0.0
+            assert effect.low == -effect.high < 0.0
+        assert share.beyond == 0.0 < share.beyond_at_most < 0.1
 
 
 def test_good_guesses_of_the_kind_gain_nothing_over_who_was_not_in(digits: Array) -> None:
@@ -71,10 +140,12 @@ def test_good_guesses_of_the_kind_gain_nothing_over_who_was_not_in(digits: Array
         span=2.0,
     )
     assert found.over_prior.low > 1.0
+    assert found.clear.outside > 0.0
+    assert found.clear.over_outside.low < 0.0 < found.clear.over_outside.high
     # five intervals' worth: no accident
     width = found.over_outside.high - found.over_outside.low
     assert abs(found.over_outside.value) < 2.5 * width < 1.0
-    assert found.exact == 0.0
+    assert found.exact.inside == 0.0
 
 
 def test_a_sketch_recovers_nothing_above_its_prototypes(digits: Array, design: SketchDesign) -> None:
@@ -86,8 +157,11 @@ def test_a_sketch_recovers_nothing_above_its_prototypes(digits: Array, design: S
         halvings=6,
         span=2.0,
     )
-    assert found.exact == 0.0
-    assert found.exact_interval[1] < 0.02
+    assert found.exact.beyond == 0.0
+    assert found.exact.beyond_at_most < 0.02
+    assert found.clear.over_prior.low <= 0.0
+    assert found.clear.over_outside.low <= 0.0
+    assert found.clear.beyond_at_most < 0.03
     assert found.over_prior.low < 0.0
     assert found.over_outside.value < 0.3
 

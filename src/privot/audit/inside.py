@@ -9,18 +9,16 @@ record was in.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from scipy.stats import t as student
 
-from privot.audit.bounds import rate_above, rate_below
+from privot.audit.effects import Effect, Happened, share_above
 from privot.audit.protocols import assignment
-from privot.audit.recovery import EXACT, psnr
+from privot.audit.recovery import CLEAR, is_exact, psnr
 from privot.errors import UsageError
 
 Array = NDArray[np.float64]
@@ -29,42 +27,46 @@ Attacked = Callable[[Array], Array]
 Scored = Callable[[Array, Array], Array]
 """(records that were in, candidates) → a score for each candidate, higher where it seems to have been in."""
 
-LEVEL = 0.05
-
 
 @dataclass(frozen=True)
-class Effect:
-    """A mean and its 95 % interval."""
+class Share:
+    """The share of records that an attack recovers at one quality, by the guess most like each of them.
 
-    value: float
-    low: float
-    high: float
+    `prior` needs no release; `outside` and `inside` are means over halvings. `beyond` is the share recovered inside
+    that the prior does not recover, and `beyond_at_most` its upper bound at 95 %: nothing is subtracted there for
+    records that the prior alone recovers.
+    """
+
+    prior: float
+    outside: float
+    inside: float
+    over_prior: Effect
+    over_outside: Effect
+    beyond: float
+    beyond_at_most: float
 
     @classmethod
-    def of(cls, values: Array) -> Effect:
-        """From (records, halvings): the wider of two intervals by Student's t, over records and over halvings.
-
-        Within one halving a half's luck with its release helps its own records inside and the other half's outside, so
-        it cancels in the mean over both.
-        """
-        middle, widths = float(values.mean()), []
-        for axis in range(values.ndim):
-            means = values.mean(tuple(k for k in range(values.ndim) if k != axis))
-            spread = float(means.std(ddof=1)) / math.sqrt(len(means))
-            widths.append(float(student.ppf(1.0 - LEVEL / 2, len(means) - 1)) * spread)
-        return cls(middle, middle - max(widths), middle + max(widths))
-
-    def __str__(self) -> str:
-        return f"{self.value:+.3f} ({self.low:+.3f} to {self.high:+.3f})"
+    def of(cls, prior: Happened, outside: Happened, inside: Happened) -> Share:
+        """From (records, halvings), the prior's being the same in every halving."""
+        beyond = inside & ~prior
+        return cls(
+            float(prior.mean()),
+            float(outside.mean()),
+            float(inside.mean()),
+            Effect.paired(inside, prior),
+            Effect.paired(inside, outside),
+            float(beyond.mean()),
+            share_above(beyond),
+        )
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What being in does to a record's recovery, in dB of PSNR.
+    """What being in does to a record's recovery: in dB of PSNR, and in the share of records recovered.
 
-    `prior`, `outside` and `inside` are means by the guess most like a record, which is about that record alone.
+    `prior`, `outside` and `inside` are mean dB by the guess most like a record, which is about that record alone.
     `by_match` is the gain of inside over outside by the best one-to-one match, which also rewards knowing how *many*
-    records are of each kind. `exact` is the share of records that came back to EXACT of the range, with its interval.
+    records are of each kind. `exact` counts records that came back to EXACT of the range, `clear` those from CLEAR dB.
     """
 
     name: str
@@ -74,8 +76,8 @@ class Gain:
     over_prior: Effect
     over_outside: Effect
     by_match: Effect
-    exact: float
-    exact_interval: tuple[float, float]
+    exact: Share
+    clear: Share
     records: int
     halvings: int
 
@@ -86,7 +88,7 @@ def inside_gain(
     """Attack both halves of `pool`, `halvings` times; `prior` are guesses that need no release at all."""
     shape = (2, len(pool), halvings)
     # inside and outside, by record and halving
-    near, matched, exact = np.empty(shape), np.empty(shape), np.zeros(len(pool), dtype=bool)
+    near, matched, exact = np.empty(shape), np.empty(shape), np.empty(shape, dtype=bool)
     for k, own, other in _halvings(len(pool), halvings, seed):
         guess = attacked(pool[own])
         for where, rows in enumerate((own, other)):
@@ -94,21 +96,21 @@ def inside_gain(
             closest = _nearest(truth, guess)
             near[where, rows, k] = psnr(closest, truth, span)
             matched[where, rows, k] = psnr(guess[assignment(truth, guess)], truth, span)
-            if where == 0:
-                exact[rows] |= np.abs(closest - truth).max(1) <= EXACT * span
-    known = psnr(_nearest(pool, prior), pool, span)
-    hits, count = int(exact.sum()), len(pool)
+            exact[where, rows, k] = is_exact(closest, truth, span)
+    closest = _nearest(pool, prior)
+    known = np.repeat(psnr(closest, pool, span)[:, None], halvings, axis=1)
+    known_exact = np.repeat(is_exact(closest, pool, span)[:, None], halvings, axis=1)
     return Gain(
         name,
         float(known.mean()),
         float(near[1].mean()),
         float(near[0].mean()),
-        Effect.of(near[0] - known[:, None]),
+        Effect.of(near[0] - known),
         Effect.of(near[0] - near[1]),
         Effect.of(matched[0] - matched[1]),
-        hits / count,
-        (float(rate_below(hits, count, LEVEL / 2)), float(rate_above(hits, count, LEVEL / 2))),
-        count,
+        Share.of(known_exact, exact[1], exact[0]),
+        Share.of(known >= CLEAR, near[1] >= CLEAR, near[0] >= CLEAR),
+        len(pool),
         halvings,
     )
 

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 EXACT = 1e-6
 """Largest error, as a share of the range, of a record that counts as recovered exactly."""
 CLEAR = 20.0
-"""PSNR in dB from which a picture counts as recognisable."""
+"""PSNR in dB from which a picture counts as recovered clearly, if not exactly."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,17 @@ def psnr(guess: Array, truth: Array, span: float) -> Array:
     return np.asarray(np.minimum(10.0 * np.log10(span**2 / np.maximum(squared, 1e-300)), 400.0))
 
 
+def is_exact(guess: Array, truth: Array, span: float) -> NDArray[np.bool_]:
+    """Whether each row came back exactly: every number to EXACT of the range."""
+    return np.asarray(np.abs(guess - truth).max(1) <= EXACT * span)
+
+
 def judge(name: str, guess: Array, truth: Array, span: float, *, ordered: bool = True) -> Recovery:
     """Compare guesses with the records they are of; where their order says nothing, by the best one-to-one match."""
     if not ordered:
         guess = guess[assignment(truth, guess)]
     values = psnr(guess, truth, span)
-    exact = int((np.abs(guess - truth).max(1) <= EXACT * span).sum())
+    exact = int(is_exact(guess, truth, span).sum())
     count = len(truth)
     interval = (float(rate_below(exact, count, 0.025)), float(rate_above(exact, count, 0.025)))
     return Recovery(name, exact / count, interval, float((values >= CLEAR).mean()), float(np.median(values)), count)
