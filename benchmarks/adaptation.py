@@ -153,6 +153,40 @@ def runs(args: Any) -> list[tuple[str, str, str, float | None, float, int]]:
     return [run for *_, run in sorted(found, key=rank) if methods is None or run[2] in methods]
 
 
+def plot(done: list[dict[str, Any]], path: Path) -> None:
+    """Accuracy against ε for both directions between MNIST and USPS, mean ± standard deviation over seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    for axis, (a, b) in zip(axes, (("mnist", "usps"), ("usps", "mnist")), strict=True):
+        for method, colour in (("sketch", "C0"), ("projection", "C1"), ("published", "C3"), ("dp-dann", "C4")):
+            points: dict[float, list[float]] = {}
+            for r in done:
+                if r["run"][:3] == [a, b, method]:
+                    points.setdefault(r["run"][3], []).append(100 * r["accuracy"])
+            at = sorted(points)
+            label = f"{method} (unproven)" if method == "published" else method
+            middle, spread = [np.mean(points[e]) for e in at], [np.std(points[e]) for e in at]
+            axis.errorbar(at, middle, spread, marker="o", capsize=3, color=colour, label=label)
+        for method, style in (("source", "--"), ("swd", ":")):
+            values = [100 * r["accuracy"] for r in done if r["run"][:3] == [a, b, method]]
+            axis.axhline(
+                np.mean(values),
+                color="grey",
+                linestyle=style,
+                label={"swd": "SWD, no privacy"}.get(method, "source only"),
+            )
+        axis.set(
+            xscale="log", xlabel="ε (δ = 1e-5, replace-one)", ylabel="accuracy, %", title=f"{a.upper()} → {b.upper()}"
+        )
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
 def main() -> None:
     """Run what is asked for, within the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -163,6 +197,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only-seeds", help="These in place of the first ones, with commas.")
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="Files whose runs are taken into --out.")
+    parser.add_argument("--plot", type=Path, help="A PNG of accuracy against ε.")
     parser.add_argument("--limit", type=float, default=3600.0, help="Seconds after which no new run begins.")
     parser.add_argument("--methods", help="Only these, with commas.")
     parser.add_argument("--pairs", help="Only these, as mnist-usps,usps-mnist.")
@@ -201,6 +236,8 @@ def main() -> None:
     table: dict[tuple[Any, ...], list[float]] = {}
     if args.join:
         args.out.write_text(json.dumps({"study": args.study, "device": args.device, "runs": done}, indent=1))
+    if args.plot:
+        plot(done, args.plot)
     for r in done:
         table.setdefault(tuple(r["run"][:4]), []).append(100 * r["accuracy"])
     for key, values in table.items():

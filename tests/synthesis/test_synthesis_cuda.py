@@ -65,7 +65,8 @@ def asked(method: str, **options: Any) -> Synthesizer:
 @pytest.mark.parametrize("method", ["sinkhorn", "parameters", "sliced"])
 def test_classes_are_learned_where_they_are(method: str) -> None:
     x, y = pictures()
-    vault = Vault(x, y, classes=2, clip=6.0, adjacency="replace-one", budget=(1000.0, 1e-5))
+    # the longest rows have norm 6: a bound of 6 would hide from `sliced` how much brighter than that its own are
+    vault = Vault(x, y, classes=2, clip=8.0, adjacency="replace-one", budget=(1000.0, 1e-5))
     done = asked(method, generator="affine", repeats=5) if method == "sliced" else asked(method, generator="affine")
     done.fit(vault)
     sampled, labels = done.sample(200, seed=0)
