@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
-from privot.transport import sinkhorn
+from privot.errors import UsageError
+from privot.transport import kernels, sinkhorn
 from privot.transport.replay import Replayed
-from privot.transport.unrolled import LAST, LEVELS, schedule, unrolled_gradients
+from privot.transport.unrolled import LAST, LEVELS, _plan, _shares, schedule, unrolled_gradients
 
 
 def clouds(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,6 +46,41 @@ def test_weights_are_shares_and_points_without_weight_are_not_there() -> None:
         found, other = unrolled_gradients(x, points, 5 * b, 0.5, 0.0, 3000)
         torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-7)
         assert not bool(other[b == 0].any())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("reg", [1e-3, 0.05])
+def test_points_that_are_not_there_do_not_spoil_the_rest_however_far_they_lie(dtype: torch.dtype, reg: float) -> None:
+    """Their potentials run away while ε falls: without a mask their kernel is ∞, and ∞·0 would be in every sum."""
+    x, y = clouds(dtype)
+    a, b = torch.ones(9, dtype=dtype), torch.ones(7, dtype=dtype)
+    a[2:], b[3:] = 0.0, 0.0
+    offset = torch.zeros(9, 7, dtype=dtype)
+    offset[:2, :3] = 300.0 * torch.tensor([[0.0, 1, 1], [1, 0, 1]], dtype=dtype)
+    found = unrolled_gradients(x, y, b, reg, 0.0, 400, 1.0, offset, a)
+    wanted = unrolled_gradients(
+        x[:2].double(), y[:3].double(), b[:3].double(), reg, 0.0, 400, 1.0, offset[:2, :3].double(), a[:2].double()
+    )
+    for got, alone, there in zip(found, wanted, (a > 0, b > 0), strict=True):
+        torch.testing.assert_close(got[there].double(), alone, rtol=0.0, atol=2e-2 if dtype == torch.float32 else 1e-9)
+        assert not bool(got[~there].any())
+
+
+class Elsewhere(torch.Tensor):
+    """Says that it lies on a GPU."""
+
+    is_cuda = True
+
+
+def test_without_triton_sweeps_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import that fails would do so after a charge."""
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    monkeypatch.setitem(sys.modules, "privot.transport.kernels.unrolled", None)
+    x, y = clouds(torch.float32)
+    sides = [_shares(torch.ones(len(t)))[:2] for t in (x, y)]
+    cost = torch.cdist(x, y)
+    found = _plan(cost.as_subclass(Elsewhere), *sides, 0.5, 40)
+    torch.testing.assert_close(found.as_subclass(torch.Tensor), _plan(cost, *sides, 0.5, 40), rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("m", [0.0, 1.0])
@@ -95,13 +133,13 @@ def test_a_replay_on_cuda_is_the_call() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize(("n", "m"), [(50, 93), (70, 70), (7, 3), (128, 20)])
+@pytest.mark.parametrize(("n", "m"), [(50, 93), (70, 70), (7, 3), (128, 20), (1, 1), (1, 7), (17, 1)])
 def test_one_launch_finds_what_sweeps_one_by_one_do(n: int, m: int) -> None:
     g = torch.Generator().manual_seed(n)
     x, y = torch.rand(n, 30, generator=g), torch.rand(m, 30, generator=g)
     a, b = torch.ones(n), torch.ones(m)
     # rows that are not there, on both sides
-    a[::5], b[m // 2 :] = 0.0, 0.0
+    a[1::5], b[(m + 1) // 2 :] = 0.0, 0.0
     offset = 3.0 * (torch.arange(n)[:, None] % 3 != torch.arange(m)[None, :] % 3)
     given = (x, y, b, 0.05, 1.0, 40, 1.0, offset, a)
     wanted = unrolled_gradients(*(t.double() if isinstance(t, torch.Tensor) else t for t in given))
@@ -109,3 +147,12 @@ def test_one_launch_finds_what_sweeps_one_by_one_do(n: int, m: int) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert torch.isfinite(one).all()
         torch.testing.assert_close(one.cpu().double(), other, rtol=0.0, atol=float(2e-3 * other.abs().max()))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_replay_refuses_other_shapes() -> None:
+    """Also one that a copy would spread over the recorded tensor."""
+    replay = Replayed(lambda t: (2.0 * t,))
+    assert float(replay(torch.ones(3, 4, device="cuda"))[0].sum()) == 24.0
+    with pytest.raises(UsageError, match="shapes"):
+        replay(torch.ones(3, 1, device="cuda"))
