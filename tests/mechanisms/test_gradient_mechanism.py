@@ -380,12 +380,13 @@ def test_one_step_cannot_answer_many_queries_at_once() -> None:
     mechanism = SanitizedGradient(points=6, sigma=1.0, clip=1.0, sampling=Poisson(0.5), steps=3, capacity=12, sweeps=5)
     stream = vault.stream(mechanism, purpose="test")
     many = torch.rand(3, 6, 5, dtype=torch.float64)
+    single = GradientQuery(many[0])
     with pytest.raises(UsageError, match="vmap"):
         torch.func.vmap(lambda each: stream.ask(GradientQuery(each)).value)(many)
     with pytest.raises(UsageError, match="grad"):
-        torch.func.grad(lambda w: w * stream.ask(GradientQuery(many[0])).value.sum())(torch.ones(()))
+        torch.func.grad(lambda w: w * stream.ask(single).value.sum())(torch.ones(()))
     for _ in range(3):
-        stream.ask(GradientQuery(many[0]))
+        stream.ask(single)
 
 
 def test_code_of_a_query_never_runs_beside_the_records() -> None:
