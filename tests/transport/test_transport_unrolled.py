@@ -64,7 +64,7 @@ def test_what_is_not_there_may_lie_anywhere(dtype: torch.dtype) -> None:
 
 
 def test_few_sweeps_over_what_is_not_there_do_not_spoil_the_rest() -> None:
-    """float32 ends near exp(88), and with few sweeps and ε far below the costs a kernel that is not there exceeds it."""
+    """float32 ends near exp(88), which few sweeps at an ε far below the costs exceed where nothing is."""
     for seed in range(40):
         random = torch.Generator().manual_seed(seed)
         x, y = (torch.rand(n, 13, generator=random) * 2 - 1 for n in (6, 10))
