@@ -281,6 +281,57 @@ def test_a_failure_inside_a_step_says_nothing_of_the_records(monkeypatch: Any) -
     assert caught.value.__context__ is None
 
 
+def test_points_of_more_columns_than_the_records_are_not_answered() -> None:
+    """‖x−y‖² alone would take records of one column beside points of five, and one column of noise would serve all."""
+    x, _ = data(12, 1)
+    vault = Vault(x, clip=1.0, adjacency=A, budget=(1e6, 1e-5))
+    stream = vault.stream(make(steps=2, mixture=0.0, labels=False), purpose="two")
+    with pytest.raises(PrivotError, match="withheld"):
+        stream.ask(query(6, 5, labels=False))
+    assert stream.ask(query(6, 1, labels=False)).value.shape == (6, 1)
+
+
+class Numbered(Stub):
+    """Noise that says which draw it is: every number of the k-th step's worth is 8k."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn = 0
+
+    def normal_tensor(self, shape: Any, sigma: float, device: Any, dtype: Any) -> torch.Tensor:
+        out = torch.empty(shape, dtype=dtype, device=device)
+        for part in out:
+            self.drawn += 1
+            part.fill_(8.0 * self.drawn)
+        return out
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+def test_no_draw_of_noise_serves_two_answers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where steps are recorded and noise is drawn ahead, seven steps' worth, and where a step fails."""
+    monkeypatch.setattr("privot.mechanisms.batches.NORMALS_AHEAD", 7 * 30)
+    x, y = data()
+    mechanism = make(clip=0.5, steps=40, sweeps=6, device=device)
+    told = mechanism.begin(Plain(x, y, A, 3), Numbered(), mechanism.event(Plain(x, y, A, 3).facts))
+    asked, narrow = (query(6, d, dtype=torch.float32) for d in (5, 1))
+    asked, narrow = (GradientQuery(q.x.to(device), q.labels.to(device)) for q in (asked, narrow))
+    seen = []
+    for step in range(40):
+        if step % 9 == 4:
+            with pytest.raises((RuntimeError, UsageError)):
+                told(step, narrow)
+            continue
+        noisy = told(step, asked)[0]
+        number = (noisy / 8.0).round()
+        assert bool((number == number[0, 0]).all())
+        assert float((noisy - 8.0 * number).norm()) <= 0.5
+        seen.append(int(number[0, 0]))
+    assert len(set(seen)) == len(seen) == 36
+
+
 def test_what_has_no_theorem_or_no_room_is_refused_before_it_is_paid_for() -> None:
     x, y = data()
     facts = Plain(x, y, A, 3).facts
@@ -329,10 +380,13 @@ def test_one_step_cannot_answer_many_queries_at_once() -> None:
     mechanism = SanitizedGradient(points=6, sigma=1.0, clip=1.0, sampling=Poisson(0.5), steps=3, capacity=12, sweeps=5)
     stream = vault.stream(mechanism, purpose="test")
     many = torch.rand(3, 6, 5, dtype=torch.float64)
+    single = GradientQuery(many[0])
     with pytest.raises(UsageError, match="vmap"):
         torch.func.vmap(lambda each: stream.ask(GradientQuery(each)).value)(many)
+    with pytest.raises(UsageError, match="grad"):
+        torch.func.grad(lambda w: w * stream.ask(single).value.sum())(torch.ones(()))
     for _ in range(3):
-        stream.ask(GradientQuery(many[0]))
+        stream.ask(single)
 
 
 def test_code_of_a_query_never_runs_beside_the_records() -> None:

@@ -11,7 +11,7 @@ import torch
 from privot.errors import UsageError
 from privot.noise import SystemNoise, add_noise
 from privot.noise.adding import LARGEST_RATIO, grid_of
-from privot.noise.adding_tensor import add_noise_tensor
+from privot.noise.adding_tensor import add_drawn, add_noise_tensor
 
 
 class Fixed:
@@ -96,3 +96,13 @@ def test_noise_serves_one_value_once():
         add_noise_tensor(value, SystemNoise(), 1.0, 1.0, torch.zeros(4, dtype=torch.float64))
     with pytest.raises(UsageError, match="vmap"):
         torch.func.vmap(lambda v: add_noise_tensor(v, SystemNoise(), 1.0, 1.0))(value)
+    # inside grad everything is wrapped, also what is made of a plain tensor
+    with pytest.raises(UsageError, match="grad"):
+        torch.func.grad(lambda w: w * add_noise_tensor(value, SystemNoise(), 1.0, 1.0).sum())(torch.ones(()))
+
+
+@pytest.mark.parametrize("drawn", [torch.zeros(3, 1).double(), torch.zeros(1, 4).double(), torch.zeros(3, 4)])
+def test_noise_is_never_spread_over_several_numbers(drawn):
+    """One column of noise under four of a value: their differences would be without any."""
+    with pytest.raises(UsageError, match="twice"):
+        add_drawn(torch.zeros(3, 4, dtype=torch.float64), drawn, 1.0, 1.0)

@@ -382,6 +382,7 @@ def test_the_stand_in_is_the_first_term_s_gradient_against_generated_points() ->
         ("sinkhorn", {"debias": "fully"}),
         ("sinkhorn", {"optimizer": "lion"}),
         ("sinkhorn", {"average": 1.0}),
+        ("sinkhorn", {"levels": -1}),
         ("sinkhorn", {"generator": "dcgan"}),
         ("sliced", {"points": 3}),
         ("sliced", {"bound": "guess"}),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
-from privot.transport import sinkhorn
+from privot.errors import UsageError
+from privot.transport import kernels, sinkhorn
 from privot.transport.replay import Replayed
-from privot.transport.unrolled import LAST, LEVELS, schedule, unrolled_gradients
+from privot.transport.unrolled import LAST, LEVELS, _plan, _shares, schedule, unrolled_gradients
 
 
 def clouds(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,6 +46,50 @@ def test_weights_are_shares_and_points_without_weight_are_not_there() -> None:
         found, other = unrolled_gradients(x, points, 5 * b, 0.5, 0.0, 3000)
         torch.testing.assert_close(found, exact, rtol=1e-5, atol=1e-7)
         assert not bool(other[b == 0].any())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_not_there_may_lie_anywhere(dtype: torch.dtype) -> None:
+    """Far from all that is there and near each other: their kernel is ∞, and ∞·0 would be in every sum."""
+    cost = torch.rand(9, 7, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(dtype)
+    a, b = torch.ones(9, dtype=dtype), torch.ones(7, dtype=dtype)
+    a[5:], b[4:] = 0.0, 0.0
+    # the largest cost, from which ε falls, is one that is there
+    cost[0, 0], cost[5:, :4], cost[:5, 4:], cost[5:, 4:] = 6.0, 5.0, 5.0, 0.0
+    found = _plan(cost, _shares(a)[:2], _shares(b)[:2], 0.01, 40)
+    alone = _plan(cost[:5, :4], _shares(a[:5])[:2], _shares(b[:4])[:2], 0.01, 40)
+    torch.testing.assert_close(found[:5, :4], alone, rtol=0.0, atol=1e-4 if dtype == torch.float32 else 1e-12)
+    assert not bool(found[5:].any())
+    assert not bool(found[:, 4:].any())
+
+
+def test_few_sweeps_over_what_is_not_there_do_not_spoil_the_rest() -> None:
+    """float32 ends near exp(88), which few sweeps at an ε far below the costs exceed where nothing is."""
+    for seed in range(40):
+        random = torch.Generator().manual_seed(seed)
+        x, y = (torch.rand(n, 13, generator=random) * 2 - 1 for n in (6, 10))
+        a, b = ((torch.rand(n, generator=random) < 0.5).float() for n in (6, 10))
+        offset = 480.0 * (torch.arange(6)[:, None] % 3 != torch.arange(10)[None, :] % 3).float()
+        for found, there in zip(unrolled_gradients(x, y, b, 1e-3, 1.0, 8, 1.0, offset, a), (a > 0, b > 0), strict=True):
+            assert bool(torch.isfinite(found).all())
+            assert not bool(found[~there].any())
+
+
+class Elsewhere(torch.Tensor):
+    """Says that it lies on a GPU."""
+
+    is_cuda = True
+
+
+def test_without_triton_sweeps_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import that fails would do so after a charge."""
+    monkeypatch.setattr(kernels, "available", lambda: False)
+    monkeypatch.setitem(sys.modules, "privot.transport.kernels.unrolled", None)
+    x, y = clouds(torch.float32)
+    sides = [_shares(torch.ones(len(t)))[:2] for t in (x, y)]
+    cost = torch.cdist(x, y)
+    found = _plan(cost.as_subclass(Elsewhere), *sides, 0.5, 40)
+    torch.testing.assert_close(found.as_subclass(torch.Tensor), _plan(cost, *sides, 0.5, 40), rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("m", [0.0, 1.0])
@@ -95,13 +142,13 @@ def test_a_replay_on_cuda_is_the_call() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize(("n", "m"), [(50, 93), (70, 70), (7, 3), (128, 20)])
+@pytest.mark.parametrize(("n", "m"), [(50, 93), (70, 70), (7, 3), (128, 20), (1, 1), (1, 7), (17, 1)])
 def test_one_launch_finds_what_sweeps_one_by_one_do(n: int, m: int) -> None:
     g = torch.Generator().manual_seed(n)
     x, y = torch.rand(n, 30, generator=g), torch.rand(m, 30, generator=g)
     a, b = torch.ones(n), torch.ones(m)
     # rows that are not there, on both sides
-    a[::5], b[m // 2 :] = 0.0, 0.0
+    a[1::5], b[(m + 1) // 2 :] = 0.0, 0.0
     offset = 3.0 * (torch.arange(n)[:, None] % 3 != torch.arange(m)[None, :] % 3)
     given = (x, y, b, 0.05, 1.0, 40, 1.0, offset, a)
     wanted = unrolled_gradients(*(t.double() if isinstance(t, torch.Tensor) else t for t in given))
@@ -109,3 +156,12 @@ def test_one_launch_finds_what_sweeps_one_by_one_do(n: int, m: int) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert torch.isfinite(one).all()
         torch.testing.assert_close(one.cpu().double(), other, rtol=0.0, atol=float(2e-3 * other.abs().max()))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_replay_refuses_other_shapes() -> None:
+    """Also one that a copy would spread over the recorded tensor."""
+    replay = Replayed(lambda t: (2.0 * t,))
+    assert float(replay(torch.ones(3, 4, device="cuda"))[0].sum()) == 24.0
+    with pytest.raises(UsageError, match="shapes"):
+        replay(torch.ones(3, 1, device="cuda"))

@@ -40,9 +40,12 @@ def plain(tensor: torch.Tensor, what: str) -> torch.Tensor:
         raise UsageError(f"{what} must be a plain tensor.")
     try:
         tensor.data_ptr()
+        held = tensor.detach().clone()
+        # inside grad and jvp even what is made of a plain tensor is wrapped
+        held.data_ptr()
     except RuntimeError:
         raise UsageError(f"{what} cannot be used inside vmap, grad or jvp: noise serves one value.") from None
-    return tensor.detach().clone()
+    return held
 
 
 def add_noise_tensor(
@@ -58,20 +61,21 @@ def add_noise_tensor(
 
     check_ratio(bound, sigma)
     value = plain(value, "What noise is added to")
-    if drawn is not None and (drawn.shape != value.shape or drawn.dtype != torch.float64):
-        raise UsageError("Noise drawn beforehand must have the shape of the value, in float64: none is used twice.")
     if drawn is None:
         drawn = noise.normal_tensor(tuple(value.shape), sigma, value.device, torch.float64)
     return add_drawn(value, drawn, sigma, bound)
 
 
 def add_drawn(value: torch.Tensor, drawn: torch.Tensor, sigma: float, bound: float) -> torch.Tensor:
-    """g·(k + K) of the value and of noise that was drawn for it, as above: no check, no draw, no wait.
+    """g·(k + K) of the value and of noise that was drawn for it, as above: no draw, no look at a number, no wait.
 
-    So it may be part of what a mechanism records, if every replay is given noise of its own.
+    So it may be part of what a mechanism records, if every replay is given noise of its own. Noise of another shape is
+    refused, because a sum would spread one number of it over several of the value.
     """
     import torch
 
+    if drawn.shape != value.shape or drawn.dtype != torch.float64:
+        raise UsageError("Noise drawn beforehand must have the shape of the value, in float64: none is used twice.")
     grid = grid_of(sigma)
     with torch.no_grad():
         held = torch.nan_to_num(value.to(torch.float64), nan=0.0).clamp_(-bound, bound)

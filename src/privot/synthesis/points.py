@@ -38,9 +38,10 @@ class Points:
 
     def aside(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Other points and their labels, to look at and not to learn from."""
-        z, labels = self.training.draw(rows)
+        # never fewer than a step makes: statistics are those of a batch, and one point alone has none
+        z, labels = self.training.draw(max(rows, self.rows))
         with still(self.training.generator), torch.no_grad():
-            return self._forward(z, labels), labels
+            return self._forward(z, labels)[:rows], labels[:rows]
 
     def _forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         made: torch.Tensor = 2.0 * self.training.generator(z, labels) - 1.0
@@ -99,8 +100,14 @@ def still(generator: nn.Module) -> Iterator[None]:
 
 
 def on_levels(x: torch.Tensor, levels: int) -> torch.Tensor:
-    """Points of [−1, 1] on `levels` + 1 equal levels; 0 leaves them. What is learned at them is learned for x."""
-    return (x + 1.0).mul_(0.5 * levels).round_().mul_(2.0 / levels).sub_(1.0) if levels else x
+    """Points of [−1, 1] on `levels` + 1 equal levels; 0 leaves them. What is learned at them is learned for x.
+
+    In float64, as records are scaled: a level is the same number on both sides, and |x − y| has no slope where they
+    meet.
+    """
+    if not levels:
+        return x
+    return (x.double() + 1.0).mul_(0.5 * levels).round_().mul_(2.0 / levels).sub_(1.0).to(x.dtype)
 
 
 def points_of(training: Training, rows: int) -> Points:

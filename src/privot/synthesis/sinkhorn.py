@@ -111,7 +111,7 @@ class SinkhornStrategy:
     def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One query a step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
         n = mechanism.points
-        fresh, levels = int(n * options["p"]), int(options["levels"])
+        fresh, levels = int(n * options["p"]), int(options.get("levels", 0))
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         points, labels = points_of(training, n + fresh), training.draw(n + fresh)[1]
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))

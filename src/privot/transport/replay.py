@@ -12,14 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from privot.errors import UsageError
+
 _WARM_UPS = 3
 
 
 class Replayed:
     """`function` of tensors to a tuple of tensors, without randomness, waits or branches on values.
 
-    The first call on a CUDA device records it for the shapes of that call; other shapes later are an error of the
-    caller's. Answers are copies: the next call does not overwrite them.
+    The first call on a CUDA device records it for the shapes of that call; other shapes later are refused. Answers are
+    copies: the next call does not overwrite them.
     """
 
     def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
@@ -34,6 +36,9 @@ class Replayed:
         with torch.no_grad():
             if self._graph is None:
                 self._record(inputs)
+            if [t.shape for t in inputs] != [t.shape for t in self._inputs]:
+                # a copy would spread a smaller tensor over the larger one
+                raise UsageError("What was recorded for tensors of some shapes cannot be replayed for others.")
             for held, given in zip(self._inputs, inputs, strict=True):
                 held.copy_(given)
             self._graph.replay()
@@ -44,10 +49,13 @@ class Replayed:
         # on a side stream, as capturing asks: libraries take their workspaces before anything is recorded
         aside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(_WARM_UPS):
-                self._function(*self._inputs)
-        torch.cuda.current_stream().wait_stream(aside)
+        try:
+            with torch.cuda.stream(aside):
+                for _ in range(_WARM_UPS):
+                    self._function(*self._inputs)
+        finally:
+            # also where it failed: whoever waits for this stream waits for all of the work
+            torch.cuda.current_stream().wait_stream(aside)
         graph: Any = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._outputs = self._function(*self._inputs)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from privot.transport import kernels
+
 LEVELS = 10
 LAST = 4
-"""How often potentials are absorbed while ε falls, and after it has fallen,."""
+"""How often potentials are absorbed while ε falls, and after it has fallen."""
 _LEAST = 1e-30
 """What is added to a marginal, so that none is 0: float32 ends at 1e-38."""
 
@@ -73,11 +75,11 @@ def _plan(cost: Tensor, first: tuple[Tensor, Tensor], second: tuple[Tensor, Tens
     """The plan after all sweeps; each side comes as (weights, their logarithms)."""
     (a, log_a), (b, log_b) = first, second
     levels = schedule(sweeps)
-    if cost.is_cuda:
-        from privot.transport.kernels import unrolled as kernels
+    if cost.is_cuda and kernels.available():
+        from privot.transport.kernels import unrolled as fused
 
-        if kernels.fits(cost):
-            return kernels.plan_of(cost, a, b, reg, _LEAST, levels)
+        if fused.fits(cost):
+            return fused.plan_of(cost, a, b, reg, _LEAST, levels)
     there = (a[:, None] > 0) & (b[None, :] > 0)
     f, g = torch.zeros_like(a), torch.zeros_like(b)
     top = cost.amax().clamp(min=reg)
