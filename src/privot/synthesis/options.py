@@ -22,9 +22,6 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
     311 for 100,000 steps of 50 and 194 for as many of 200; for 1,437 records 91, 52, 27 and 7 for 10,000 steps of 5,
     20, 50 and 200. But a class that the sample lacks says nothing in that step, so the batch is about the number of
     classes, or a few a class where records are many, and the steps are as many as the device makes in minutes.
-
-    Points of images are asked about on `levels` + 1 levels, as bytes are: ‖x−y‖₁ has its full slope, and takes its
-    full share of the clip, however little a background pixel differs from the records' own.
     """
     cuda = problem.device == "cuda"
     usual: dict[str, Any] = {
@@ -40,7 +37,6 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "sweeps": 40 if cuda else 8,
         "label_weight": 15.0,
         "balance": 1,
-        "levels": 255 if problem.shape is not None else 0,
         "debias": "matched",
         "optimizer": "adam",
         "learning_rate": 1e-3,
@@ -103,8 +99,6 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
     for name in ("steps", "blocks", "batch", "points", "slices", "repeats", "over", "sweeps", "latent", "channels"):
         if name in options and options[name] < 1:
             raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
-    if options.get("levels", 0) < 0:
-        raise UsageError(f"The option levels must be at least 0, got {options['levels']!r}.")
     if options["learning_rate"] <= 0.0 or not 0.0 <= options["average"] < 1.0:
         raise UsageError("The learning rate must be greater than 0, and average at least 0 and below 1.")
     if options["optimizer"] not in ("adam", "sgd"):

@@ -99,17 +99,6 @@ def still(generator: nn.Module) -> Iterator[None]:
             m.momentum = momentum
 
 
-def on_levels(x: torch.Tensor, levels: int) -> torch.Tensor:
-    """Points of [−1, 1] on `levels` + 1 equal levels; 0 leaves them. What is learned at them is learned for x.
-
-    In float64, as records are scaled: a level is the same number on both sides, and |x − y| has no slope where they
-    meet.
-    """
-    if not levels:
-        return x
-    return (x.double() + 1.0).mul_(0.5 * levels).round_().mul_(2.0 / levels).sub_(1.0).to(x.dtype)
-
-
 def points_of(training: Training, rows: int) -> Points:
     """Recorded where that is possible: on a GPU, with an optimiser that can be."""
     recordable = all(group.get("capturable", False) for group in training.optimizer.param_groups)

@@ -24,7 +24,7 @@ from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
 from privot.synthesis.options import generator_config, sinkhorn_options
-from privot.synthesis.points import on_levels, points_of
+from privot.synthesis.points import points_of
 from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.strategy import Step, described
 from privot.synthesis.training import Training
@@ -111,7 +111,7 @@ class SinkhornStrategy:
     def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One query a step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
         n = mechanism.points
-        fresh, levels = int(n * options["p"]), int(options.get("levels", 0))
+        fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         points, labels = points_of(training, n + fresh), training.draw(n + fresh)[1]
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
@@ -122,13 +122,13 @@ class SinkhornStrategy:
 
         def step(stream: Stream) -> torch.Tensor:
             nonlocal factor, taken
-            x = on_levels(points.make(), levels)
+            x = points.make()
             released = torch.as_tensor(stream.ask(GradientQuery(x[:n], asked)).value).to(x.dtype)
             slope = torch.zeros_like(x)
             if debias:
                 if matched and taken % REFRESH == 0:
                     more, marks = points.aside(int(options["batch"]))
-                    found = stand_in(torch.cat([x, on_levels(more, levels)]), torch.cat([labels, marks]))[0]
+                    found = stand_in(torch.cat([x, more]), torch.cat([labels, marks]))[0]
                     factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
                 slope -= factor * term(x, labels)[0]
             slope[:n] += released
