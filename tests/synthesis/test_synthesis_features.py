@@ -157,6 +157,18 @@ def test_what_filters_see_is_exact_in_any_company_and_inside_its_range(features:
     assert float(together.min()) >= 0.0
 
 
+@pytest.mark.parametrize("features", IMAGES)
+def test_filters_see_generated_samples_in_float32_as_they_see_records(features: Filtered) -> None:
+    x = torch.rand(4, features.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(11))
+    generated = x.float().requires_grad_()
+    seen = features.seen(generated)
+    # pixels of records are snapped to 2⁻¹⁶
+    torch.testing.assert_close(seen.double(), features.seen(x), rtol=0.0, atol=1e-4)
+    (slope,) = torch.autograd.grad(seen.square().sum(), generated)
+    moved = (x + 1e-3 * slope).float()
+    assert float(features.seen(moved).square().sum()) > float(seen.square().sum())
+
+
 def test_a_region_of_filter_answers_is_a_whole_number_of_grid_steps() -> None:
     features = Filtered((6, 6), 2, 2, [1.0], 4, cell=2)
     x = torch.round(torch.rand(1, 36, dtype=torch.float64, generator=torch.Generator().manual_seed(11)) * 2**16) / 2**16
