@@ -12,6 +12,7 @@ from privot.errors import DataError, UsageError
 from privot.mechanisms import directions_of, draw_directions
 from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.directions import fresh_seed
+from privot.transport.directions import orthonormal
 
 DRAWS = 3000
 
@@ -47,6 +48,21 @@ def test_the_margin_of_clipping_absorbs_the_rounding_of_a_frame(dim: int) -> Non
     # largest ‖zᵀU‖/‖z‖ is U's operator norm: what the accountant takes as exactly 1
     norm = np.linalg.norm(draw_directions(dim, dim, "orthogonal", seed=7), 2)
     assert norm * (1.0 - MARGIN / 10.0) <= 1.0
+
+
+@pytest.mark.parametrize(("dim", "slices"), [(400, 100), (400, 1), (784, 196), (7840, 32)])
+def test_few_columns_are_those_of_reflections(dim: int, slices: int) -> None:
+    G = np.random.default_rng(slices).standard_normal((dim, slices))
+    U = orthonormal(G)
+    q, r = np.linalg.qr(G)
+    np.testing.assert_allclose(U, q * np.sign(np.diagonal(r)), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(U.T @ U, np.eye(slices), rtol=0, atol=1e-13)
+
+
+def test_few_of_many_columns_have_the_beta_law() -> None:
+    caught = shares(400, 4, "orthogonal", 19)[:1000]
+    assert stats.kstest(caught, stats.beta(2.0, 198.0).cdf).pvalue > 1e-3
+    assert stats.kstest(caught, stats.beta(2.5, 198.0).cdf).pvalue < 1e-4
 
 
 def test_whole_frames_catch_exactly_their_number() -> None:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from privot.errors import UsageError, brief
 
 SEED_BITS = 128
+_TALL = 400
+"""Rows from which a Gaussian matrix with a quarter as many columns is well conditioned, see `orthonormal`."""
 Frame = Literal["orthogonal", "independent"]
 
 
@@ -77,6 +79,22 @@ def draw_directions(dim: int, slices: int, frame: Frame, seed: int, step: int = 
     out = np.empty((dim, slices))
     for start in range(0, slices, dim):
         width = min(dim, slices - start)
-        q, r = np.linalg.qr(generator.standard_normal((dim, width)))
-        out[:, start : start + width] = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+        out[:, start : start + width] = orthonormal(generator.standard_normal((dim, width)))
     return out
+
+
+def orthonormal(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Q of G = QR with R's diagonal positive, G of shape (dim, width).
+
+    There is one such Q. For few Gaussian columns it is G·R⁻¹ with RᵀR = GᵀG by Cholesky, many times faster than
+    reflections, and orthonormal to about cond(G)² roundings. Singular values lie within √dim ± (√width + t) but for a
+    chance of 2e^(−t²/2) (Davidson & Szarek 2001): with 400 rows and 100 columns the condition is below 10 but for 2e-9.
+    """
+    dim, width = columns.shape
+    if 4 * width <= dim and dim >= _TALL:
+        upper = np.linalg.cholesky(columns.T @ columns).T
+        straight: NDArray[np.float64] = columns @ np.linalg.inv(upper)
+        return straight
+    q, r = np.linalg.qr(columns)
+    signed: NDArray[np.float64] = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+    return signed
