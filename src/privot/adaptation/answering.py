@@ -16,7 +16,7 @@ from privot.accounting import account, event_from_dict, read_guarantee
 from privot.accounting.events import Gaussian
 from privot.adaptation.asking import Request
 from privot.errors import DataError
-from privot.federation.keeping import SECRET, lock_folder, made_once
+from privot.federation.keeping import KEPT, lock_folder, made_once
 from privot.federation.messages import decode, encode
 from privot.federation.signing import open_sealed, seal
 from privot.guarantee import Guarantee, Standing
@@ -49,10 +49,15 @@ def check_asked(request: Request, vault: Vault) -> None:
             raise DataError(f"The request is about {asked} {what} and these are {held}: nothing was paid.")
 
 
+def stored(request: Request, folder: Path, data: str) -> Path:
+    """Where the answer that these records gave lies, if they gave one."""
+    return folder / f"{request.digest()[:32]}-{data[:16]}{SUFFIX}"
+
+
 def answer_once(
     request: Request, vault: Vault, folder: Path, data: str, key: Ed25519PrivateKey | None = None
 ) -> Answered:
-    """The answer that lies in `folder` if there is one, else a new one, charged to the vault's ledger before it is made.
+    """The answer that lies in `folder`, or else a new one, charged to the vault's ledger before it is made.
 
     `data` is the ledger's name for the records: other records are another question. The order on disk is that of a
     party's sketches: secret → charge → file → secret removed. Without a `key` one is made, used once and forgotten.
@@ -61,11 +66,11 @@ def answer_once(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = lock_folder(folder, "party")
     try:
-        path = folder / f"{request.digest()[:32]}-{data[:16]}{SUFFIX}"
+        path = stored(request, folder, data)
         if path.exists():
             content = path.read_bytes()
             release = read_answer(content, request)[0]
-            path.with_suffix(SECRET).unlink(missing_ok=True)
+            path.with_suffix(KEPT).unlink(missing_ok=True)
             return Answered(content, release, False)
 
         def make(secret: bytes, said: Mapping[str, Any]) -> bytes:

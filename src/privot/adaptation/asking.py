@@ -1,4 +1,4 @@
-"""What an engineer asks of whoever holds the target, as a plain JSON file; nothing in it is private, none of it trusted.
+"""What an engineer asks of whoever holds the target, as a plain JSON file; all of it is public, none of it trusted.
 
 A request says which public map of a record is to be summed, over how many records, and what that may cost. The
 mechanism, its sensitivity and its σ follow from that by the reader's own code: the σ in the file is there for people,
@@ -43,7 +43,7 @@ _FIELDS = ("schema", "kind", "method", "adjacency", "epsilon", "delta", "sigma",
 
 @dataclass(frozen=True)
 class Request:
-    """One mean embedding of `records` target records, under replace-one, at (`epsilon`, `delta`); checked throughout."""
+    """One mean embedding of `records` target records, under replace-one, at (`epsilon`, `delta`); all checked."""
 
     epsilon: float
     delta: float

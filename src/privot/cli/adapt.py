@@ -89,7 +89,8 @@ def adapt(
 
     check_together(context)
     if answer is not None:
-        adapter, signer = learn_from(answer, source, out, trust, device, checkpoint, as_json)
+        _held_out(test)
+        adapter, signer = learn_from(context, answer, source, out, trust, device, checkpoint, as_json)
         return _finish(adapter, out, {"signer": signer}, f"whoever answered, signed {signer[:16]}…", test, as_json)
     if epsilon is None or delta is None or (target is None) != (ask is not None):
         raise UsageError("Say TARGET (or --ask FILE in its place), --epsilon and --delta.")

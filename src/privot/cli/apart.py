@@ -90,7 +90,14 @@ def write_request(
 
 
 def learn_from(
-    answer: Path, source: str, out: Path, trust: list[Path] | None, device: str, checkpoint: float, as_json: bool
+    context: typer.Context,
+    answer: Path,
+    source: str,
+    out: Path,
+    trust: list[Path] | None,
+    device: str,
+    checkpoint: float,
+    as_json: bool,
 ) -> tuple[DomainAdapter, str]:
     """The adapter trained on an answer to the request of the job in `out`, and who signed that."""
     from privot.adaptation import DomainAdapter
@@ -104,6 +111,7 @@ def learn_from(
     from privot.synthesis.job import Job
 
     job = Job.open(out)
+    context.with_resource(job.alone())
     if "request" not in job.settings:
         raise DataError(f"The job in {out} asked nobody: start one with privot adapt --ask.")
     design = Design.from_dict(job.settings.get("design", {}))
@@ -129,7 +137,10 @@ def answer(
     target: Annotated[
         str | None, typer.Argument(metavar="TARGET", help="Private records. Without them REQUEST is only explained.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The most that the answer may cost: ε …")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="The most the answer may cost, and all that TARGET grants if it has no budget: ε …"),
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="… at this δ.")] = None,
     out: Annotated[Path | None, typer.Option(help="The answer, to be sent back.")] = None,
     ledger: Annotated[
@@ -151,12 +162,12 @@ def answer(
     Examples: privot answer request.json;
     privot answer request.json usps.npz --epsilon 1 --delta 1e-5 --out usps.release
     """
-    from privot.adaptation.answering import answer_once, check_asked
+    from privot.adaptation.answering import answer_once, check_asked, stored
     from privot.adaptation.asking import Request
     from privot.budget import row_digests
     from privot.cli.known import has_budget
     from privot.data import load
-    from privot.errors import BudgetError, UsageError
+    from privot.errors import BudgetError, DataError, UsageError
     from privot.federation.signing import make_key, read_key
     from privot.files import write_whole
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -192,16 +203,17 @@ def answer(
     check_asked(asked, Vault(rows, **held, budget=terms))
     place = ledger or default_ledger(target, out)
     answers = place.with_name(place.name + ".answers")
+    if not place.exists():
+        _check_free(out, None)
+        if any(answers.glob("*-*.*")):
+            raise DataError(f"There is no ledger {place}, but answers were paid for: restore it from a backup.")
     signing = None if key is None else read_key(key) if key.exists() else make_key(key)
     if not as_json:
         print_facts(lines)
     with open_ledger(place, False) as book:
         known = has_budget(book, rows, label, new_records)
         data = book.fingerprint({"x": row_digests(rows)})
-        if out.exists() and not any(
-            p.read_bytes() == out.read_bytes() for p in answers.glob(f"{asked.digest()[:32]}-*")
-        ):
-            raise UsageError(f"{out} exists already and is not this answer: an answer overwrites nothing.")
+        _check_free(out, stored(asked, answers, data))
         vault = Vault(rows, **held, ledger=book, budget=None if known else terms)
         made = answer_once(asked, vault, answers, data, signing)
     write_whole(out, made.content)
@@ -211,9 +223,14 @@ def answer(
     print_facts(
         [
             ("answer", f"{out}, {out.stat().st_size} bytes"),
-            (
-                "charged to",
-                str(place) if made.paid else "nobody: this request was answered before, and this is that answer",
-            ),
+            ("charged to", str(place) if made.paid else "nobody: it was answered before, and this is that answer"),
         ]
     )
+
+
+def _check_free(out: Path, earlier: Path | None) -> None:
+    """Refuse a name that something else has than the `earlier` answer."""
+    from privot.errors import UsageError
+
+    if out.exists() and not (earlier is not None and earlier.exists() and earlier.read_bytes() == out.read_bytes()):
+        raise UsageError(f"{out} exists already and is not this answer: an answer overwrites nothing.")

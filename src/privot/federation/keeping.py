@@ -11,7 +11,8 @@ from typing import Any
 from privot.errors import BudgetError, UsageError
 from privot.files import sync, write_whole
 
-SECRET = ".secret"
+KEPT = ".secret"
+"""How the name of a secret ends that lies beside a file until that is on disk."""
 
 
 def lock_folder(folder: Path, what: str) -> int:
@@ -45,7 +46,7 @@ def made_once(
     The secret and what was chosen lie beside `path` from before the charge until the file is on disk. `path` is not
     there yet; whoever calls keeps other processes out (`lock_folder`).
     """
-    kept = path.with_suffix(SECRET)
+    kept = path.with_suffix(KEPT)
     if not kept.exists():
         write_whole(kept, json.dumps({**choose(), "secret": os.urandom(32).hex()}).encode())
     said = json.loads(kept.read_bytes())

@@ -22,7 +22,7 @@ from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError
 from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
-from privot.federation.keeping import SECRET, lock_folder, made_once
+from privot.federation.keeping import KEPT, lock_folder, made_once
 from privot.federation.policy import Policy
 from privot.federation.remembering import Memory
 from privot.federation.requests import Order, Request
@@ -131,7 +131,7 @@ class Desk:
             if sealed.signer != self.name:
                 raise DataError("A stored sketch is not signed by this party: restore it from a backup.")
             Sketch.from_bytes(sealed.payload)
-            path.with_suffix(SECRET).unlink(missing_ok=True)
+            path.with_suffix(KEPT).unlink(missing_ok=True)
             self.log.info("sketch %s was made before: sent again, not charged again", name[:8])
             return content
         bound = order.design.sensitivity(order.adjacency)
@@ -178,7 +178,7 @@ class Desk:
         """Remove what a kill left: halves of files, and secrets whose sketch is on disk."""
         for half in self._sketches.glob(f"*{PART}"):
             half.unlink()
-        for kept in self._sketches.glob(f"*{SECRET}"):
+        for kept in self._sketches.glob(f"*{KEPT}"):
             if kept.with_suffix(".sketch").exists():
                 kept.unlink()
         sync(self._sketches)
