@@ -127,11 +127,8 @@ def test_a_hostile_request_is_refused_as_bad_data(data: bytes) -> None:
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize(
-    "changes", [{"features__bandwidths": [1e-6]}, {"records": 10**8, "features__frequencies": 10_000}], ids=str
-)
-def test_a_request_that_rounding_forbids_is_refused_before_anything_is_paid(changes: dict[str, Any]) -> None:
-    request = Request.from_bytes(written(**changes))
+def test_a_request_that_rounding_forbids_is_refused_before_anything_is_paid() -> None:
+    request = Request.from_bytes(written(features__bandwidths=[1e-6], features__dim=1000))
     with pytest.raises(DataError, match="cannot be answered"):
         request.cost()
 
