@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +19,9 @@ from privot.adaptation import DomainAdapter, Settings
 from privot.adaptation import answering as answering_module
 from privot.adaptation.answering import answer_once, read_answer, to_bytes
 from privot.adaptation.asking import MOST_BYTES, Request
-from privot.errors import BudgetError, DataError, PrivotError, UsageError
+from privot.errors import BudgetError, DataError, UsageError
 from privot.federation.messages import encode
-from privot.federation.signing import open_sealed, public_name, seal
+from privot.federation.signing import PAYLOAD, SEAL, open_sealed, public_name, seal
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
@@ -127,6 +129,29 @@ def test_a_hostile_request_is_refused_as_bad_data(data: bytes) -> None:
     assert len(str(refused.value)) < 300
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("epsilon", (float("nan"), float("inf"), -1.0, 0.0, 1e6, True, "5", None)),
+        ("delta", (float("nan"), -1e-5, 0.0, 1e-20, 0.5, 1.0)),
+        ("records", (1, 0, -5, 60.0, True, 10**9)),
+        ("dim", (0, -1, 2.0, True, 1 << 25)),
+        ("frequencies", (0, 1 << 20, 12.0)),
+        ("bandwidths", ([0.0], [-1.0], [float("nan")], [1e9], [True], ["x"], (0.2,), None)),
+        ("low", (float("nan"), -float("inf"), -1e300, 1.0, 2.0, None)),
+        ("seed", (-1, 1 << 128, 1.5)),
+    ],
+)
+def test_every_number_of_a_request_is_bounded_by_itself(name: str, values: tuple[Any, ...]) -> None:
+    """Also where σ would follow from it."""
+    for value in values:
+        with pytest.raises(DataError):
+            if name in MAP:
+                replace(REQUEST, features={**MAP, name: value})
+            else:
+                replace(REQUEST, **{name: value})
+
+
 def test_a_request_that_rounding_forbids_is_refused_before_anything_is_paid() -> None:
     request = Request.from_bytes(written(features__bandwidths=[1e-6], features__dim=1000))
     with pytest.raises(DataError, match="cannot be answered"):
@@ -229,7 +254,7 @@ def test_identities_tell_designs_apart() -> None:
     assert base.identity() == REQUEST.mechanism().identity()
 
 
-def released(sigma: float = REQUEST.sigma) -> Release:
+def released() -> Release:
     vault = Vault(X, clip=1.0, adjacency=ONE, budget=(1e6, 1e-5))
     return vault.release(REQUEST.mechanism(), purpose="a test", delta=1e-5)
 
@@ -301,6 +326,15 @@ def test_an_altered_answer_is_refused(tmp_path: Path) -> None:
     for wrong in (altered, content[:-40], b""):
         with pytest.raises(DataError):
             read_answer(wrong, REQUEST)
+    # other sums, in a whole file, under the signature of these
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        head = archive.read(SEAL)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(SEAL, head)
+        archive.writestr(PAYLOAD, open_sealed(sealed()).payload)
+    with pytest.raises(DataError, match="signature"):
+        read_answer(out.getvalue(), REQUEST)
 
 
 def test_what_a_stranger_assumes_does_not_reach_a_report() -> None:
@@ -325,6 +359,3 @@ def test_the_message_leaves_out_what_follows_from_the_request() -> None:
     """So that nobody can state other facts beside the same sums."""
     release = read_answer(seal(to_bytes(released(), REQUEST), Ed25519PrivateKey.generate()), REQUEST)[0]
     assert dict(release.public) == dict(released().public)
-    assert isinstance(REQUEST, Request)
-    with pytest.raises(PrivotError):
-        replace(REQUEST, records=1)

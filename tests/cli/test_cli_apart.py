@@ -284,6 +284,8 @@ def test_words_that_do_not_go_together_are_refused(capsys: Any, world: World) ->
     refused(capsys, world.learn(*TERMS), 2, "--epsilon says nothing with --answer")
     assert world.ask() == 0
     capsys.readouterr()
+    resume = ["adapt", world.source, world.target, *TERMS, *QUICK, *out, "--resume"]
+    refused(capsys, run(resume), 2, "--answer")
     refused(capsys, run(["answer", str(world.request), world.target, "--out", "x"]), 2, "--epsilon")
     refused(capsys, run(["answer", str(world.request), "--out", "x"]), 2, "TARGET")
     refused(capsys, run(["answer", str(world.engineer / "none")]), 3, "no file")

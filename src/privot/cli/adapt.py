@@ -222,6 +222,8 @@ def _check_same(job: Job, asked: dict[str, Any]) -> None:
     """A job goes on with what it was started with."""
     from privot.errors import DataError, UsageError
 
+    if "request" in job.settings:
+        raise UsageError(f"The job in {job.folder} asked somebody else: go on with privot adapt --answer.")
     found = job.settings.get("asked")
     if not isinstance(found, dict) or "ledger" not in job.settings or set(found) != set(asked):
         raise DataError(f"The job in {job.folder} was not started by privot adapt: go on with it where it was started.")
