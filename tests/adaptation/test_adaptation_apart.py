@@ -145,11 +145,9 @@ def test_a_hostile_request_is_refused_as_bad_data(data: bytes) -> None:
 def test_every_number_of_a_request_is_bounded_by_itself(name: str, values: tuple[Any, ...]) -> None:
     """Also where σ would follow from it."""
     for value in values:
+        change: dict[str, Any] = {"features": {**MAP, name: value}} if name in MAP else {name: value}
         with pytest.raises(DataError):
-            if name in MAP:
-                replace(REQUEST, features={**MAP, name: value})
-            else:
-                replace(REQUEST, **{name: value})
+            replace(REQUEST, **change)
 
 
 def test_a_request_that_rounding_forbids_is_refused_before_anything_is_paid() -> None:
