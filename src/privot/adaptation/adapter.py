@@ -19,12 +19,13 @@ from privot.accounting.sampling import FixedSize
 from privot.adaptation.design import Design, plan, sketch_map
 from privot.adaptation.learning import Learner, Progress
 from privot.adaptation.networks import Networks, build
-from privot.adaptation.paying import EVERY_SECONDS, Payer
+from privot.adaptation.paying import EVERY_SECONDS, Payer, kept_release
 from privot.adaptation.settings import Settings, choose
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee, check_delta, check_epsilon
 from privot.mechanisms.mechanism import Facts
+from privot.release import Release
 from privot.stream import Stream
 from privot.synthesis.design import usable_device
 from privot.synthesis.estimator import PrivateEstimator
@@ -154,6 +155,32 @@ class DomainAdapter(PrivateEstimator):
             payer = Payer(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
             return self._finished(payer, progress)
 
+    def learn(
+        self,
+        job: Job,
+        release: Release,
+        source: Source,
+        *,
+        progress: Progress | None = None,
+        every: float = EVERY_SECONDS,
+    ) -> DomainAdapter:
+        """Bring `job` to its end on its one release, which whoever holds the records paid for (`adaptation.answering`).
+
+        The classifier is the one that `run` would have trained on the same release.
+        """
+        # σ as it was computed there, which may differ by a rounding
+        design = replace(Design.from_dict(job.settings.get("design", {})), sigma=float(release.public["sigma"]))
+        x, y = checked_source(source)
+        if x.shape[1] != design.facts.dim or int(y.max()) + 1 != design.networks["classes"]:
+            raise DataError("This is not the source that was asked with: its columns or classes differ.")
+        with job.alone():
+            learner, kept = self._learner(design, source), kept_release(job, 0)
+            if kept.exists() and Release.load(kept).digest() != release.digest():
+                raise DataError(f"The job in {job.folder} learns from another answer: go on with that one.")
+            release.save(kept)
+            payer = Payer(learner, _no_vault, job, lambda mark: 1, every=every, block=release.guarantee)
+            return self._finished(payer, progress)
+
     def _learner(self, design: Design, source: Source) -> Learner:
         """Networks ready to train; refuses, before anything is paid, noise that would cost more than is asked for."""
         x, y = checked_source(source)
@@ -237,6 +264,10 @@ def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if labels.dtype != np.int64 or labels.min() < 0 or labels.max() > 10_000 or labels.max() < 1:
         raise DataError("The source's labels must be whole numbers from 0, of at least two classes.")
     return rows, labels
+
+
+def _no_vault() -> Vault:
+    raise UsageError("Whoever trains on an answer has no vault to ask.")
 
 
 def _paid_elsewhere(design: Design, stream: Stream) -> Design:

@@ -93,7 +93,7 @@ class Payer:
     def _block(self, number: int, vault: list[Vault], progress: Progress | None) -> bool:
         """One block from wherever it stands; False when the budget refuses it."""
         learner, design = self.learner, self.learner.design
-        path = None if self.job is None or design.settings.asks != 1 else self.job.folder / f"block-{number + 1}.npz"
+        path = None if self.job is None or design.settings.asks != 1 else kept_release(self.job, number)
         times = 0 if self.job is None else self.spent(self._mark(number))
         kept: Release | None = None
         stream: Stream | None = None
@@ -177,6 +177,11 @@ class Payer:
         block = None if self.block is None else self.block.to_dict()
         folder: Path = self.job.folder
         write_tensors(folder / CHECKPOINT, tensors, {**facts, "job": self.job.name, "lost": self.lost, "block": block})
+
+
+def kept_release(job: Job, number: int) -> Path:
+    """Where the one release of a block is kept."""
+    return job.folder / f"block-{number + 1}.npz"
 
 
 def counted_anew(text: str) -> Guarantee:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.apart import asked_facts, check_together, learn_from, write_request
 from privot.cli.options import AsJson, Device
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import read_pair, read_shape
@@ -17,8 +18,11 @@ from privot.cli.synth import default_ledger, open_ledger
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter, Settings
+    from privot.adaptation.design import Design
+    from privot.data import Dataset
     from privot.guarantee import Adjacency
     from privot.ledger import Ledger
+    from privot.mechanisms.mechanism import Facts
     from privot.synthesis.job import Job
     from privot.vault import Vault
 
@@ -28,10 +32,22 @@ def adapt(
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="Public records with labels (.npz, .csv), or digits.")
     ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Private records; their labels are not read.")],
-    epsilon: Annotated[float, typer.Option(help="What this adaptation may cost the target: ε …")],
-    delta: Annotated[float, typer.Option(help="… at this δ.")],
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="TARGET", help="Private records; their labels are not read.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="What this adaptation may cost the target: ε …")] = None,
+    delta: Annotated[float | None, typer.Option(help="… at this δ.")] = None,
+    ask: Annotated[
+        Path | None, typer.Option(help="In place of TARGET: write the request for whoever holds it (privot answer).")
+    ] = None,
+    records: Annotated[int | None, typer.Option(help="With --ask: the public number of target records.")] = None,
+    answer: Annotated[
+        Path | None, typer.Option(help="In place of TARGET: train the job in OUT on the answer to its request.")
+    ] = None,
+    trust: Annotated[
+        list[Path] | None, typer.Option(help="With --answer: public keys (.pub) whose answers are accepted.")
+    ] = None,
     adjacency: Annotated[str, typer.Option(help="replace-one, the only one it works under.")] = "replace-one",
     method: Annotated[str, typer.Option(help="sketch, projection, dp-dann, or published (unproven).")] = "sketch",
     network: Annotated[str | None, typer.Option(help="digits, features, or package.module:function.")] = None,
@@ -55,10 +71,13 @@ def adapt(
 ) -> None:
     """Train a classifier for private unlabelled records from public labelled ones, under (ε, δ).
 
-    Example: privot adapt mnist.npz usps.npz --epsilon 1 --delta 1e-5 --shape 28,28 --range 0,255 --out usps-model
+    Where TARGET may not leave its machine, --ask writes a request, privot answer answers it there, and --answer trains.
+
+    Examples: privot adapt mnist.npz usps.npz --epsilon 1 --delta 1e-5 --shape 28,28 --range 0,255 --out usps-model;
+    privot adapt mnist.npz --ask request.json --records 7291 --epsilon 1 --delta 1e-5 --range 0,255 --out usps-model;
+    privot adapt mnist.npz --answer usps.release --out usps-model
     """
     from privot.adaptation import DomainAdapter
-    from privot.adaptation.folder import write_evaluation, write_report
     from privot.adaptation.settings import METHODS, UNPROVEN
     from privot.cli.known import charges
     from privot.cli.progress import training_bar
@@ -68,6 +87,13 @@ def adapt(
     from privot.synthesis.job import NAME, Job, prepared
     from privot.vault import Vault
 
+    check_together(context)
+    if answer is not None:
+        _held_out(test)
+        adapter, signer = learn_from(context, answer, source, out, trust, device, checkpoint, as_json)
+        return _finish(adapter, out, {"signer": signer}, f"whoever answered, signed {signer[:16]}…", test, as_json)
+    if epsilon is None or delta is None or (target is None) != (ask is not None):
+        raise UsageError("Say TARGET (or --ask FILE in its place), --epsilon and --delta.")
     check_epsilon(epsilon), check_delta(delta)
     if method not in METHODS or method == "source":
         raise UsageError(f"Unknown method {method!r}: say {', '.join(m for m in METHODS if m != 'source')}.")
@@ -78,15 +104,18 @@ def adapt(
         raise UsageError("Adaptation counts under replace-one neighbours: say --adjacency replace-one.")
     low, high = _range(value_range, source)
     public = load(source)
-    held_out = None if test is None else load(test, part="test")
-    if held_out is not None and held_out.y is None:
-        raise UsageError("The test records have no labels to score against: name them y.")
+    _held_out(test)
     adapter = DomainAdapter(
         epsilon, delta, method=method, network=network, shape=read_shape(shape), low=low, high=high, device=device,
         seed=seed, allow_unproven=allow_unproven,
     )  # fmt: skip
     asked = {"method": method, "network": network, "shape": shape, "low": low, "high": high, "set": settings or []}
     asked |= {"epsilon": epsilon, "delta": delta, "seed": seed}
+    if ask is not None:
+        facts = asked_facts(public.x, records)
+        design = _designed(adapter, facts, (public.x, public.y), settings)
+        return write_request(context, ask, design, asked, out, as_json)
+    assert target is not None
     going_on = resume and (out / NAME).exists()
     if going_on:
         job = Job.open(out)
@@ -98,10 +127,7 @@ def adapt(
     if read:
         # designed before a ledger is made, too: the first run sets the budget, and must be one that can run
         facts = Vault(read[0], clip=1.0, adjacency=stated, budget=(epsilon, delta)).facts
-        design = adapter.design(facts, (public.x, public.y))
-        if settings:
-            adapter.settings = _changed(design.settings, settings)
-            design = adapter.design(facts, (public.x, public.y))
+        design = _designed(adapter, facts, (public.x, public.y), settings)
     with open_ledger(ledger or default_ledger(target, out), going_on) as book:
 
         def open_vault() -> Vault:
@@ -127,33 +153,57 @@ def adapt(
                     progress=tell,
                     every=checkpoint,
                 )
-            adapter.save(out)
-            if held_out is not None:
-                write_evaluation(out, adapter.score(held_out.x, held_out.y), len(held_out.x))
-            write_report(out)
-    _say(adapter, out, book, None if held_out is None else adapter.score(held_out.x, held_out.y), as_json)
+            _finish(adapter, out, {"ledger": str(book.path)}, str(book.path), test, as_json)
 
 
-def _say(adapter: DomainAdapter, out: Path, book: Ledger, accuracy: float | None, as_json: bool) -> None:
+def _finish(
+    adapter: DomainAdapter, out: Path, paid: dict[str, str], payer: str, test: str | None, as_json: bool
+) -> None:
+    """Leave model, guarantee and report in `out`, score if there is something to score on, and say so."""
+    from privot.adaptation.folder import write_evaluation, write_report
     from privot.synthesis.report import CONFIDENTIAL
 
+    held_out, accuracy = _held_out(test), None
+    adapter.save(out)
+    if held_out is not None:
+        accuracy = adapter.score(held_out.x, held_out.y)
+        write_evaluation(out, accuracy, len(held_out.x))
+    write_report(out)
     guarantee = adapter.guarantee_
     assert guarantee is not None  # every method that the command offers asks the vault
     if as_json:
-        answer: dict[str, Any] = {"out": str(out), "ledger": str(book.path), "guarantee": guarantee.to_dict()}
+        answer: dict[str, Any] = {"out": str(out), **paid, "guarantee": guarantee.to_dict()}
         answer |= {"sigma": adapter.design_.sigma, "settings": adapter.design_.settings.to_dict()}
         answer |= {"charged": adapter.charged_, "lost": adapter.lost_}
         print_json(answer if accuracy is None else {**answer, "accuracy": accuracy, "privacy": CONFIDENTIAL})
         return
-    stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
     facts = [
-        ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
-        ("charged to", str(book.path)),
+        ("guarantee", guarantee.stated()),
+        ("charged to", payer),
         ("folder", f"{out}: model.safetensors, guarantee.json, report.html"),
     ]
     if accuracy is not None:
         facts.append(("accuracy", f"{100 * accuracy:.1f} % of held-out records; that figure is not private"))
     print_facts(facts)
+
+
+def _held_out(test: str | None) -> Dataset | None:
+    from privot.data import load
+    from privot.errors import UsageError
+
+    held_out = None if test is None else load(test, part="test")
+    if held_out is not None and held_out.y is None:
+        raise UsageError("The test records have no labels to score against: name them y.")
+    return held_out
+
+
+def _designed(adapter: DomainAdapter, facts: Facts, source: tuple[Any, Any], given: list[str] | None) -> Design:
+    """What the adapter decides, with what the user set in place of it."""
+    design = adapter.design(facts, source)
+    if given:
+        adapter.settings = _changed(design.settings, given)
+        design = adapter.design(facts, source)
+    return design
 
 
 def _vault(
@@ -172,6 +222,8 @@ def _check_same(job: Job, asked: dict[str, Any]) -> None:
     """A job goes on with what it was started with."""
     from privot.errors import DataError, UsageError
 
+    if "request" in job.settings:
+        raise UsageError(f"The job in {job.folder} asked somebody else: go on with privot adapt --answer.")
     found = job.settings.get("asked")
     if not isinstance(found, dict) or "ledger" not in job.settings or set(found) != set(asked):
         raise DataError(f"The job in {job.folder} was not started by privot adapt: go on with it where it was started.")

@@ -9,6 +9,7 @@ import typer
 from privot.cli import (
     account,
     adapt,
+    apart,
     audit,
     bench,
     compare,
@@ -43,6 +44,7 @@ app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
 app.command("synth")(synth.synth)
 app.command("adapt")(adapt.adapt)
+app.command("answer")(apart.answer)
 app.command("sample")(synth.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)

@@ -8,9 +8,9 @@ a secret that lies beside it (`Vault.release_once`).
 
 from __future__ import annotations
 
-import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,13 @@ from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError
 from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
-from privot.federation.keeping import lock_folder
+from privot.federation.keeping import KEPT, lock_folder, made_once
 from privot.federation.policy import Policy
 from privot.federation.remembering import Memory
 from privot.federation.requests import Order, Request
 from privot.federation.signing import open_sealed, public_name, read_key, seal
 from privot.federation.sketching import Sketch, sketch_of
-from privot.files import PART, sync, write_whole
+from privot.files import PART, sync
 from privot.ledger import Ledger
 from privot.mechanisms import PrivateSketch
 from privot.vault import Vault
@@ -124,41 +124,33 @@ class Desk:
     def _sketch(self, order: Order, asker: str) -> bytes:
         """The signed file of the sketch that was ordered, made and paid for if it is not there yet."""
         name = f"{order.digest()[:32]}-{self._data[:16]}"
-        path, kept = self._sketches / f"{name}.sketch", self._sketches / f"{name}.secret"
+        path = self._sketches / f"{name}.sketch"
         if path.exists():
             content = path.read_bytes()
             sealed = open_sealed(content, "The stored sketch")
             if sealed.signer != self.name:
                 raise DataError("A stored sketch is not signed by this party: restore it from a backup.")
             Sketch.from_bytes(sealed.payload)
-            kept.unlink(missing_ok=True)
+            path.with_suffix(KEPT).unlink(missing_ok=True)
             self.log.info("sketch %s was made before: sent again, not charged again", name[:8])
             return content
-        if not kept.exists():
-            bound = order.design.sensitivity(order.adjacency)
+        bound = order.design.sensitivity(order.adjacency)
+
+        def choose() -> dict[str, float]:
             sigma = calibrate(lambda s: Gaussian(s, bound, order.adjacency), epsilon=order.epsilon, delta=order.delta)
-            write_whole(kept, json.dumps({"secret": os.urandom(32).hex(), "sigma": sigma}).encode())
-        said = json.loads(kept.read_bytes())
-        try:
+            return {"sigma": sigma}
+
+        def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
             release = self._vault.release_once(
                 PrivateSketch(order.design, said["sigma"]),
                 purpose=f"sketch {name[:16]} for {asker[:16]}",
-                secret=bytes.fromhex(said["secret"]),
+                secret=secret,
                 delta=order.delta,
             )
-        except BudgetError:
-            # refused before anything was charged or touched: the secret hides nothing
-            kept.unlink(missing_ok=True)
-            raise
-        content = seal(sketch_of(release).to_bytes(), self._key)
-        write_whole(path, content)
-        kept.unlink(missing_ok=True)
-        sync(self._sketches)
-        g = release.guarantee
-        self.log.info(
-            "sketch %s paid: ε = %.6g at δ = %g, %s, %s", name[:8], g.epsilon(), g.at_delta, g.adjacency, g.standing
-        )
-        return content
+            self.log.info("sketch %s paid: %s", name[:8], release.guarantee.stated())
+            return seal(sketch_of(release).to_bytes(), self._key)
+
+        return made_once(path, choose, make)
 
     def _shown(self, labels: bool) -> Any:
         """A party made of the open points, which anybody may see: the vault's records never get here."""
@@ -186,7 +178,7 @@ class Desk:
         """Remove what a kill left: halves of files, and secrets whose sketch is on disk."""
         for half in self._sketches.glob(f"*{PART}"):
             half.unlink()
-        for kept in self._sketches.glob("*.secret"):
+        for kept in self._sketches.glob(f"*{KEPT}"):
             if kept.with_suffix(".sketch").exists():
                 kept.unlink()
         sync(self._sketches)

@@ -107,6 +107,14 @@ class MeanEmbedding:
         """None: the guarantee does not rest on the map's law, so its seed may serve again."""
         return None
 
+    def identity(self) -> bytes:
+        """The map to the last bit, and every other choice; refuses a map that does not say its own (`exact_bytes`)."""
+        exact = getattr(self.features, "exact_bytes", None)
+        if exact is None:
+            raise UsageError("This feature map does not say what it is to the last bit: release it without a secret.")
+        said: bytes = exact()
+        return said + repr((self.sigma, self.labels, self._b, self.device)).encode()
+
     def event(self, facts: Facts) -> Event:
         """A Gaussian mechanism with sensitivity 1 or 2.
 
@@ -136,17 +144,20 @@ class MeanEmbedding:
         joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)
         joint = add_noise(joint, noise, event.sigma)
         value = {"sums": joint[:, :-1] / self._a, "counts": joint[:, -1] / self._b}
-        public = {
+        return value, self.public(facts, event.sigma)
+
+    def public(self, facts: Facts, sigma: float) -> dict[str, Any]:
+        """What a release states beside its value; it follows from the design and from public facts."""
+        return {
             "mechanism": "embedding",
             "features": self.features.to_dict(),
             "classes": facts.classes if self.labels else None,
             "records": facts.records,
-            "sigma": event.sigma,
-            "sums_sigma": event.sigma / self._a,
-            "counts_sigma": event.sigma / self._b,
+            "sigma": sigma,
+            "sums_sigma": sigma / self._a,
+            "counts_sigma": sigma / self._b,
             "count_weight": self._b,
         }
-        return value, public
 
     def _classes(self, facts: Facts) -> int:
         return facts.classes or 1 if self.labels else 1

@@ -6,6 +6,7 @@ concatenated by `Stack`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -93,6 +94,10 @@ class Fourier:
     def constants(self) -> tuple[Any, Any, Any]:
         """W, and the ends of the range."""
         return self._turns, self.low, self.high
+
+    def exact_bytes(self) -> bytes:
+        """The map to the last bit: another library may draw W from the same seed a rounding apart."""
+        return json.dumps(self.to_dict(), sort_keys=True).encode() + self._turns.tobytes()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, 2m) from (rows, dim)."""
