@@ -34,7 +34,12 @@ def one(arguments: argparse.Namespace, seed: int, x: Any, y: Any, test: Any, tru
         arguments.epsilon, arguments.delta, shape=shape, records=len(x), device=arguments.device, seed=seed
     )
     vault = Vault(
-        x, y, classes=10, clip=x.shape[1] ** 0.5, adjacency="add-remove", budget=(arguments.epsilon, arguments.delta)
+        x,
+        y,
+        classes=arguments.classes,
+        clip=x.shape[1] ** 0.5,
+        adjacency="add-remove",
+        budget=(arguments.epsilon, arguments.delta),
     )
     first: list[float] = []
 
@@ -63,9 +68,7 @@ def one(arguments: argparse.Namespace, seed: int, x: Any, y: Any, test: Any, tru
     if arguments.inception:
         from privot.evaluation.frechet import fid
 
-        result["fid"] = fid(
-            x.reshape(-1, *shape), sample.reshape(-1, *shape), arguments.inception, device=arguments.device
-        )
+        result["fid"] = fid(x, sample, shape, arguments.inception, device=arguments.device)
     if arguments.pictures:
         np.save(f"{arguments.pictures}-{seed}.npy", (np.asarray(sample[:100]) * 255).astype(np.uint8))
     return result
@@ -80,6 +83,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--samples", type=int, default=60_000)
     parser.add_argument("--hold-out", action="store_true")
     parser.add_argument("--inception", type=Path)

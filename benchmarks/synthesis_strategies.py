@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from privot import Vault
 from privot.cli.parsing import read_options
-from privot.evaluation import CLASSIFIERS, score
+from privot.evaluation import CLASSIFIERS, fid, score
 from privot.synthesis import Synthesizer
 
 PROBE = {"sinkhorn": 600, "parameters": 600, "sliced": 100}
@@ -98,6 +98,8 @@ def main() -> None:
     parser.add_argument("--clip", type=float, help="bound on a record's norm (sliced)")
     parser.add_argument("--seconds", type=float, help="choose the steps so that training takes about this long")
     parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="an option of the method")
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--inception", type=Path, help="TorchScript network, for the FID against the training images")
     parser.add_argument("--samples", type=int, default=60_000)
     parser.add_argument("--records", type=int, help="use the first that many training records")
     parser.add_argument("--seed", type=int, default=0)
@@ -116,7 +118,7 @@ def main() -> None:
         images, labels, test, truth = images[:-10_000], labels[:-10_000], images[-10_000:], labels[-10_000:]
     images, labels = images[: arguments.records], labels[: arguments.records]
     test, truth = flat(test), truth.astype(np.int64)
-    shape, classes = images.shape[1:], 10
+    shape, classes = images.shape[1:], arguments.classes
     x, y = flat(images), labels.astype(np.int64)
     options, result = read_options(arguments.set), {k: str(v) for k, v in vars(arguments).items() if v is not None}
     if arguments.steps_per_second or arguments.seconds is not None:
@@ -167,6 +169,9 @@ def main() -> None:
             continue
         scores[name] = score(name, sampled, given, test, truth, shape=shape, device=arguments.device)
         print(f"{name} {100 * scores[name]:.2f} % on real test records", flush=True)
+    if arguments.inception is not None:
+        result["fid"] = fid(x, sampled, shape, arguments.inception, device=arguments.device)
+        print(f"FID {result['fid']:.2f} against the training images", flush=True)
     write(arguments.out, result)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,27 @@ def test_fid_runs_a_network_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no network")
     with pytest.raises(DataError):
         fid(x, x, (8, 8), tmp_path / "text")
+
+
+def test_a_network_gets_the_range_it_takes_and_may_come_in_a_package(tmp_path: Path) -> None:
+    class Corner(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, :2, 0, 0]
+
+    torch.jit.script(Corner()).save(str(tmp_path / "corner.pt"))
+    package = tmp_path / "corner.whl"
+    with zipfile.ZipFile(package, "w") as file:
+        file.write(tmp_path / "corner.pt", "inside/corner.pt")
+    dark, bright = np.zeros((30, 64)), np.ones((30, 64))
+    # two constant features that differ by the length of the range: the distance is 2·length²
+    assert fid(dark, bright, (8, 8), package) == pytest.approx(2 * 2.0**2)
+    assert fid(dark, bright, (8, 8), package, takes=(0.0, 1.0)) == pytest.approx(2 * 1.0**2)
+    with pytest.raises(UsageError):
+        fid(dark, bright, (8, 8), package, takes=(1.0, 1.0))
+    with zipfile.ZipFile(package, "a") as file:
+        file.write(tmp_path / "corner.pt", "inside/other.pt")
+    with pytest.raises(DataError, match="2 TorchScript"):
+        fid(dark, bright, (8, 8), package)
 
 
 @pytest.mark.parametrize("labels", [[-1, 0], [0.5, 1.0], [0, 10**12], [7, 8]])

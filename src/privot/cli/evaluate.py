@@ -21,7 +21,10 @@ def evaluate(
     shape: Annotated[
         str | None, typer.Option(help="Shape of an image: 28,28; read from the folder if given one.")
     ] = None,
-    inception: Annotated[Path | None, typer.Option(help="TorchScript network for FID.")] = None,
+    inception: Annotated[
+        Path | None, typer.Option(help="TorchScript network for FID, or a package (.whl) with one in it.")
+    ] = None,
+    inception_range: Annotated[str, typer.Option(help="What the network takes black and white for.")] = "-1,1",
     schema: SchemaFile = None,
     private: Annotated[
         str | None,
@@ -38,7 +41,7 @@ def evaluate(
     """
     import numpy as np
 
-    from privot.cli.parsing import read_shape
+    from privot.cli.parsing import read_pair, read_shape
     from privot.cli.tables import codec_for, evaluate_table_file
     from privot.data import load
     from privot.errors import DataError, UsageError
@@ -52,6 +55,7 @@ def evaluate(
     from privot.synthesis.tables.folder import find_synthetic
 
     answer: dict[str, Any]
+    takes = read_pair(inception_range)
     where = usable_device(device)
     folder = Path(synthetic) if Path(synthetic).is_dir() else None
     codec = codec_for(folder, schema)
@@ -84,8 +88,9 @@ def evaluate(
     if inception is not None:
         if size is None:
             raise DataError("FID is for images: give --shape.")
-        span = float(np.max(made.x))
-        answer["fid"] = fid(made.x, real.x, size, inception, span=span, device=where)
+        # bytes, or numbers up to 1
+        span = 255.0 if max(float(np.max(made.x)), float(np.max(real.x))) > 1.0 else 1.0
+        answer["fid"] = fid(made.x, real.x, size, inception, span=span, takes=takes, device=where)
     if folder is not None:
         write_json(folder / "evaluation.json", answer)
         write_report(folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 
-_ROWS = 64
+_ROWS = 128
 _SIDE = 299
 
 
@@ -35,32 +37,55 @@ def frechet_distance(mean: NDArray[Any], cov: NDArray[Any], other_mean: NDArray[
 
 
 def fid(
-    x: NDArray[Any], y: NDArray[Any], shape: Sequence[int], network: Path, *, span: float = 1.0, device: str = "cpu"
+    x: NDArray[Any],
+    y: NDArray[Any],
+    shape: Sequence[int],
+    network: Path,
+    *,
+    span: float = 1.0,
+    takes: tuple[float, float] = (-1.0, 1.0),
+    device: str = "cpu",
 ) -> float:
     """FID between two sets of flat images with values in [0, `span`].
 
-    `network` is a TorchScript file from (rows, 3, 299, 299) in [0, 1] to features (Heusel et al. 2017 use the last
-    pooling layer of Inception-v3).
+    `network` is a TorchScript file, or a package (.whl) that holds one, from (rows, 3, 299, 299) with values in `takes`
+    to features (Heusel et al. 2017 use the last pooling layer of Inception-v3).
     """
-    try:
-        inception = torch.jit.load(str(network), map_location=device).eval()  # type: ignore[no-untyped-call]
-    except (OSError, RuntimeError, ValueError) as error:
-        raise DataError(f"{network} cannot be read as a TorchScript network ({type(error).__name__}).") from None
-    (m1, c1), (m2, c2) = (_moments(inception, a, shape, span, device) for a in (x, y))
+    if not takes[0] < takes[1]:
+        raise UsageError(f"A network takes values from a lower to a higher one, got {takes[0]:g} to {takes[1]:g}.")
+    inception = _load(network, device)
+    (m1, c1), (m2, c2) = (_moments(inception, a, shape, span, takes, device) for a in (x, y))
     return frechet_distance(m1, c1, m2, c2)
 
 
+def _load(network: Path, device: str) -> Any:
+    try:
+        held: Any = str(network)
+        if network.suffix == ".whl":
+            with zipfile.ZipFile(network) as package:
+                found = [name for name in package.namelist() if name.endswith(".pt")]
+                held = io.BytesIO(package.read(found[0])) if len(found) == 1 else found
+        if not isinstance(held, list):
+            return torch.jit.load(held, map_location=device).eval()  # type: ignore[no-untyped-call]
+    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
+        raise DataError(f"{network} cannot be read as a TorchScript network ({type(error).__name__}).") from None
+    raise DataError(f"{network} holds {len(held)} TorchScript networks, not one: name the file.")
+
+
 def _moments(
-    network: Any, x: NDArray[Any], shape: Sequence[int], span: float, device: str
+    network: Any, x: NDArray[Any], shape: Sequence[int], span: float, takes: tuple[float, float], device: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     features = []
     height, width, channels = (*shape, 1)[:3]
+    # a network may be kept in half precision
+    kind = next((p.dtype for p in network.parameters()), torch.float32)
     with torch.no_grad():
         for start in range(0, len(x), _ROWS):
             images = torch.as_tensor(np.asarray(x[start : start + _ROWS], dtype=np.float32), device=device) / span
             images = images.view(-1, height, width, channels).permute(0, 3, 1, 2)
             images = images.expand(-1, 3, -1, -1) if channels == 1 else images
             large = torch.nn.functional.interpolate(images, size=(_SIDE, _SIDE), mode="bilinear", align_corners=False)
-            features.append(network(large).flatten(1).double().cpu().numpy())
-    held = np.concatenate(features)
-    return held.mean(axis=0), np.cov(held, rowvar=False)
+            seen = takes[0] + (takes[1] - takes[0]) * large
+            features.append(network(seen.to(kind)).flatten(1).double())
+    held = torch.cat(features)
+    return held.mean(dim=0).cpu().numpy(), torch.cov(held.T).cpu().numpy()
