@@ -41,6 +41,11 @@ def recorded(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[
     return replay
 
 
+def recordable(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether its steps can be recorded, which `adam`'s can on a GPU."""
+    return all(group.get("capturable", False) for group in optimizer.param_groups)
+
+
 def called(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callable[[], None]:
     """The same without a recording."""
 

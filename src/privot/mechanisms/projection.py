@@ -117,7 +117,7 @@ class RandomProjection:
         indices = None if sampling is None else sampling.draw(noise, records.count)
         seed = fresh_seed() if self.seed is None else self.seed
         directions = draw_directions(projection.dim, projection.slices, projection.frame, seed, step)
-        value = add_noise(self._rows(records, indices) @ directions, noise, projection.sigma)
+        value = add_noise(self._along(records, indices, directions), noise, projection.sigma)
         public = {
             "mechanism": "projection",
             "dim": projection.dim,
@@ -135,14 +135,19 @@ class RandomProjection:
         }
         return value, public
 
-    def _rows(self, records: Records, indices: NDArray[np.int64] | None) -> NDArray[np.float64]:
-        """The rows that are projected, clipped."""
+    def _along(
+        self, records: Records, indices: NDArray[np.int64] | None, directions: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """XU, of clipped rows."""
         if self.outer:
+            # a row of one-hot ⊗ x meets only the directions' rows of its class
             rows, labels = records.clipped(indices), records.labels(indices)
-            placed = np.zeros((len(rows), records.facts.classes or 1, rows.shape[1]))
-            placed[np.arange(len(rows)), labels] = rows
-            return placed.reshape(len(rows), -1)
+            out = np.empty((len(rows), directions.shape[1]))
+            for label, part in enumerate(directions.reshape(records.facts.classes or 1, rows.shape[1], -1)):
+                out[labels == label] = rows[labels == label] @ part
+            return out
         if self.label_weight is None:
-            return records.clipped(indices)
+            return records.clipped(indices) @ directions
         hot = np.eye(records.facts.classes or 0)[records.labels(indices)]
-        return clip_rows(np.concatenate([records.rows(indices), self.label_weight * hot], axis=1), records.facts.clip)
+        whole = np.concatenate([records.rows(indices), self.label_weight * hot], axis=1)
+        return clip_rows(whole, records.facts.clip) @ directions

@@ -11,6 +11,9 @@ from torch import nn
 
 from privot.synthesis.generators import Generator, image_axes, one_hot, register
 
+_AFFINE = 6
+"""Numbers of an affine map of the plane."""
+
 
 class PictureGenerator(Generator):
     """Makes (rows, channels, height, width) and lays it out in the order of the records' public `shape`."""
@@ -26,11 +29,17 @@ class PictureGenerator(Generator):
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""
         image = self.picture(torch.cat([z, one_hot(labels, self.classes, z)], dim=1))
-        image = image[:, :, : self.height, : self.width]
+        return self.as_records(image[:, :, : self.height, : self.width])
+
+    def as_records(self, image: torch.Tensor) -> torch.Tensor:
+        """(rows, dim) in the order of the records from (rows, channels, height, width)."""
+        return (image.permute(0, 2, 3, 1) if self.last else image).reshape(len(image), self.dim)
+
+    def as_pictures(self, rows: torch.Tensor) -> torch.Tensor:
+        """What `as_records` undoes."""
         if self.last:
-            image = image.permute(0, 2, 3, 1)
-        out: torch.Tensor = image.reshape(len(z), self.dim)
-        return out
+            return rows.view(-1, self.height, self.width, self.channels).permute(0, 3, 1, 2)
+        return rows.view(-1, self.channels, self.height, self.width)
 
 
 @register("dcgan")
@@ -71,12 +80,22 @@ class MappedGenerator(PictureGenerator):
     A map of ⌈h/2^`doublings`⌉ with `channels` maps is doubled by transposed convolutions, halving the maps each time;
     the last doubling rearranges the maps of one convolution (Shi et al. 2016), four a channel, so that nothing wide is
     ever computed at full size.
+
+    With `warp` > 0 the image then goes through an affine map of the plane, I + `warp`·E for its linear part and
+    0.3·`warp` of the sides for its shift, E and the shift standard normal: six more numbers of z. Things in pictures
+    are turned, slanted and moved whatever they are; what is known beforehand need not be learned from noise.
     """
+
+    spread: torch.Tensor
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
         hidden, doublings, wide = (int(config[name]) for name in ("hidden", "doublings", "channels"))
-        code = self.latent + self.classes
+        self.warp = float(config.get("warp", 0.0))
+        self.drawn = self.latent - (_AFFINE if self.warp else 0)
+        # half a side is 1 to the map, hence 0.6 for 0.3 of a side
+        self.register_buffer("spread", self.warp * torch.tensor([1.0, 1.0, 0.6]), persistent=False)
+        code = self.drawn + self.classes
         self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
         self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
         self.project = nn.Linear(hidden + self.classes, wide * self.start[0] * self.start[1])
@@ -90,10 +109,22 @@ class MappedGenerator(PictureGenerator):
 
     def picture(self, code: torch.Tensor) -> torch.Tensor:
         """(rows, channels, ≥ height, ≥ width)."""
-        small = self.project(torch.cat([self.mapping(code), code[:, self.latent :]], dim=1))
+        small = self.project(torch.cat([self.mapping(code), code[:, self.drawn :]], dim=1))
         small = small.view(-1, self.wide, *self.start)
         out: torch.Tensor = self.layers(small.contiguous(memory_format=torch.channels_last))
         return out
+
+    def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
+        made = super().forward(z[:, : self.drawn], labels)
+        if not self.warp:
+            return made
+        image = self.as_pictures(made)
+        step = self.spread * z[:, self.drawn :].float().view(-1, 2, 3)
+        with torch.autocast(z.device.type, enabled=False):
+            grid = nn.functional.affine_grid(torch.eye(2, 3, device=z.device) + step, list(image.shape), False)
+            moved = nn.functional.grid_sample(image.float(), grid, padding_mode="border", align_corners=False)
+        return self.as_records(moved).to(made.dtype)
 
 
 class _Residual(nn.Module):

@@ -35,7 +35,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "mixture": 1.0,
         "square": 1.0,
         "reg": 0.05 if problem.dim <= 1024 else 5.0,
-        "sweeps": 40 if cuda else 8,
+        "sweeps": 20 if cuda else 8,
         "label_weight": 15.0,
         "balance": 1,
         "debias": "matched",

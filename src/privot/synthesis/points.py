@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from privot.recording import recorded
+from privot.recording import recordable, recorded
 from privot.synthesis.training import Training
 
 
@@ -101,5 +101,5 @@ def still(generator: nn.Module) -> Iterator[None]:
 
 def points_of(training: Training, rows: int) -> Points:
     """Recorded where that is possible: on a GPU, with an optimiser that can be."""
-    recordable = all(group.get("capturable", False) for group in training.optimizer.param_groups)
-    return RecordedPoints(training, rows) if training.device.type == "cuda" and recordable else Points(training, rows)
+    recording = training.device.type == "cuda" and recordable(training.optimizer)
+    return RecordedPoints(training, rows) if recording else Points(training, rows)

@@ -14,7 +14,7 @@ with each row of X repeated `over` times, where that many times as many rows are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -25,6 +25,7 @@ from privot.errors import NoTheoremError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.recording import called, recordable, recorded
 from privot.stream import Stream
 from privot.synthesis.generators import one_hot
 from privot.synthesis.options import generator_config, sliced_options
@@ -93,33 +94,64 @@ class SlicedStrategy:
 
     def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One release a step, trained on `repeats` times; what is watched is the loss of the last time."""
-        where = training.device
-        low, high = (torch.tensor(options[name], dtype=torch.float32, device=where) for name in ("low", "high"))
-        generator, optimizer = training.generator, training.optimizer
+        # each of the B rows stands against `over` generated ones, whose noise then weighs less
+        over = int(options["over"])
+        take = _Step(training, mechanism, options, mechanism.batch * over)
 
         def step(stream: Stream) -> torch.Tensor:
             release = next(stream)
-            directions = torch.as_tensor(directions_of(release.public), dtype=torch.float32, device=where)
-            target = torch.tensor(release.value, dtype=torch.float32, device=where).sort(0).values
-            # each of the B rows stands against `over` generated ones, whose noise then weighs less
-            target = target.repeat_interleave(int(options["over"]), 0)
-            loss = torch.zeros((), device=where)
+            take.directions.copy_(torch.from_numpy(directions_of(release.public)))
+            target = torch.tensor(release.value, dtype=torch.float32, device=training.device).sort(0).values
+            take.target.copy_(target.repeat_interleave(over, 0))
             for _ in range(int(options["repeats"])):
-                z, labels = training.draw(len(target))
-                rows = low + (high - low) * generator(z, labels)
-                if mechanism.label_weight is not None:
-                    rows = torch.cat([rows, mechanism.label_weight * one_hot(labels, generator.classes, rows)], dim=1)
-                norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-                rows = rows * (options["clip"] / norms.clamp(min=options["clip"]))
-                if mechanism.outer:
-                    hot = one_hot(labels, generator.classes, rows)
-                    rows = (hot[:, :, None] * rows[:, None, :]).flatten(1)
-                noise = torch.randn(target.shape, generator=training.random, device=where)
-                ours = (rows @ directions + mechanism.sigma * noise).sort(0).values
-                loss = (ours - target).square().mean()
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-            return loss.detach()
+                take.once()
+            return take.loss.clone()
 
         return step
+
+
+class _Step:
+    """One step against `target` along `directions`, both filled by the caller; on a GPU recorded and replayed."""
+
+    def __init__(self, training: Training, mechanism: Any, options: Mapping[str, Any], rows: int) -> None:
+        where, generator = training.device, training.generator
+        self._training, self._mechanism, self._clip = training, mechanism, float(options["clip"])
+        self._low, high = (torch.tensor(options[name], dtype=torch.float32, device=where) for name in ("low", "high"))
+        self._span = high - self._low
+        self._z = torch.zeros(rows, generator.latent, device=where)
+        self._labels = torch.arange(rows, device=where) % generator.classes
+        hot = one_hot(self._labels, generator.classes, self._z)
+        self._hot = hot if mechanism.outer or mechanism.label_weight is not None else None
+        outer, appended = mechanism.outer, mechanism.label_weight is not None
+        dim = generator.dim * generator.classes if outer else generator.dim + (generator.classes if appended else 0)
+        self.directions = torch.zeros(dim, mechanism.slices, device=where)
+        self.target = torch.zeros(rows, mechanism.slices, device=where)
+        self._noise = torch.zeros_like(self.target)
+        self.loss = torch.zeros((), device=where)
+        self._run: Callable[[], None] | None = None
+
+    def once(self) -> None:
+        """On fresh z and noise."""
+        training = self._training
+        if self._run is None:
+            take = recorded if recordable(training.optimizer) else called
+            self._run = take(training.generator, training.optimizer, self._work)
+        self._z.normal_(generator=training.random)
+        self._noise.normal_(generator=training.random)
+        self._run()
+
+    def _work(self) -> None:
+        mechanism = self._mechanism
+        rows = self._low + self._span * self._training.generator(self._z, self._labels)
+        if mechanism.label_weight is not None:
+            rows = torch.cat([rows, mechanism.label_weight * self._hot], dim=1)
+        norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        rows = rows * (self._clip / norms.clamp(min=self._clip))
+        if mechanism.outer:
+            assert self._hot is not None
+            rows = (self._hot[:, :, None] * rows[:, None, :]).flatten(1)
+        ours = (rows @ self.directions + mechanism.sigma * self._noise).sort(0).values
+        loss = (ours - self.target).square().mean()
+        loss.backward()
+        self._training.optimizer.step()
+        self.loss.copy_(loss.detach())

@@ -67,6 +67,6 @@ def plan_of(
     sizes = [max(16, triton.next_power_of_2(k)) for k in (n, m)]
     _solve[(1,)](
         cost.contiguous(), a.contiguous(), b.contiguous(), plan, n, m, reg, least, float(falling), len(levels),
-        levels[0][1], rows=sizes[0], columns=sizes[1], num_warps=8,
+        levels[0][1], rows=sizes[0], columns=sizes[1], num_warps=16 if sizes[0] * sizes[1] > 8192 else 8,
     )  # fmt: skip
     return plan
