@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--hold-out", action="store_true")
     parser.add_argument("--allow-unproven", action="store_true")
     parser.add_argument("--steps-per-second", action="store_true", help="only measure the speed")
-    parser.add_argument("--folder", type=Path, help="keep generator, guarantee and report there")
+    parser.add_argument("--folder", type=Path, help="keep generator, guarantee and 200 samples there")
     parser.add_argument("--out", type=Path, help="JSON file")
     arguments = parser.parse_args()
     if arguments.adjacency is None:
@@ -158,10 +158,9 @@ def main() -> None:
     )
     sampled, given = synthesizer.sample(arguments.samples, seed=arguments.seed)
     if arguments.folder is not None:
-        from privot.synthesis.folder import write_folder
-
         arguments.folder.mkdir(parents=True, exist_ok=True)
-        write_folder(synthesizer, arguments.folder, arguments.samples, arguments.seed)
+        synthesizer.save(arguments.folder)
+        np.save(arguments.folder / "pictures.npy", (255.0 * np.asarray(sampled[:200])).astype(np.uint8))
     assert given is not None
     result["scores"] = scores = {}
     for name in CLASSIFIERS:
