@@ -29,9 +29,6 @@ def save(training: Training, path: Path, **facts: Any) -> None:
     tensors = {f"generator.{name}": t for name, t in training.generator.state_dict().items()}
     if training.average is not None:
         tensors.update({f"average.{name}": t for name, t in training.average.state_dict().items()})
-    if training.chosen is not None:
-        tensors.update({f"chosen.{name}": t for name, t in training.chosen[1].items()})
-        facts["chosen"] = training.chosen[0]
     for number, state in training.optimizer.state_dict()["state"].items():
         held = {name: torch.as_tensor(t) for name, t in state.items() if t is not None}
         tensors.update({f"optimizer.{number}.{name}": t for name, t in held.items()})
@@ -58,9 +55,6 @@ def load(path: Path, rules: Rules, device: str, **wanted: Any) -> Training:
         training.generator.load_state_dict(_part(tensors, "generator."))
         if training.average is not None:
             training.average.load_state_dict(_part(tensors, "average."))
-        if facts.get("chosen") is not None:
-            chosen = {name: t.to(device) for name, t in _part(tensors, "chosen.").items()}
-            training.chosen = float(facts["chosen"]), chosen
         state: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in tensors.items():
             if name.startswith("optimizer."):

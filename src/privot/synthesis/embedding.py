@@ -2,10 +2,6 @@
 
 The loss is Σ_c w_c·‖μ̃_c − mean φ(G(z, c))‖², a squared MMD to the noisy class means μ̃_c = sums_c/counts_c. It sees
 a release, never a record.
-
-A generator can learn the release's noise by heart. So where the rules ask for an average of weights, every eleventh
-coordinate of μ̃ is kept out of the loss and looked at now and then: noise on one coordinate says nothing of another's,
-so the average that fits those best is the one to sample from (`Training.chosen`). That reads the release alone.
 """
 
 from __future__ import annotations
@@ -28,12 +24,6 @@ from privot.synthesis.matching import class_means
 from privot.synthesis.rules import Rules
 from privot.synthesis.team import ALONE, Team
 from privot.synthesis.training import Progress, Training
-
-HELD = 11
-"""One coordinate in that many is kept out; bandwidths take turns, and it divides none of their usual numbers."""
-LOOKS = 40
-DRAWS = 4
-"""How often the average is looked at during a training, and with how many batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +99,6 @@ def _train(
     team: Team,
 ) -> Training:
     rules = training.rules
-    every = max(20, rules.steps // LOOKS // 20 * 20)
     wanted, weights = (torch.as_tensor(a, dtype=torch.float32, device=training.device) for a in (means, shares))
     step = _Step(training, features, wanted, weights, team)
     training.generator.train()
@@ -118,21 +107,17 @@ def _train(
         training.decay_rate()
         losses.append(step.take())
         training.step = number + 1
-        training.average_in(float(rules.options.get("average", 0.0)))
         # read in bunches: a loss asked for at every step would make the device wait
         if len(losses) == 20 or training.step == rules.steps:
             training.losses += [float(v) for v in torch.stack(losses).tolist()]
             losses.clear()
             if not math.isfinite(training.losses[-1]):
                 raise ConvergenceError(f"Training left the numbers at step {training.step}: lower the learning rate.")
-            if training.step % every == 0 or training.step == rules.steps:
-                step.look()
             if progress is not None:
                 progress(training.step, rules.steps, training.losses[-1])
             if keep is not None:
                 keep(training)
     training.generator.eval()
-    training.settle()
     return training
 
 
@@ -161,8 +146,6 @@ class _Step:
         self._labels = torch.arange(len(means), device=means.device).repeat_interleave(batch)
         self._z = torch.zeros(len(self._labels), training.generator.latent, device=means.device)
         self._loss = torch.zeros((), device=means.device)
-        held = torch.arange(means.shape[1], device=means.device) % HELD == HELD - 1
-        self._held = held.float() * (training.average is not None)
         self._scale = Scale.of(features, means.device)
         self._run: Callable[[], None] | None = None
 
@@ -181,30 +164,10 @@ class _Step:
         made = generated(self._generator, self._z, self._labels)
         own = class_means(self._features, self._scale.to_records(made), len(self._means))
         found = self._team.mean(own)
-        loss = self._apart(found, 1.0 - self._held)
+        loss = (self._weights * (self._means - found).square().sum(dim=1)).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         self._training.optimizer.step()
         self._loss.copy_(loss.detach())
-
-    def _apart(self, found: torch.Tensor, on: torch.Tensor) -> torch.Tensor:
-        """Σ_c w_c·‖μ̃_c − found_c‖² on some coordinates, as if it were on all."""
-        share = on.sum() / len(on)
-        return (self._weights * ((self._means - found).square() * (on / share)).sum(dim=1)).sum()
-
-    @torch.no_grad()
-    def look(self) -> None:
-        """Keep the averaged weights if they fit the coordinates kept out better than any before."""
-        training = self._training
-        if training.average is None or not bool(self._held.any()):
-            return
-        training.average.eval()
-        apart = 0.0
-        for _ in range(DRAWS):
-            z = torch.randn(self._z.shape, generator=training.random, device=self._z.device)
-            made = generated(training.average, z, self._labels)
-            found = class_means(self._features, self._scale.to_records(made), len(self._means))
-            apart += float(self._apart(found, self._held)) / DRAWS
-        training.choose(apart)
 
 
 def generated(generator: torch.nn.Module, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

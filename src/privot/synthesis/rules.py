@@ -25,8 +25,6 @@ SMALL_IMAGE = 256
 BANDWIDTHS = (0.11, 0.18)
 """In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
 FILTERS = 64
-AVERAGE = 0.99
-"""How much of the averaged weights a step keeps."""
 FILTERED_BANDWIDTHS = (0.0375, 0.0625)
 """The same for what 5 × 5 filters see: on USPS digits, enlarged, that lies 0.35 times as far apart as the pixels."""
 
@@ -135,8 +133,7 @@ def choose_rules(problem: Problem) -> Rules:
             "channels": channels,
         }
     batch = max(16, min(256, 2560 // problem.classes)) if cuda else max(8, min(128, 320 // problem.classes))
-    options = {"average": AVERAGE}
-    return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3, options=options)
+    return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3)
 
 
 def steps(problem: Problem) -> int:

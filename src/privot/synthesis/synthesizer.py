@@ -197,7 +197,7 @@ class Synthesizer(PrivateEstimator):
     def _trained(self, training: Training) -> Synthesizer:
         mechanism: Any = self.design_.mechanism
         self.losses_ = training.losses
-        self.use(training.best, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
+        self.use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
         return self
 
     def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:

@@ -28,8 +28,6 @@ class Training:
     losses: list[float] = field(default_factory=list)
     average: Generator | None = None
     """The mean of past weights, where the rules ask for one: noise that stays in the last weights averages out."""
-    chosen: tuple[float, dict[str, torch.Tensor]] | None = None
-    """The average that did best so far, with how well, where somebody looks."""
 
     @classmethod
     def start(cls, rules: Rules, seed: int, device: str) -> Training:
@@ -44,8 +42,6 @@ class Training:
             generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if average is not None:
             average.to(device).load_state_dict(generator.state_dict())
-            if device == "cuda":
-                average.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         random = torch.Generator(device=device)
         random.manual_seed((seed + 1) % 2**63)
         optimizer: torch.optim.Optimizer
@@ -75,16 +71,6 @@ class Training:
         torch._foreach_lerp_(means, news, weight)
         if kept:
             torch._foreach_copy_(kept, given)
-
-    def choose(self, value: float) -> None:
-        """Remember the average as it is, if `value` is lower than any before."""
-        if self.average is not None and (self.chosen is None or value < self.chosen[0]):
-            self.chosen = value, {name: t.detach().clone() for name, t in self.average.state_dict().items()}
-
-    def settle(self) -> None:
-        """At the end: what did best is what samples are drawn from."""
-        if self.average is not None and self.chosen is not None:
-            self.average.load_state_dict(self.chosen[1])
 
     @cached_property
     def _averaged(self) -> tuple[list[torch.Tensor], ...]:
