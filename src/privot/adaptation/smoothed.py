@@ -27,7 +27,7 @@ def smoothed(
     """The loss, and what has to be called before each step: it draws noise and released rows. λ is read in `weight`."""
     device = weight.device
     released = torch.as_tensor(np.array(release.value), dtype=torch.float32, device=device)
-    directions = torch.as_tensor(directions_of(release.public), dtype=torch.float32, device=device)
+    directions = torch.tensor(directions_of(release.public), dtype=torch.float32, device=device)
     sigma, clip = float(release.public["sigma"]), float(release.public["clip"])
     fuzz = torch.zeros(batch, directions.shape[1], device=device)
     shown = torch.zeros_like(fuzz)

@@ -14,20 +14,29 @@ What is claimed about a projection rests on the law of H = ‖zᵀU‖²/‖z‖
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
-from privot.transport.directions import check_own_seed, draw_directions, fresh_seed
+from privot.transport.directions import Frame, check_own_seed, draw_directions, fresh_seed
 
-__all__ = ["check_own_seed", "directions_of", "draw_directions", "fresh_seed"]
+__all__ = ["check_own_seed", "directions_of", "draw_directions", "drawn", "fresh_seed"]
+
+
+@lru_cache(maxsize=1)
+def drawn(dim: int, slices: int, frame: Frame, seed: int, step: int) -> NDArray[np.float64]:
+    """`draw_directions`, remembered once and not to be written to: whoever trains on a release draws the same again."""
+    out = draw_directions(dim, slices, frame, seed, step)
+    out.setflags(write=False)
+    return out
 
 
 def directions_of(public: Mapping[str, Any]) -> NDArray[np.float64]:
     """The directions behind a projection, drawn again from what its release says in `public`."""
     try:
-        return draw_directions(public["dim"], public["slices"], public["frame"], public["seed"], public["step"])
+        return drawn(public["dim"], public["slices"], public["frame"], public["seed"], public["step"])
     except (KeyError, TypeError, UsageError) as error:
         raise DataError(f"These are not the public facts of a projection ({type(error).__name__}).") from None

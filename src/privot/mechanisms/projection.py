@@ -14,7 +14,7 @@ from privot.accounting.sampling import FixedSize
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import clip_rows
-from privot.mechanisms.directions import check_own_seed, draw_directions, fresh_seed
+from privot.mechanisms.directions import check_own_seed, drawn, fresh_seed
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import check_ratio
@@ -116,7 +116,7 @@ class RandomProjection:
             raise UsageError("A random projection runs on the event it made.")
         indices = None if sampling is None else sampling.draw(noise, records.count)
         seed = fresh_seed() if self.seed is None else self.seed
-        directions = draw_directions(projection.dim, projection.slices, projection.frame, seed, step)
+        directions = drawn(projection.dim, projection.slices, projection.frame, seed, step)
         value = add_noise(self._along(records, indices, directions), noise, projection.sigma)
         public = {
             "mechanism": "projection",

@@ -100,7 +100,7 @@ class SlicedStrategy:
 
         def step(stream: Stream) -> torch.Tensor:
             release = next(stream)
-            take.directions.copy_(torch.from_numpy(directions_of(release.public)))
+            take.directions.copy_(torch.tensor(directions_of(release.public), dtype=torch.float32))
             target = torch.tensor(release.value, dtype=torch.float32, device=training.device).sort(0).values
             take.target.copy_(target.repeat_interleave(over, 0))
             for _ in range(int(options["repeats"])):
