@@ -270,6 +270,46 @@ def test_labels_are_projected_with_their_records(outer: bool) -> None:
     np.testing.assert_allclose(value, whole @ directions_of(public), atol=1e-11)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([0, 2]), min_size=2, max_size=30), st.sampled_from([1, 7]), st.booleans())
+def test_outer_projections_are_those_of_rows_with_zeros_in_them(labels: list[int], slices: int, sampled: bool) -> None:
+    """One-hot ⊗ x written out, one class of three always absent, of all records and of those that were drawn."""
+    y = np.array(labels)
+    x = np.random.default_rng(len(y)).normal(size=(len(y), 4))
+    mechanism = RandomProjection(slices, 1e-3, outer=True, batch=len(y) // 2 if sampled else None)
+    records, noise = Labelled(x, y, 0.5), Stub(scale=0.0)
+    value, public = mechanism.run(records, noise, mechanism.event(records.facts), 0)
+    drawn = noise.sample_without_replacement(len(y), len(y) // 2) if sampled else np.arange(len(y))
+    whole = np.zeros((len(drawn), 3, 4))
+    whole[np.arange(len(drawn)), y[drawn]] = clip_rows(x[drawn], 0.5)
+    np.testing.assert_allclose(value, whole.reshape(len(drawn), -1) @ directions_of(public), atol=1e-14)
+
+
+def test_no_row_depends_on_another_records_label_to_the_last_bit() -> None:
+    """With noise so small that its grid shows every bit: a product of one row and one of two round differently."""
+    x, y = np.random.default_rng(9).normal(size=(6, 700)), np.array([0, 0, 1, 1, 1, 2])
+    for slices in (1, 8):
+        mechanism = RandomProjection(slices, 1e-6, outer=True, seed=3)
+        values = []
+        for label in range(3):
+            records = Labelled(x, np.array([label, *y[1:]]), 0.5)
+            values.append(mechanism.run(records, Stub(scale=0.0), mechanism.event(records.facts), 0)[0])
+        assert np.abs(values[0][0] - values[1][0]).max() > 1e-3
+        for other in values[1:]:
+            np.testing.assert_array_equal(other[1:], values[0][1:])
+
+
+def test_a_label_that_no_vault_lets_in_shows_nothing() -> None:
+    """Its row is noise alone, not whatever lay in memory."""
+    x, y = np.ones((4, 2)), np.array([0, 3, -1, 2])
+    mechanism, records = RandomProjection(5, 1.0, outer=True), Labelled(x, y, 0.5)
+    for _ in range(20):
+        np.full((4, 5), 7.0)
+        value, _ = mechanism.run(records, Stub(scale=0.0), mechanism.event(records.facts), 0)
+        assert not value[[1, 2]].any()
+        assert value[[0, 3]].any()
+
+
 def test_labels_are_asked_for_before_paying() -> None:
     for mechanism in (RandomProjection(2, 1.0, outer=True), RandomProjection(2, 1.0, label_weight=1.0)):
         assert mechanism.needs.labels

@@ -138,13 +138,15 @@ class RandomProjection:
     def _along(
         self, records: Records, indices: NDArray[np.int64] | None, directions: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """XU, of clipped rows."""
+        """XU, of clipped rows; each row of it depends on its own record alone, to the last bit."""
         if self.outer:
             # a row of one-hot ⊗ x meets only the directions' rows of its class
             rows, labels = records.clipped(indices), records.labels(indices)
-            out = np.empty((len(rows), directions.shape[1]))
+            out = np.zeros((len(rows), directions.shape[1]))
             for label, part in enumerate(directions.reshape(records.facts.classes or 1, rows.shape[1], -1)):
-                out[labels == label] = rows[labels == label] @ part
+                # a product for every row: one of all of them rounds otherwise where a class has one row than where two
+                own = np.ascontiguousarray(part.T) @ rows[labels == label, :, None]
+                out[labels == label] = own[:, :, 0]
             return out
         if self.label_weight is None:
             return records.clipped(indices) @ directions
