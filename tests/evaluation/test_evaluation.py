@@ -121,6 +121,27 @@ def test_a_network_gets_the_range_it_takes_and_may_come_in_a_package(tmp_path: P
         file.write(tmp_path / "corner.pt", "inside/other.pt")
     with pytest.raises(DataError, match="2 TorchScript"):
         fid(dark, bright, (8, 8), package)
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as file:
+        file.write(tmp_path / "corner.pt", "inside/corner.pt")
+    held = package.read_bytes()
+    package.write_bytes(held[:100] + b"\xff" * 80 + held[180:])
+    with pytest.raises(DataError, match="cannot be read"):
+        fid(dark, bright, (8, 8), package)
+
+
+def test_a_network_in_half_precision_gets_numbers_of_its_kind(tmp_path: Path) -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.by = torch.nn.Parameter(torch.full((2,), 3.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert x.dtype == self.by.dtype
+            return x[:, :2, 0, 0] * self.by
+
+    torch.jit.script(Scaled().half()).save(str(tmp_path / "half.pt"))
+    dark, bright = np.zeros((30, 192)), np.full((30, 192), 255)
+    assert fid(dark, bright, (8, 8, 3), tmp_path / "half.pt", span=255.0) == pytest.approx(2 * 6.0**2)
 
 
 @pytest.mark.parametrize("labels", [[-1, 0], [0.5, 1.0], [0, 10**12], [7, 8]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def _load(network: Path, device: str) -> Any:
                 held = io.BytesIO(package.read(found[0])) if len(found) == 1 else found
         if not isinstance(held, list):
             return torch.jit.load(held, map_location=device).eval()  # type: ignore[no-untyped-call]
-    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{network} cannot be read as a TorchScript network ({type(error).__name__}).") from None
     raise DataError(f"{network} holds {len(held)} TorchScript networks, not one: name the file.")
 
