@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from synthesis_samples import toy
 from privot.accounting import FixedSize, Poisson, Repeated, account, gradient, projection
 from privot.errors import BudgetError, DataError, NoTheoremError, UnprovenError, UsageError
 from privot.ledger import Ledger
-from privot.mechanisms import SanitizedGradient
+from privot.mechanisms import SanitizedGradient, directions_of
 from privot.noise import SeededNoise
 from privot.recording import unchanged
 from privot.synthesis import Synthesizer, build, checkpoint
@@ -24,6 +25,7 @@ from privot.synthesis.job import Job
 from privot.synthesis.points import Points, RecordedPoints, still
 from privot.synthesis.rules import Rules
 from privot.synthesis.sinkhorn import first_gradient, second_term
+from privot.synthesis.sliced import SlicedStrategy
 from privot.synthesis.training import Training
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
@@ -416,6 +418,99 @@ def test_published_generators_make_pictures(kind: str, shape: list[int], latent:
     assert out.shape == (3, dim)
     assert float(out.detach().min()) > 0.0
     assert weights is None or sum(p.numel() for p in made.parameters()) == weights
+
+
+def mapped(shape: list[int], latent: int, **more: Any) -> Any:
+    dim = int(np.prod(shape))
+    sizes = {"hidden": 8, "doublings": 2, "channels": 8, "segments": [[0, dim, "interval"]]}
+    config = {"kind": "mapped", "shape": shape, "latent": latent, "classes": 3, "dim": dim, **sizes, **more}
+    made, random = build(config).eval(), torch.Generator().manual_seed(3)
+    for parameter in made.parameters():
+        # larger than they are drawn, so that pixels differ
+        parameter.data = 0.6 * torch.randn(parameter.shape, generator=random)
+    return made
+
+
+@pytest.mark.parametrize("shape", [[8, 8], [7, 10], [7, 12, 3], [3, 9, 8], [1, 6, 8]])
+def test_a_warp_moves_and_mirrors_a_picture_and_leaves_it_where_its_numbers_are_zero(shape: list[int]) -> None:
+    """Whatever lies beyond an edge is the edge; the weights are those of a generator that knows no warp."""
+    plain, warped = mapped(shape, 5), mapped(shape, 5 + 6, warp=0.2)
+    warped.load_state_dict(plain.state_dict())
+    z, labels = torch.randn(4, 5, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 2, 1, 0])
+    still = plain(z, labels)
+    first = shape[0] == 1 or shape[0] == 3
+    height, width = (shape[1], shape[2]) if first else (shape[0], shape[1])
+    pictures = still.view(4, -1, height, width) if first else still.view(4, height, width, -1).permute(0, 3, 1, 2)
+
+    def moved(*numbers: float) -> torch.Tensor:
+        made = warped(torch.cat([z, torch.tensor(numbers).expand(4, 6)], dim=1), labels)
+        assert made.shape == still.shape
+        return made.view(4, -1, height, width) if first else made.view(4, height, width, -1).permute(0, 3, 1, 2)
+
+    close = {"rtol": 0.0, "atol": 2e-5}
+    assert min(float(pictures.detach().std(dim=d).mean()) for d in (0, 2, 3)) > 0.02
+    torch.testing.assert_close(moved(0, 0, 0, 0, 0, 0), pictures, **close)
+    # one unit is 0.3·0.2 of a side
+    across, down = torch.arange(width), torch.arange(height)
+    for pixels in (-3, 2):
+        taken = (across + pixels).clamp(0, width - 1)
+        torch.testing.assert_close(moved(0, 0, pixels / (0.06 * width), 0, 0, 0), pictures[..., taken], **close)
+        taken = (down + pixels).clamp(0, height - 1)
+        torch.testing.assert_close(moved(0, 0, 0, 0, 0, pixels / (0.06 * height)), pictures[..., taken, :], **close)
+    torch.testing.assert_close(moved(-2 / 0.2, 0, 0, 0, 0, 0), pictures.flip(3), **close)
+    torch.testing.assert_close(moved(0, 0, 0, 0, -2 / 0.2, 0), pictures.flip(2), **close)
+
+
+def test_each_row_is_warped_by_its_own_numbers() -> None:
+    made, z = mapped([8, 8], 9, warp=0.2), torch.randn(5, 9, generator=torch.Generator().manual_seed(2))
+    labels = torch.tensor([0, 1, 2, 0, 1])
+    alone = torch.cat([made(z[i : i + 1], labels[i : i + 1]) for i in range(5)])
+    torch.testing.assert_close(made(z, labels), alone, rtol=0.0, atol=1e-5)
+    assert bool((made(z, labels) - made(torch.cat([z[:, :3], z.flip(0)[:, 3:]], dim=1), labels)).abs().max() > 1e-3)
+
+
+@pytest.mark.parametrize(("latent", "warp"), [(6, 0.2), (2, 0.2), (64, -0.1), (64, float("nan"))])
+def test_a_warp_that_cannot_be_is_said_to_be_one(latent: int, warp: float) -> None:
+    with pytest.raises(DataError, match="warp is 0 or more and takes 6 latent numbers"):
+        mapped([8, 8], latent, warp=warp)
+    assert mapped([8, 8], 2).drawn == 2
+    assert mapped([8, 8], 7, warp=0.2).drawn == 1
+
+
+@pytest.mark.parametrize("labels", ["outer", "append", None])
+def test_a_sliced_step_follows_the_distance_that_is_written_down(labels: str | None) -> None:
+    """Loss and gradient of the first step, against columns sorted by hand."""
+    x, y = toy()
+    known: dict[str, Any] = {} if labels is None else {"y": y, "classes": 2}
+    vault = Vault(x, **known, clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
+    options = {**SLICED, "repeats": 1, "over": 3, **({} if labels is None else {"labels": labels})}
+    design = asked("sliced", options=options, low=-1.0, high=[1.0, 2.0]).design(vault.facts)
+    training = Training.start(design.rules, 1, "cpu")
+    release = next(vault.stream(design.mechanism, purpose="test"))
+    take = SlicedStrategy().trainer(training, design.mechanism, design.rules.options)
+    ours, random = copy.deepcopy(training.generator), torch.Generator()
+    random.set_state(training.random.get_state())
+    loss = take(iter([release]))  # type: ignore[arg-type]
+
+    classes = 1 if labels is None else 2
+    z, marks = torch.randn(60, ours.latent, generator=random), torch.arange(60) % classes
+    rows = -1.0 + torch.tensor([2.0, 3.0]) * ours(z, marks)
+    hot = torch.eye(classes)[marks]
+    if labels == "append":
+        rows = torch.cat([rows, design.mechanism.label_weight * hot], dim=1)
+    rows = rows * (0.8 / rows.norm(dim=1, keepdim=True)).clamp(max=1.0)
+    if labels == "outer":
+        rows = torch.einsum("nc,nd->ncd", hot, rows).flatten(1)
+    noisy = rows @ torch.from_numpy(directions_of(release.public)).float()
+    noisy = noisy + design.mechanism.sigma * torch.randn(60, 4, generator=random)
+    target = np.repeat(np.sort(release.value, axis=0), 3, axis=0)
+    gaps = noisy.sort(0).values - torch.from_numpy(target).float()
+    expected = gaps.square().mean()
+    torch.testing.assert_close(loss, expected.detach())
+    expected.backward()
+    for p, q in zip(ours.parameters(), training.generator.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+        assert not torch.equal(p, q)
 
 
 def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from privot.errors import UsageError
 from privot.synthesis.generators import Generator, image_axes, one_hot, register
 
 _AFFINE = 6
@@ -81,9 +83,9 @@ class MappedGenerator(PictureGenerator):
     the last doubling rearranges the maps of one convolution (Shi et al. 2016), four a channel, so that nothing wide is
     ever computed at full size.
 
-    With `warp` > 0 the image then goes through an affine map of the plane, I + `warp`·E for its linear part and
-    0.3·`warp` of the sides for its shift, E and the shift standard normal: six more numbers of z. Things in pictures
-    are turned, slanted and moved whatever they are; what is known beforehand need not be learned from noise.
+    With `warp` > 0 the image then goes through an affine map of the plane: what stands at p is taken from Ap + t,
+    A = I + `warp`·E and t = 0.3·`warp` of the sides times s, E and s standard normal: six numbers of z. Things in
+    pictures are turned, slanted and moved whatever they are; what is known beforehand need not be learned from noise.
     """
 
     spread: torch.Tensor
@@ -93,6 +95,10 @@ class MappedGenerator(PictureGenerator):
         hidden, doublings, wide = (int(config[name]) for name in ("hidden", "doublings", "channels"))
         self.warp = float(config.get("warp", 0.0))
         self.drawn = self.latent - (_AFFINE if self.warp else 0)
+        if not 0.0 <= self.warp < math.inf or (self.warp and self.drawn < 1):
+            raise UsageError(
+                f"A warp is 0 or more and takes {_AFFINE} latent numbers of more: got {self.warp:g} and {self.latent}."
+            )
         # half a side is 1 to the map, hence 0.6 for 0.3 of a side
         self.register_buffer("spread", self.warp * torch.tensor([1.0, 1.0, 0.6]), persistent=False)
         code = self.drawn + self.classes

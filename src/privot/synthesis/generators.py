@@ -55,6 +55,8 @@ def build(config: Mapping[str, Any]) -> Generator:
     """The generator that `config` describes, its weights freshly drawn from torch's global state."""
     try:
         return _KINDS[config["kind"]](config)
+    except UsageError as error:
+        raise DataError(str(error)) from None
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"This does not describe a generator ({type(error).__name__}).") from None
 
