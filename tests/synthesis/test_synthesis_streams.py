@@ -501,7 +501,7 @@ def test_a_sliced_step_follows_the_distance_that_is_written_down(labels: str | N
     rows = rows * (0.8 / rows.norm(dim=1, keepdim=True)).clamp(max=1.0)
     if labels == "outer":
         rows = torch.einsum("nc,nd->ncd", hot, rows).flatten(1)
-    noisy = rows @ torch.from_numpy(directions_of(release.public)).float()
+    noisy = rows @ torch.tensor(directions_of(release.public)).float()
     noisy = noisy + design.mechanism.sigma * torch.randn(60, 4, generator=random)
     target = np.repeat(np.sort(release.value, axis=0), 3, axis=0)
     gaps = noisy.sort(0).values - torch.from_numpy(target).float()

@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 
 import torch
 
+from privot.errors import UsageError
 from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
+from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
 from privot.synthesis.generators import build
-from privot.synthesis.rules import Rules
+from privot.synthesis.rules import Problem, Rules
 from privot.synthesis.sinkhorn import REFRESH, SinkhornStrategy, first_gradient, second_term
 from privot.synthesis.strategy import Step
 from privot.synthesis.training import Training
@@ -28,6 +30,19 @@ class ParametersStrategy(SinkhornStrategy):
     """`parameters`: noise at the parameters' gradient."""
 
     kind: ClassVar[type[SanitizedGradient]] = SanitizedParameters
+
+    def design(
+        self,
+        problem: Problem,
+        facts: Facts,
+        terms: tuple[float, float],
+        span: tuple[Any, Any],
+        given: Mapping[str, Any],
+    ) -> tuple[Mechanism, Rules]:
+        """As for `sinkhorn`; no slope at points leaves the vault, so there is none to smooth."""
+        if given.get("smooth", 0):
+            raise UsageError("The method parameters releases no slope at points: leave out smooth.")
+        return super().design(problem, facts, terms, span, {**given, "smooth": 0})
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedParameters:
         """The mechanism of one block, for a generator with that many parameters."""
