@@ -461,6 +461,24 @@ def test_a_warp_moves_and_mirrors_a_picture_and_leaves_it_where_its_numbers_are_
     torch.testing.assert_close(moved(0, 0, 0, 0, -2 / 0.2, 0), pictures.flip(2), **close)
 
 
+def test_a_warp_grows_during_training_and_is_whole_without_one() -> None:
+    made, z = mapped([8, 8], 9, warp=0.2), torch.randn(5, 9, generator=torch.Generator().manual_seed(2))
+    labels, place = torch.tensor([0, 1, 2, 0, 1]), made.spread.data_ptr()
+    whole, plain = made(z, labels), mapped([8, 8], 3)(z[:, :3], labels)
+    made.ease(0.0)
+    torch.testing.assert_close(made(z, labels), plain, rtol=0.0, atol=2e-5)
+    halved = torch.cat([z[:, :3], 0.5 * z[:, 3:]], dim=1)
+    expected = mapped([8, 8], 9, warp=0.2)(halved, labels)
+    made.ease(0.15)
+    torch.testing.assert_close(made(z, labels), expected, rtol=0.0, atol=2e-5)
+    for share in (0.3, 0.9, 1.0):
+        made.ease(share)
+        torch.testing.assert_close(made(z, labels), whole)
+    # a recorded step reads it where it was
+    assert made.spread.data_ptr() == place
+    mapped([8, 8], 3).ease(0.5)
+
+
 def test_each_row_is_warped_by_its_own_numbers() -> None:
     made, z = mapped([8, 8], 9, warp=0.2), torch.randn(5, 9, generator=torch.Generator().manual_seed(2))
     labels = torch.tensor([0, 1, 2, 0, 1])

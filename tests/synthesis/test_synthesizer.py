@@ -243,6 +243,28 @@ def test_rules_follow_the_noise() -> None:
     assert counts[2] == 500
 
 
+def test_where_noise_is_the_limit_less_is_asked_and_more_is_known_beforehand() -> None:
+    clear, noisy = (Problem(784, 10, sigma, 60_000, (28, 28), "cuda") for sigma in (0.5, 17.0))
+    assert choose_features(clear, 1, 0.0, 1.0).to_dict()["kind"] == "stack"
+    features = choose_features(noisy, 1, 0.0, 1.0).to_dict()
+    assert features["kind"] == "fourier"
+    assert min(features["bandwidths"]) > 0.14 * 28
+    assert "warp" not in choose_rules(clear).generator
+    assert choose_rules(noisy).generator["warp"] > 0.0
+    # pictures alone are warped
+    assert "warp" not in choose_rules(Problem(784, 10, 17.0, 60_000, None, "cuda")).generator
+    assert "warp" not in choose_rules(Problem(784, 10, 17.0, 60_000, (28, 28), "cpu")).generator
+
+
+def test_a_generator_is_sampled_from_at_its_full_warp(vault: Vault, small: Any) -> None:
+    """Even after a training too short for it to grow."""
+    segments = [[0, 2, "interval"]]
+    config = {"kind": "mapped", "shape": [1, 2], "dim": 2, "classes": 2, "segments": segments, "latent": 8}
+    plan = Rules({**config, "hidden": 4, "doublings": 1, "channels": 4, "warp": 0.5}, 1, 16, 1e-3)
+    made = small(rules=plan).fit(vault)
+    np.testing.assert_allclose(made.generator_.spread.numpy(), [0.5, 0.5, 0.3])
+
+
 @pytest.mark.parametrize("shape", [None, (8, 8), (20, 20), (30, 26), (20, 20, 3), (3, 20, 20)])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_every_generator_the_rules_choose_fills_a_record(shape: Any, device: str) -> None:

@@ -15,6 +15,8 @@ from privot.synthesis.generators import Generator, image_axes, one_hot, register
 
 _AFFINE = 6
 """Numbers of an affine map of the plane."""
+_EASED = 0.3
+"""The share of a training in which a warp grows from nothing: from the start, a generator can end up in one colour."""
 
 
 class PictureGenerator(Generator):
@@ -86,6 +88,7 @@ class MappedGenerator(PictureGenerator):
     With `warp` > 0 the image then goes through an affine map of the plane: what stands at p is taken from Ap + t,
     A = I + `warp`·E and t = 0.3·`warp` of the sides times s, E and s standard normal: six numbers of z. Things in
     pictures are turned, slanted and moved whatever they are; what is known beforehand need not be learned from noise.
+    In training the warp grows from nothing (`ease`).
     """
 
     spread: torch.Tensor
@@ -101,6 +104,7 @@ class MappedGenerator(PictureGenerator):
             )
         # half a side is 1 to the map, hence 0.6 for 0.3 of a side
         self.register_buffer("spread", self.warp * torch.tensor([1.0, 1.0, 0.6]), persistent=False)
+        self._grown = 1.0
         code = self.drawn + self.classes
         self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
         self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
@@ -119,6 +123,13 @@ class MappedGenerator(PictureGenerator):
         small = small.view(-1, self.wide, *self.start)
         out: torch.Tensor = self.layers(small.contiguous(memory_format=torch.channels_last))
         return out
+
+    def ease(self, share: float) -> None:
+        """Let the warp grow; in place, since a recorded step reads it there."""
+        grown = min(1.0, share / _EASED)
+        if self.warp and grown != self._grown:
+            self.spread.copy_(grown * self.warp * self.spread.new_tensor([1.0, 1.0, 0.6]))
+            self._grown = grown
 
     def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""

@@ -36,6 +36,9 @@ class Generator(nn.Module, ABC):
         """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
         return apply_head(self.body(z, labels).to(z.dtype), self.segments)
 
+    def ease(self, share: float) -> None:
+        """Told before every step what share of the training is done; most generators take no notice."""
+
     @abstractmethod
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""

@@ -24,6 +24,9 @@ MOST_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 7_000)}
 SMALL_IMAGE = 256
 BANDWIDTHS = (0.11, 0.18)
 """In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
+NOISY_BANDWIDTHS = (0.15, 0.25)
+"""Where noise is the limit: wider kernels ask about fewer and coarser things, which many records agree on."""
+NOISY_WARP = 0.07
 FILTERS = 64
 FILTERED_BANDWIDTHS = (0.0375, 0.0625)
 """The same for what 5 × 5 filters see: on USPS digits, enlarged, that lies 0.35 times as far apart as the pixels."""
@@ -92,11 +95,13 @@ def choose_features(
 ) -> FeatureMap:
     """The map whose means are released: pixels and, where the noise leaves room for it, what filters see of them."""
     m, root = frequencies(problem), math.sqrt(problem.dim)
-    pixels = [b * root for b in BANDWIDTHS]
-    # fewer frequencies than the device could carry: the noise allows no more, and pixels say most with few
-    if problem.device == "cpu" or not _image(problem) or m < MOST_FREQUENCIES["cuda"]:
-        return Fourier(problem.dim, m, pixels, seed, low, high)
+    if problem.device == "cpu" or not _image(problem):
+        return Fourier(problem.dim, m, [b * root for b in BANDWIDTHS], seed, low, high)
+    # pixels say most with few frequencies
+    if _noisy(problem):
+        return Fourier(problem.dim, m, [b * root for b in NOISY_BANDWIDTHS], seed, low, high)
     assert problem.shape is not None
+    pixels = [b * root for b in BANDWIDTHS]
     seen = [b * root for b in FILTERED_BANDWIDTHS]
     halves = (
         Fourier(problem.dim, m // 2, pixels, seed, low, high, "independent"),
@@ -107,6 +112,11 @@ def choose_features(
 
 def _image(problem: Problem) -> bool:
     return problem.shape is not None and min(image_axes(problem.shape)[:2]) >= 16
+
+
+def _noisy(problem: Problem) -> bool:
+    """Whether the noise allows fewer frequencies than the device could carry."""
+    return frequencies(problem) < MOST_FREQUENCIES[problem.device]
 
 
 def choose_rules(problem: Problem) -> Rules:
@@ -124,14 +134,12 @@ def choose_rules(problem: Problem) -> Rules:
     else:
         height, width, _, _ = image_axes(problem.shape)
         doublings = 3 if min(height, width) >= 32 else 2 if min(height, width) >= 8 else 1
-        channels = 256 if cuda else 64
-        config = {
-            **base,
-            **({"kind": "mapped", "latent": 64, "hidden": 256} if cuda else {"kind": "deconv", "latent": 32}),
-            "shape": list(problem.shape),
-            "doublings": doublings,
-            "channels": channels,
-        }
+        kind: dict[str, Any] = {"kind": "deconv", "latent": 32, "channels": 64}
+        if cuda:
+            kind = {"kind": "mapped", "latent": 64, "hidden": 256, "channels": 256}
+        if cuda and _image(problem) and _noisy(problem):
+            kind.update(latent=70, channels=128, warp=NOISY_WARP)
+        config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
     batch = max(16, min(256, 2560 // problem.classes)) if cuda else max(8, min(128, 320 // problem.classes))
     return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3)
 

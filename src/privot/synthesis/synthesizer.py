@@ -209,6 +209,7 @@ class Synthesizer(PrivateEstimator):
     def use(self, generator: Generator, features: FeatureMap | None, counts: NDArray[Any], labels: bool) -> None:
         """Sample from `generator` from now on."""
         self.generator_ = generator.eval()
+        generator.ease(1.0)
         self.features_ = features
         self.counts_ = np.asarray(counts, dtype=np.float64)
         self.labels_ = labels

@@ -81,6 +81,7 @@ class Training:
 
     def decay_rate(self) -> None:
         """The learning rate on a cosine from the rules' to zero, also for a recorded step."""
+        self.generator.ease(self.step / self.rules.steps)
         set_rate(self.optimizer, cosine(self.rules.learning_rate, self.step, self.rules.steps))
 
     def draw(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
