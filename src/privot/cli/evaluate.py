@@ -71,10 +71,9 @@ def evaluate(
         return
     if private is not None:
         raise UsageError("--private is for tables: give a folder of one, or --schema FILE.")
-    size = read_shape(shape)
-    if folder is not None and size is None:
-        params = read_json(folder / CONFIG)["params"]
-        size = tuple(params["shape"]) if params["shape"] else None
+    size, params = read_shape(shape), {} if folder is None else read_json(folder / CONFIG)["params"]
+    if size is None and params.get("shape"):
+        size = tuple(params["shape"])
     made, real = load(folder / SYNTHETIC if folder else synthetic), load(test, "test")
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
@@ -88,8 +87,9 @@ def evaluate(
     if inception is not None:
         if size is None:
             raise DataError("FID is for images: give --shape.")
-        # bytes, or numbers up to 1
-        span = 255.0 if max(float(np.max(made.x)), float(np.max(real.x))) > 1.0 else 1.0
+        # white is the end of the public range, or the brightest there is
+        white = params.get("high", max(float(np.max(made.x)), float(np.max(real.x))))
+        span = float(np.max(white)) or 1.0
         answer["fid"] = fid(made.x, real.x, size, inception, span=span, takes=takes, device=where)
     if folder is not None:
         write_json(folder / "evaluation.json", answer)
