@@ -20,7 +20,7 @@ from privot.synthesis.generators import Segment, image_axes
 ASSUMED_RECORDS = 10_000
 """Where the number of records is private and nobody states it; a guess that only steers sizes."""
 MOST_FREQUENCIES = {"cpu": 2_000, "cuda": 20_000}
-MOST_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 7_000)}
+MOST_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 5_000)}
 SMALL_IMAGE = 256
 BANDWIDTHS = (0.11, 0.18)
 """In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
@@ -145,6 +145,6 @@ def choose_rules(problem: Problem) -> Rules:
 
 
 def steps(problem: Problem) -> int:
-    """15 a unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
+    """10 a unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
     least, most = MOST_STEPS[problem.device]
-    return int(min(max(15.0 * problem.records_a_class / (5.0 * problem.sigma), least), most))
+    return int(min(max(10.0 * problem.records_a_class / (5.0 * problem.sigma), least), most))
