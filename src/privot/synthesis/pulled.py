@@ -16,7 +16,6 @@ import torch
 
 from privot.errors import UsageError
 from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
-from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.stream import Stream
 from privot.synthesis.generators import build
 from privot.synthesis.rules import Problem, Rules
@@ -31,18 +30,11 @@ class ParametersStrategy(SinkhornStrategy):
 
     kind: ClassVar[type[SanitizedGradient]] = SanitizedParameters
 
-    def design(
-        self,
-        problem: Problem,
-        facts: Facts,
-        terms: tuple[float, float],
-        span: tuple[Any, Any],
-        given: Mapping[str, Any],
-    ) -> tuple[Mechanism, Rules]:
+    def options(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
         """As for `sinkhorn`; no slope at points leaves the vault, so there is none to smooth."""
         if given.get("smooth", 0):
             raise UsageError("The method parameters releases no slope at points: leave out smooth.")
-        return super().design(problem, facts, terms, span, {**given, "smooth": 0})
+        return super().options(problem, {**given, "smooth": 0})
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedParameters:
         """The mechanism of one block, for a generator with that many parameters."""

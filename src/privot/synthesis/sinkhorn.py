@@ -54,7 +54,7 @@ class SinkhornStrategy:
         given: Mapping[str, Any],
     ) -> tuple[Mechanism, Rules]:
         """σ from (ε, δ), the steps and the sampling rate; the sampler that is counted is the one that runs."""
-        options = sinkhorn_options(problem, given)
+        options = self.options(problem, given)
         if options["debias"] not in DEBIAS:
             raise UsageError(f"Unknown debias {options['debias']!r}: say {', '.join(DEBIAS)}.")
         if not 0.0 <= options["p"] <= 1.0:
@@ -99,6 +99,10 @@ class SinkhornStrategy:
             device=problem.device,
         )
         return mechanism, rules
+
+    def options(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The knobs, those given and the rest by rule."""
+        return sinkhorn_options(problem, given)
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedGradient:
         """The mechanism of one block."""
