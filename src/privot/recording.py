@@ -59,8 +59,11 @@ def called(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[[]
 def adam(model: nn.Module, rate: float, **options: Any) -> torch.optim.Adam:
     """Adam whose steps can be recorded on a GPU: there the rate must lie on the device too."""
     first = next(model.parameters())
-    start = torch.tensor(rate, device=first.device) if first.is_cuda else rate
-    return torch.optim.Adam(model.parameters(), lr=start, capturable=first.is_cuda, **options)
+    if not first.is_cuda:
+        return torch.optim.Adam(model.parameters(), lr=rate, **options)
+    start = torch.tensor(rate, device=first.device)
+    # one kernel for all weights
+    return torch.optim.Adam(model.parameters(), lr=start, capturable=True, fused=True, **options)
 
 
 def cosine(rate: float, step: int, steps: int) -> float:

@@ -12,6 +12,7 @@ from torch import nn
 
 from privot.errors import UsageError
 from privot.synthesis.generators import Generator, image_axes, one_hot, register
+from privot.synthesis.layers import AlignedLinear, FewMaps, NormedReLU
 
 _AFFINE = 6
 """Numbers of an affine map of the plane."""
@@ -108,14 +109,16 @@ class MappedGenerator(PictureGenerator):
         code = self.drawn + self.classes
         self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
         self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
-        self.project = nn.Linear(hidden + self.classes, wide * self.start[0] * self.start[1])
+        self.project = AlignedLinear(hidden + self.classes, wide * self.start[0] * self.start[1])
         self.wide = wide
-        layers: list[nn.Module] = [nn.BatchNorm2d(wide), nn.ReLU()]
+        # where a rectifier of its own stood, so that weights saved before are still found under their numbers
+        after = nn.Identity()
+        layers: list[nn.Module] = [NormedReLU(wide), after]
         for _ in range(doublings - 1):
-            layers += [nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1, bias=False), nn.BatchNorm2d(wide // 2), nn.ReLU()]
+            layers += [nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1, bias=False), NormedReLU(wide // 2), after]
             wide //= 2
-        layers += [nn.Conv2d(wide, wide, 3, padding=1, bias=False), nn.BatchNorm2d(wide), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.Conv2d(wide, 4 * self.channels, 5, padding=2), nn.PixelShuffle(2))
+        layers += [nn.Conv2d(wide, wide, 3, padding=1, bias=False), NormedReLU(wide), after]
+        self.layers = nn.Sequential(*layers, FewMaps(wide, 4 * self.channels, 5), nn.PixelShuffle(2))
 
     def picture(self, code: torch.Tensor) -> torch.Tensor:
         """(rows, channels, ≥ height, ≥ width)."""

@@ -22,6 +22,8 @@ from privot.synthesis.generators import image_axes
 from privot.transport.directions import check_seed
 
 _STRIDE = 2
+_MOST_DENSE = 2**27
+"""Numbers in a matrix that does all of the filters' work at once (256 MB); for larger images it is a convolution."""
 
 
 class Filtered:
@@ -98,26 +100,50 @@ class Filtered:
     def seen(self, x: torch.Tensor) -> torch.Tensor:
         """u, of shape (rows, filters · regions)."""
         weights, low, span = kept_on(self, x, lambda: (self._weights, self.low, self.high))
-        image = to_unit(x, low, span).reshape(len(x), *self.shape)
+        scaled, rows, columns = to_unit(x, low, span), *self.regions
+        side = self.cell // _STRIDE
+        if x.dtype == torch.float64:
+            patches = torch.nn.functional.unfold(self._padded(scaled), self.width, stride=_STRIDE)
+            found = (patches.transpose(1, 2) @ weights).abs().view(len(x), rows, side, columns, side, self.filters)
+            out: torch.Tensor = found.sum(dim=(2, 4)).reshape(len(x), -1) * (self._gain / self._positions)
+            return out
+        # generated samples need no exact sums, and unfolding launches a kernel for every image
+        if x.is_cuda and self.dim * self.filters * rows * columns * side**2 <= _MOST_DENSE:
+            return self._seen_at_once(scaled)
+        regional = torch.nn.functional.avg_pool2d(self._found(scaled, weights).abs(), side)
+        return regional.permute(0, 2, 3, 1).reshape(len(x), -1) * self._gain
+
+    def _padded(self, scaled: torch.Tensor) -> torch.Tensor:
+        """(rows, channels, height, width), with zeros around it and up to whole regions."""
+        image = scaled.reshape(len(scaled), *self.shape)
         if len(self.shape) == 2:
             image = image[:, None]
         elif self.last:
             image = image.permute(0, 3, 1, 2)
         before, after = self.width // 2, (self.width - 1) // 2
-        rows, columns = self.regions
-        below, right = rows * self.cell - self.height, columns * self.cell - self.breadth
-        image = torch.nn.functional.pad(image, (before, after + right, before, after + below))
-        side = self.cell // _STRIDE
-        if x.dtype == torch.float64:
-            patches = torch.nn.functional.unfold(image, self.width, stride=_STRIDE)
-            found = (patches.transpose(1, 2) @ weights).abs().view(len(x), rows, side, columns, side, self.filters)
-            out: torch.Tensor = found.sum(dim=(2, 4)).reshape(len(x), -1) * (self._gain / self._positions)
-            return out
-        # generated samples need no exact sums, and unfolding launches a kernel for every image
+        below, right = (n * self.cell - s for n, s in zip(self.regions, (self.height, self.breadth), strict=True))
+        return torch.nn.functional.pad(image, (before, after + right, before, after + below))
+
+    def _found(self, scaled: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """⟨w_f, patch⟩ of shape (rows, filters, positions down, positions across)."""
         bank = weights.T.reshape(self.filters, self.channels, self.width, self.width)
-        found = torch.nn.functional.conv2d(image, bank, stride=_STRIDE).abs()
-        regional = torch.nn.functional.avg_pool2d(found, side) if side > 1 else found
-        return regional.permute(0, 2, 3, 1).reshape(len(x), -1) * self._gain
+        return torch.nn.functional.conv2d(self._padded(scaled), bank, stride=_STRIDE)
+
+    def _seen_at_once(self, scaled: torch.Tensor) -> torch.Tensor:
+        """u in half precision, all filters at all positions by one product: a convolution of one map runs badly."""
+        matrices = self.__dict__.setdefault("_matrices", {})
+        if scaled.device not in matrices:
+            matrices[scaled.device] = self.matrix().half().to(scaled.device)
+        found: torch.Tensor = (scaled.half() @ matrices[scaled.device]).abs().view(len(scaled), self._positions, -1)
+        return found.mean(dim=1, dtype=torch.float32) * self._gain
+
+    def matrix(self) -> torch.Tensor:
+        """⟨w_f, patch at p⟩ as a product: (dim, positions in a region · regions · filters)."""
+        unit, (rows, columns) = torch.eye(self.dim), self.regions
+        side = self.cell // _STRIDE
+        found = self._found(unit, torch.as_tensor(self._weights, dtype=torch.float32))
+        found = found.view(self.dim, self.filters, rows, side, columns, side)
+        return found.permute(0, 3, 5, 2, 4, 1).reshape(self.dim, -1)
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, size) from (rows, dim)."""

@@ -1,0 +1,79 @@
+"""Layers of torch, the same in meaning and weights, that cost less on CUDA in half precision; elsewhere torch's own.
+
+A step of a wide generator on a few thousand samples spends most of its time in layers that torch runs badly: a
+convolution to very few maps (2.0 ms on an H200, of which 0.1 are its products), batch normalisation and its rectifier
+in seven passes, products whose inner size is not a multiple of 8.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+_ALIGNED = 8
+"""Half-precision products are fast where rows begin on 16 bytes."""
+
+
+def _half(x: torch.Tensor) -> bool:
+    return x.is_cuda and torch.is_autocast_enabled("cuda")
+
+
+class AlignedLinear(nn.Linear):
+    """xWᵀ + b, with zeros beside x and W so that their rows are aligned."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """(rows, out) from (rows, in)."""
+        more = -self.in_features % _ALIGNED
+        if not more or not _half(input):
+            return super().forward(input)
+        return functional.linear(functional.pad(input, (0, more)), functional.pad(self.weight, (0, more)), self.bias)
+
+
+class FewMaps(nn.Conv2d):
+    """A convolution with an odd kernel, stride 1 and "same" padding, made for few output maps.
+
+    One product makes, at every place, what the place gives to each of its k² neighbours; then every place adds up what
+    its neighbours give it: out[p] = Σ_d (h[p+d]·W_d). Torch's way is a product for every d, each a few columns wide.
+    """
+
+    def __init__(self, wide: int, maps: int, kernel: int) -> None:
+        super().__init__(wide, maps, kernel, padding=kernel // 2)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """(rows, maps, height, width)."""
+        if not _half(input):
+            return super().forward(input)
+        from privot.synthesis.layer_kernels import gathered
+
+        rows, wide, height, width = input.shape
+        across = self.weight.permute(1, 2, 3, 0).reshape(wide, -1)
+        across = functional.pad(across, (0, -across.shape[1] % _ALIGNED))
+        given = input.permute(0, 2, 3, 1).reshape(-1, wide) @ across
+        out = gathered(given, (rows, height, width), self.out_channels, self.kernel_size[0])
+        assert self.bias is not None
+        return (out + self.bias.to(out.dtype)).permute(0, 3, 1, 2)
+
+
+class NormedReLU(nn.BatchNorm2d):
+    """max(0, batch normalisation), in two passes there and two back."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The shape of the input."""
+        fits = self.training and _half(input) and input.is_contiguous(memory_format=torch.channels_last)
+        if not fits or input.dtype == torch.float32 or self.momentum is None:
+            return functional.relu(super().forward(input))
+        from privot.synthesis.layer_kernels import normed
+
+        rows, maps, height, width = input.shape
+        out, mean, variance = normed(input.permute(0, 2, 3, 1).reshape(-1, maps), self.weight, self.bias, self.eps)
+        with torch.no_grad():
+            count = rows * height * width
+            assert self.running_mean is not None
+            assert self.running_var is not None
+            self.running_mean.lerp_(mean, self.momentum)
+            # as torch does: the variance that is remembered is the unbiased one
+            self.running_var.lerp_(variance * (count / max(count - 1, 1)), self.momentum)
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked.add_(1)
+        return out.view(rows, height, width, maps).permute(0, 3, 1, 2)
