@@ -65,7 +65,7 @@ def one(arguments: argparse.Namespace, seed: int, x: Any, y: Any, test: Any, tru
     for name in CLASSIFIERS:
         result[name] = score(name, sample, labels, test, truth, shape=shape, device=arguments.device, seed=seed)
     result["evaluation_seconds"] = time.perf_counter() - start
-    if arguments.inception:
+    if arguments.inception and seed - arguments.first < arguments.inception_seeds:
         from privot.evaluation.frechet import fid
 
         result["fid"] = fid(x, sample, shape, arguments.inception, device=arguments.device)
@@ -87,6 +87,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=60_000)
     parser.add_argument("--hold-out", action="store_true")
     parser.add_argument("--inception", type=Path)
+    parser.add_argument("--inception-seeds", type=int, default=1, help="for how many of the seeds")
     parser.add_argument("--pictures", help="where to keep a hundred samples a seed, as .npy")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -103,7 +104,7 @@ def main() -> None:
             arguments.out.write_text(json.dumps(runs, indent=1), encoding="utf-8")
     names = [*CLASSIFIERS, *(["fid"] if arguments.inception else []), "seconds"]
     for name in names:
-        values = np.array([run[name] for run in runs]) * (100.0 if name in CLASSIFIERS else 1.0)
+        values = np.array([run[name] for run in runs if name in run]) * (100.0 if name in CLASSIFIERS else 1.0)
         spread = values.std(ddof=1) if len(values) > 1 else float("nan")
         print(f"{name}: {values.mean():.2f} ± {spread:.2f}")
 

@@ -9,10 +9,18 @@ import torch
 from torch import nn
 
 from privot.synthesis.filters import Filtered
-from privot.synthesis.layers import AlignedLinear, FewMaps, NormedReLU
+from privot.synthesis.layers import FewMaps, NormedReLU, ToMaps
+
+
+class Laid(nn.Linear):
+    """A product, seen as maps of 3 × 2."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input).view(-1, 8, 3, 2)
+
 
 PAIRS: dict[str, tuple[Callable[[], nn.Module], Callable[[], nn.Module], tuple[int, ...]]] = {
-    "linear": (lambda: AlignedLinear(18, 24), lambda: nn.Linear(18, 24), (30, 18)),
+    "to maps": (lambda: ToMaps(18, 8, (3, 2)), lambda: Laid(18, 48), (30, 18)),
     "few maps": (lambda: FewMaps(16, 4, 5), lambda: nn.Conv2d(16, 4, 5, padding=2), (6, 16, 7, 9)),
     "colour": (lambda: FewMaps(8, 12, 3), lambda: nn.Conv2d(8, 12, 3, padding=1), (3, 8, 4, 4)),
     "normed": (lambda: NormedReLU(24), lambda: nn.Sequential(nn.BatchNorm2d(24), nn.ReLU()), (40, 24, 5, 3)),

@@ -12,7 +12,7 @@ from torch import nn
 
 from privot.errors import UsageError
 from privot.synthesis.generators import Generator, image_axes, one_hot, register
-from privot.synthesis.layers import AlignedLinear, FewMaps, NormedReLU
+from privot.synthesis.layers import FewMaps, NormedReLU, ToMaps
 
 _AFFINE = 6
 """Numbers of an affine map of the plane."""
@@ -109,7 +109,7 @@ class MappedGenerator(PictureGenerator):
         code = self.drawn + self.classes
         self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
         self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
-        self.project = AlignedLinear(hidden + self.classes, wide * self.start[0] * self.start[1])
+        self.project = ToMaps(hidden + self.classes, wide, self.start)
         self.wide = wide
         # where a rectifier of its own stood, so that weights saved before are still found under their numbers
         after = nn.Identity()
@@ -122,9 +122,7 @@ class MappedGenerator(PictureGenerator):
 
     def picture(self, code: torch.Tensor) -> torch.Tensor:
         """(rows, channels, ≥ height, ≥ width)."""
-        small = self.project(torch.cat([self.mapping(code), code[:, self.drawn :]], dim=1))
-        small = small.view(-1, self.wide, *self.start)
-        out: torch.Tensor = self.layers(small.contiguous(memory_format=torch.channels_last))
+        out: torch.Tensor = self.layers(self.project(torch.cat([self.mapping(code), code[:, self.drawn :]], dim=1)))
         return out
 
     def ease(self, share: float) -> None:

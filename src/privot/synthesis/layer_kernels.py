@@ -9,12 +9,22 @@ import triton
 import triton.language as tl
 
 _BLOCK = 1024
-_ROWS, _PARTS = 32, 528
-"""Rows that a program holds at a time, and programs that add up a column: four for each processor of an H100."""
+_TILE, _WARPS, _PARTS = 4096, 8, 1056
+"""Numbers that a program holds at a time, its warps, and how many programs add up a column."""
 
 
 @triton.jit
-def _gather(given, out, count, height, width, stride, maps: tl.constexpr, k: tl.constexpr, block: tl.constexpr):
+def _gather(
+    given,
+    out,
+    count,
+    height: tl.constexpr,
+    width: tl.constexpr,
+    stride: tl.constexpr,
+    maps: tl.constexpr,
+    k: tl.constexpr,
+    block: tl.constexpr,
+):
     """out[n, y, x, o] = Σ over (i, j) of given[n, y+i−r, x+j−r, (i, j, o)], r = ⌊k/2⌋, nothing from outside."""
     at = tl.program_id(0) * block + tl.arange(0, block)
     held = at < count
@@ -32,18 +42,30 @@ def _gather(given, out, count, height, width, stride, maps: tl.constexpr, k: tl.
 
 
 @triton.jit
-def _scatter(slope, out, count, height, width, stride, maps: tl.constexpr, k: tl.constexpr, block: tl.constexpr):
+def _scatter(
+    slope,
+    out,
+    rows,
+    height: tl.constexpr,
+    width: tl.constexpr,
+    stride: tl.constexpr,
+    maps: tl.constexpr,
+    k: tl.constexpr,
+    step: tl.constexpr,
+    wide: tl.constexpr,
+):
     """out[n, y, x, (i, j, o)] = slope[n, y−i+r, x−j+r, o], zero where that is outside or (i, j, o) is padding."""
-    at = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    held = at < count
-    column, place = (at % stride).to(tl.int32), (at // stride).to(tl.int32)
+    place = tl.program_id(0) * step + tl.arange(0, step)
+    column = tl.arange(0, wide)
     o, d = column % maps, column // maps
-    y = (place // width) % height - d // k + k // 2
-    x = place % width - d % k + k // 2
-    inside = held & (d < k * k) & (y >= 0) & (y < height) & (x >= 0) & (x < width)
-    source = place + (k // 2 - d // k) * width + k // 2 - d % k
-    value = tl.load(slope + source.to(tl.int64) * maps + o, mask=inside, other=0.0)
-    tl.store(out + at, value, mask=held)
+    down, right = k // 2 - d // k, k // 2 - d % k
+    y = ((place // width) % height)[:, None] + down[None, :]
+    x = (place % width)[:, None] + right[None, :]
+    held = (place < rows)[:, None] & (column < stride)[None, :]
+    inside = held & (d < k * k)[None, :] & (y >= 0) & (y < height) & (x >= 0) & (x < width)
+    source = (place[:, None] + (down * width + right)[None, :]) * maps + o[None, :]
+    value = tl.load(slope + source, mask=inside, other=0.0)
+    tl.store(out + place[:, None].to(tl.int64) * stride + column[None, :], value, mask=held)
 
 
 class _Gathered(torch.autograd.Function):
@@ -53,7 +75,8 @@ class _Gathered(torch.autograd.Function):
         ctx.places, ctx.maps, ctx.k, ctx.stride, ctx.kind = places, maps, k, given.shape[1], given.dtype
         out = torch.empty(*places, maps, dtype=given.dtype, device=given.device)
         grid = (triton.cdiv(out.numel(), _BLOCK),)
-        _gather[grid](given, out, out.numel(), places[1], places[2], ctx.stride, maps=maps, k=k, block=_BLOCK)
+        sizes = {"height": places[1], "width": places[2], "stride": ctx.stride, "maps": maps, "k": k, "block": _BLOCK}
+        _gather[grid](given, out, out.numel(), **sizes)
         return out
 
     @staticmethod
@@ -61,8 +84,10 @@ class _Gathered(torch.autograd.Function):
         slope = slopes[0].contiguous()
         rows, height, width = ctx.places
         out = torch.empty(rows * height * width, ctx.stride, dtype=ctx.kind, device=slope.device)
-        grid = (triton.cdiv(out.numel(), _BLOCK),)
-        _scatter[grid](slope, out, out.numel(), height, width, ctx.stride, maps=ctx.maps, k=ctx.k, block=_BLOCK)
+        wide = triton.next_power_of_2(ctx.stride)
+        step = max(1, _TILE // wide)
+        sizes = {"stride": ctx.stride, "maps": ctx.maps, "k": ctx.k, "step": step, "wide": wide, "num_warps": _WARPS}
+        _scatter[(triton.cdiv(len(out), step),)](slope, out, len(out), height=height, width=width, **sizes)
         return out, None, None, None
 
 
@@ -80,16 +105,17 @@ def _sums(x, one, two, rows, columns, together, step: tl.constexpr, wide: tl.con
     """Each program's part of Σx and Σx² a column; `together` rows are taken by all of them together."""
     part = tl.program_id(0)
     at = tl.arange(0, wide)
-    first = tl.zeros([wide], tl.float32)
-    second = tl.zeros([wide], tl.float32)
+    # whole tiles are added up and their rows once at the end
+    first = tl.zeros([step, wide], tl.float32)
+    second = tl.zeros([step, wide], tl.float32)
     for start in range(0, rows, together):
         row = start + part * step + tl.arange(0, step)
         mask = (row < rows)[:, None] & (at < columns)[None, :]
         v = tl.load(x + row[:, None].to(tl.int64) * columns + at[None, :], mask=mask, other=0.0).to(tl.float32)
-        first += tl.sum(v, 0)
-        second += tl.sum(v * v, 0)
-    tl.store(one + part * columns + at, first, mask=at < columns)
-    tl.store(two + part * columns + at, second, mask=at < columns)
+        first += v
+        second += v * v
+    tl.store(one + part * columns + at, tl.sum(first, 0), mask=at < columns)
+    tl.store(two + part * columns + at, tl.sum(second, 0), mask=at < columns)
 
 
 @triton.jit
@@ -117,8 +143,9 @@ def _slope_sums(
     there = at < columns
     a, b = tl.load(scale + at, mask=there, other=0.0), tl.load(shift + at, mask=there, other=0.0)
     m, s = tl.load(mean + at, mask=there, other=0.0), tl.load(inverse + at, mask=there, other=0.0)
-    first = tl.zeros([wide], tl.float32)
-    second = tl.zeros([wide], tl.float32)
+    # whole tiles are added up and their rows once at the end
+    first = tl.zeros([step, wide], tl.float32)
+    second = tl.zeros([step, wide], tl.float32)
     for start in range(0, rows, together):
         row = start + part * step + tl.arange(0, step)
         mask = (row < rows)[:, None] & there[None, :]
@@ -126,10 +153,10 @@ def _slope_sums(
         v = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
         g = tl.load(given + place, mask=mask, other=0.0).to(tl.float32)
         g = tl.where(v * a[None, :] + b[None, :] > 0.0, g, 0.0)
-        first += tl.sum(g, 0)
-        second += tl.sum(g * ((v - m[None, :]) * s[None, :]), 0)
-    tl.store(one + part * columns + at, first, mask=there)
-    tl.store(two + part * columns + at, second, mask=there)
+        first += g
+        second += g * ((v - m[None, :]) * s[None, :])
+    tl.store(one + part * columns + at, tl.sum(first, 0), mask=there)
+    tl.store(two + part * columns + at, tl.sum(second, 0), mask=there)
 
 
 @triton.jit
@@ -157,9 +184,12 @@ class _Normed(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         rows, columns = x.shape
-        sizes = {"step": _ROWS, "wide": triton.next_power_of_2(columns)}
-        parts = x.new_empty(2, min(_PARTS, triton.cdiv(rows, _ROWS)), columns, dtype=torch.float32)
-        _sums[(parts.shape[1],)](x, parts[0], parts[1], rows, columns, parts.shape[1] * _ROWS, **sizes)
+        wide = triton.next_power_of_2(columns)
+        step = max(1, _TILE // wide)
+        sizes = {"step": step, "wide": wide, "num_warps": _WARPS}
+        tiles = triton.cdiv(rows, step)
+        parts = x.new_empty(2, min(_PARTS, tiles), columns, dtype=torch.float32)
+        _sums[(parts.shape[1],)](x, parts[0], parts[1], rows, columns, parts.shape[1] * step, **sizes)
         # in float64: Σx²/n − mean² loses digits where the mean is large
         mean, square = (parts.double().sum(dim=1) / rows).unbind()
         variance = (square - mean * mean).clamp(min=0.0)
@@ -167,9 +197,9 @@ class _Normed(torch.autograd.Function):
         scale = weight.double() * inverse
         constants = torch.stack([scale, bias.double() - mean * scale, mean, inverse]).float()
         out = torch.empty_like(x)
-        _normed[(triton.cdiv(rows, _ROWS),)](x, out, constants[0], constants[1], rows, columns, **sizes)
+        _normed[(tiles,)](x, out, constants[0], constants[1], rows, columns, **sizes)
         ctx.save_for_backward(x, constants)
-        ctx.sizes, ctx.parts = sizes, parts.shape[1]
+        ctx.sizes, ctx.parts, ctx.tiles = sizes, parts.shape[1], tiles
         mean, variance = mean.float(), variance.float()
         ctx.mark_non_differentiable(mean, variance)
         return out, mean, variance
@@ -181,12 +211,13 @@ class _Normed(torch.autograd.Function):
         given = slopes[0].contiguous()
         parts = x.new_empty(2, ctx.parts, columns, dtype=torch.float32)
         known = [constants[i] for i in range(4)]
-        _slope_sums[(ctx.parts,)](x, given, *known, parts[0], parts[1], rows, columns, ctx.parts * _ROWS, **ctx.sizes)
+        _slope_sums[(ctx.parts,)](
+            x, given, *known, parts[0], parts[1], rows, columns, ctx.parts * ctx.sizes["step"], **ctx.sizes
+        )
         sums = parts.sum(dim=1)
         means = sums / rows
         out = torch.empty_like(x)
-        grid = (triton.cdiv(rows, _ROWS),)
-        _slopes[grid](x, given, out, *known, means[0], means[1], rows, columns, **ctx.sizes)
+        _slopes[(ctx.tiles,)](x, given, out, *known, means[0], means[1], rows, columns, **ctx.sizes)
         return out, sums[1], sums[0], None
 
 

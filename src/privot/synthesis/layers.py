@@ -19,15 +19,26 @@ def _half(x: torch.Tensor) -> bool:
     return x.is_cuda and torch.is_autocast_enabled("cuda")
 
 
-class AlignedLinear(nn.Linear):
-    """xWᵀ + b, with zeros beside x and W so that their rows are aligned."""
+class ToMaps(nn.Linear):
+    """(rows, maps, height, width) from xWᵀ + b, its channels laid out last.
+
+    Zeros beside x and W align their rows, and W's are put in the order of the layout: it is smaller than its product.
+    """
+
+    def __init__(self, wide: int, maps: int, size: tuple[int, int]) -> None:
+        super().__init__(wide, maps * size[0] * size[1])
+        self.maps, self.size = maps, size
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """(rows, out) from (rows, in)."""
-        more = -self.in_features % _ALIGNED
-        if not more or not _half(input):
-            return super().forward(input)
-        return functional.linear(functional.pad(input, (0, more)), functional.pad(self.weight, (0, more)), self.bias)
+        """(rows, maps, height, width)."""
+        if not _half(input):
+            made = super().forward(input).view(-1, self.maps, *self.size)
+            return made.contiguous(memory_format=torch.channels_last)
+        padding = (0, -self.in_features % _ALIGNED)
+        weight = self.weight.view(self.maps, -1, self.in_features).transpose(0, 1).reshape(-1, self.in_features)
+        bias = self.bias.view(self.maps, -1).t().reshape(-1)
+        made = functional.linear(functional.pad(input, padding), functional.pad(weight, padding), bias)
+        return made.view(-1, *self.size, self.maps).permute(0, 3, 1, 2)
 
 
 class FewMaps(nn.Conv2d):
