@@ -69,6 +69,9 @@ def one(arguments: argparse.Namespace, seed: int, x: Any, y: Any, test: Any, tru
         from privot.evaluation.frechet import fid
 
         result["fid"] = fid(x, sample, shape, arguments.inception, device=arguments.device)
+    if arguments.folder and seed == arguments.first:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        made.save(arguments.folder)
     if arguments.pictures:
         np.save(f"{arguments.pictures}-{seed}.npy", (np.asarray(sample[:100]) * 255).astype(np.uint8))
     return result
@@ -89,6 +92,7 @@ def main() -> None:
     parser.add_argument("--inception", type=Path)
     parser.add_argument("--inception-seeds", type=int, default=1, help="for how many of the seeds")
     parser.add_argument("--pictures", help="where to keep a hundred samples a seed, as .npy")
+    parser.add_argument("--folder", type=Path, help="keep generator and guarantee of the first seed there")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     with np.load(arguments.data, allow_pickle=False) as file:

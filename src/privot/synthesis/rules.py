@@ -154,7 +154,7 @@ def warp(problem: Problem) -> float:
 
     With 5,000 records a class that is 0.07, 0.05 and 0.03 at ε = 0.2, 1 and 10.
     """
-    return min(0.1, WARP / max(signal(problem), 1.0) ** 0.25)
+    return min(0.1, WARP / math.sqrt(math.sqrt(max(signal(problem), 1.0))))
 
 
 def steps(problem: Problem) -> int:
