@@ -86,3 +86,11 @@ def test_a_job_on_a_gpu_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     job = Job.open(tmp_path / "out")
     again = asked("sinkhorn", generator="dcgan", channels=16).run(job, lambda: vault, lambda mark: 3)
     assert np.allclose(done.sample(20, seed=1)[0], again.sample(20, seed=1)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
+def test_weights_of_convolutions_are_trained_whatever_their_layout(method: str) -> None:
+    x, y = pictures()
+    vault = Vault(x, y, classes=2, clip=6.0, adjacency="replace-one", budget=(1000.0, 1e-5))
+    done = asked(method, generator="dcgan", channels=16, steps=6, blocks=1).fit(vault)
+    assert np.isfinite(done.sample(20, seed=1)[0]).all()

@@ -75,7 +75,8 @@ class ParametersStrategy(SinkhornStrategy):
                 total = total - factor * handle.pull(x, term(x.detach(), labels)[0])
             start = 0
             for p in parameters:
-                p.grad = total[start : start + p.numel()].view_as(p).to(p.dtype)
+                # laid out as the parameter is, which the optimiser's one kernel for all of them asks for
+                p.grad = torch.empty_like(p).copy_(total[start : start + p.numel()].view_as(p))
                 start += p.numel()
             optimizer.step()
             taken += 1
