@@ -32,7 +32,7 @@ from privot.vault import Vault
 
 SMALL: dict[str, Any] = {"steps": 12, "blocks": 4, "batch": 20}
 SINKHORN = {**SMALL, "points": 10, "sweeps": 14}
-SLICED = {**SMALL, "slices": 4, "repeats": 2, "over": 2}
+SLICED = {**SMALL, "slices": 4, "repeats": 2, "replay": 2, "over": 2}
 
 
 class Killed(BaseException):
@@ -501,7 +501,7 @@ def test_a_sliced_step_follows_the_distance_that_is_written_down(labels: str | N
     x, y = toy()
     known: dict[str, Any] = {} if labels is None else {"y": y, "classes": 2}
     vault = Vault(x, **known, clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
-    options = {**SLICED, "repeats": 1, "over": 3, **({} if labels is None else {"labels": labels})}
+    options = {**SLICED, "repeats": 1, "replay": 1, "over": 3, **({} if labels is None else {"labels": labels})}
     design = asked("sliced", options=options, low=-1.0, high=[1.0, 2.0]).design(vault.facts)
     training = Training.start(design.rules, 1, "cpu")
     release = next(vault.stream(design.mechanism, purpose="test"))
@@ -529,6 +529,30 @@ def test_a_sliced_step_follows_the_distance_that_is_written_down(labels: str | N
     for p, q in zip(ours.parameters(), training.generator.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
         assert not torch.equal(p, q)
+
+
+def test_a_sliced_step_looks_at_earlier_releases_again() -> None:
+    """Every slice of a step is one of a release, with its own directions; the newest is always among them."""
+    from privot.synthesis.sliced import _Past
+
+    vault = Vault(toy()[0], clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
+    design = asked("sliced", options={**SLICED, "steps": 6, "blocks": 1, "replay": 3}).design(vault.facts)
+    past = _Past(2, design.mechanism, 3, Training.start(design.rules, 1, "cpu"))
+    stream, kept = vault.stream(design.mechanism, purpose="test"), []
+    for number in range(6):
+        release = next(stream)
+        kept.append((torch.tensor(directions_of(release.public)).float(), np.sort(release.value, axis=0)))
+        past.keep(release)
+        directions, columns = past.some()
+        assert directions.shape[1] == columns.shape[1] == 12
+        found = []
+        for start in (0, 4, 8):
+            part = directions[:, start : start + 4]
+            at = next(i for i, (u, _) in enumerate(kept) if torch.equal(u, part))
+            assert np.allclose(columns[:, start : start + 4].numpy(), kept[at][1], atol=1e-6)
+            found.append(at)
+        assert found[0] == number
+        assert max(found) <= number
 
 
 def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:

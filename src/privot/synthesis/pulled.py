@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 
 import torch
 
-from privot.errors import UsageError
 from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
 from privot.stream import Stream
 from privot.synthesis.generators import build
-from privot.synthesis.rules import Problem, Rules
+from privot.synthesis.rules import Rules
 from privot.synthesis.sinkhorn import REFRESH, SinkhornStrategy, first_gradient, second_term
 from privot.synthesis.strategy import Step
 from privot.synthesis.training import Training
@@ -29,12 +28,6 @@ class ParametersStrategy(SinkhornStrategy):
     """`parameters`: noise at the parameters' gradient."""
 
     kind: ClassVar[type[SanitizedGradient]] = SanitizedParameters
-
-    def options(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
-        """As for `sinkhorn`; no slope at points leaves the vault, so there is none to smooth."""
-        if given.get("smooth", 0):
-            raise UsageError("The method parameters releases no slope at points: leave out smooth.")
-        return super().options(problem, {**given, "smooth": 0})
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedParameters:
         """The mechanism of one block, for a generator with that many parameters."""

@@ -5,9 +5,6 @@ et al. 2021). The first term's gradient comes clipped and noisy out of the vault
 added un-noised. The vault scales the first by min(1, C/‖G‖) and may not tell how much. `debias` says what that does to
 the second: "matched" scales it by min(1, C/‖G′‖), G′ the first term's gradient with a batch of generated points in
 place of Y, which is public; "plain" leaves it as it is; "none" leaves it out (the ablation without debiasing).
-
-Where the points are images, `smooth` cosines a side are kept of the whole slope (`smoothing`): most of the noise is in
-the others. Both terms alike, since what the second alone may move would drift.
 """
 
 from __future__ import annotations
@@ -29,7 +26,6 @@ from privot.stream import Stream
 from privot.synthesis.options import generator_config, sinkhorn_options
 from privot.synthesis.points import points_of
 from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
-from privot.synthesis.smoothing import smoothing
 from privot.synthesis.strategy import Step, described
 from privot.synthesis.training import Training
 from privot.transport.replay import Replayed
@@ -126,9 +122,6 @@ class SinkhornStrategy:
         asked = labels[:n].clone() if mechanism.labels else None
         usual = mechanism.sigma * math.sqrt(n * training.generator.dim)
         factor = torch.ones((), device=training.device)
-        kept, smooth = int(options.get("smooth", 0)), None
-        if kept:
-            smooth = smoothing(training.generator.config["shape"], kept, training.device)
         taken = 0
 
         def step(stream: Stream) -> torch.Tensor:
@@ -143,7 +136,7 @@ class SinkhornStrategy:
                     factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
                 slope -= factor * term(x, labels)[0]
             slope[:n] += released
-            points.learn(slope if smooth is None else smooth(slope))
+            points.learn(slope)
             taken += 1
             watched: torch.Tensor = torch.linalg.vector_norm(released) / usual
             return watched

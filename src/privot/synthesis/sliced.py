@@ -9,7 +9,9 @@ law, and
 
 with each row of X repeated `over` times, where that many times as many rows are generated
 
-(Rakotomamonjy & Ralaivola 2021). A release was paid for once and may be trained on `repeats` times: post-processing.
+(Rakotomamonjy & Ralaivola 2021). A release was paid for once and may be looked at again: each is trained on `repeats`
+times, and every time together with `replay` − 1 of the `KEPT` before it, so that a step follows many more slices than
+one release has. Both are post-processing.
 """
 
 from __future__ import annotations
@@ -26,12 +28,16 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.recording import called, recordable, recorded
+from privot.release import Release
 from privot.stream import Stream
 from privot.synthesis.generators import one_hot
 from privot.synthesis.options import generator_config, sliced_options
 from privot.synthesis.rules import Problem, Rules
 from privot.synthesis.strategy import Step, described
 from privot.synthesis.training import Training
+
+KEPT = 64
+"""Releases that are looked at again; after a kill there are none, and they gather anew."""
 
 
 class SlicedStrategy:
@@ -95,19 +101,50 @@ class SlicedStrategy:
     def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One release a step, trained on `repeats` times; what is watched is the loss of the last time."""
         # each of the B rows stands against `over` generated ones, whose noise then weighs less
-        over = int(options["over"])
+        over, replay = int(options["over"]), int(options["replay"])
         take = _Step(training, mechanism, options, mechanism.batch * over)
+        past = _Past(len(take.directions), mechanism, replay, training)
 
         def step(stream: Stream) -> torch.Tensor:
-            release = next(stream)
-            take.directions.copy_(torch.tensor(directions_of(release.public), dtype=torch.float32))
-            target = torch.tensor(release.value, dtype=torch.float32, device=training.device).sort(0).values
-            take.target.copy_(target.repeat_interleave(over, 0))
+            past.keep(next(stream))
             for _ in range(int(options["repeats"])):
+                directions, target = past.some()
+                take.directions.copy_(directions)
+                take.target.copy_(target.repeat_interleave(over, 0))
                 take.once()
             return take.loss.clone()
 
         return step
+
+
+class _Past:
+    """The latest releases, as directions (dim, slices) and sorted columns (rows, slices) each."""
+
+    def __init__(self, dim: int, mechanism: Any, replay: int, training: Training) -> None:
+        self._replay, self._training, self._seen = replay, training, 0
+        room, where = (KEPT if replay > 1 else 1), training.device
+        self._directions = torch.zeros(room, dim, mechanism.slices, device=where)
+        self._columns = torch.zeros(room, mechanism.batch, mechanism.slices, device=where)
+
+    def keep(self, release: Release) -> None:
+        """In place of the oldest, if there are too many."""
+        at = self._seen % len(self._columns)
+        self._directions[at].copy_(torch.tensor(directions_of(release.public), dtype=torch.float32))
+        self._columns[at].copy_(
+            torch.tensor(release.value, dtype=torch.float32).to(self._columns.device).sort(0).values
+        )
+        self._seen += 1
+
+    def some(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(directions, columns) of the newest and of `replay` − 1 others, drawn at random."""
+        newest, random = (self._seen - 1) % len(self._columns), self._training.random
+        if self._replay == 1:
+            return self._directions[newest], self._columns[newest]
+        there = min(self._seen, len(self._columns))
+        chosen = torch.randint(there, (self._replay,), generator=random, device=self._columns.device)
+        chosen[0] = newest
+        directions, columns = (held[chosen].transpose(0, 1).flatten(1) for held in (self._directions, self._columns))
+        return directions, columns
 
 
 class _Step:
@@ -124,8 +161,9 @@ class _Step:
         self._hot = hot if mechanism.outer or mechanism.label_weight is not None else None
         outer, appended = mechanism.outer, mechanism.label_weight is not None
         dim = generator.dim * generator.classes if outer else generator.dim + (generator.classes if appended else 0)
-        self.directions = torch.zeros(dim, mechanism.slices, device=where)
-        self.target = torch.zeros(rows, mechanism.slices, device=where)
+        slices = mechanism.slices * int(options["replay"])
+        self.directions = torch.zeros(dim, slices, device=where)
+        self.target = torch.zeros(rows, slices, device=where)
         self._noise = torch.zeros_like(self.target)
         self.loss = torch.zeros((), device=where)
         self._run: Callable[[], None] | None = None
