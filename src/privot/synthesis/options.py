@@ -47,7 +47,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "balance": 1,
         "debias": "matched",
         "optimizer": "adam",
-        "learning_rate": _rate(given.get("steps", steps)) if cuda else 1e-3,
+        "learning_rate": _rate(given.get("steps", steps), 0.045) if cuda else 1e-3,
         "average": 0.999,
         "generator": "dcgan",
         "channels": 256 if cuda else 64,
@@ -56,9 +56,9 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
     return _checked(usual, given, problem)
 
 
-def _rate(steps: Any) -> float:
-    """0.045/√T: 1e-4 for 200,000 steps, where the options say how many."""
-    return 0.045 / math.sqrt(steps) if isinstance(steps, int) and steps > 0 else 1e-4
+def _rate(steps: Any, moved: float) -> float:
+    """moved/√T for T steps; anything where T is none, which is refused elsewhere."""
+    return moved / math.sqrt(steps) if isinstance(steps, int) and steps > 0 else moved
 
 
 def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]
         "over": 4,
         "label_share": 0.4,
         "optimizer": "adam",
-        "learning_rate": 1e-3,
+        "learning_rate": _rate(given.get("steps", 20_000), 0.14) if cuda else 1e-3,
         "average": 0.999,
         "generator": "upsampling",
         "channels": 64,
