@@ -9,7 +9,7 @@ import torch
 
 from privot.errors import UsageError
 from privot.transport import kernels, sinkhorn
-from privot.transport.replay import Beside, Replayed
+from privot.transport.replay import Replayed
 from privot.transport.unrolled import LAST, LEVELS, _plan, _shares, schedule, unrolled_gradients
 
 
@@ -165,18 +165,3 @@ def test_a_replay_refuses_other_shapes() -> None:
     assert float(replay(torch.ones(3, 4, device="cuda"))[0].sum()) == 24.0
     with pytest.raises(UsageError, match="shapes"):
         replay(torch.ones(3, 1, device="cuda"))
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_what_runs_beside_is_there_when_it_is_asked_for(device: str) -> None:
-    """After what was queued before it, and before what is queued after it."""
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
-    beside, held = Beside(Replayed(lambda t: (t @ t,))), torch.eye(300, device=device)
-    for step in range(1, 30):
-        held.mul_(0.0).add_(step * torch.eye(300, device=device))
-        beside.begin(held)
-        other = torch.ones(300, 300, device=device) @ torch.ones(300, 300, device=device)
-        (found,) = beside.end()
-        assert float(found.sum()) == 300.0 * step**2
-        assert float(other[0, 0]) == 300.0

@@ -28,7 +28,7 @@ from privot.synthesis.points import points_of
 from privot.synthesis.rules import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.strategy import Step, described
 from privot.synthesis.training import Training
-from privot.transport.replay import Beside, Replayed
+from privot.transport.replay import Replayed
 from privot.transport.unrolled import unrolled_gradients
 
 DEBIAS = ("matched", "plain", "none")
@@ -119,8 +119,6 @@ class SinkhornStrategy:
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         points, labels = points_of(training, n + fresh), training.draw(n + fresh)[1]
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
-        # it waits for no record, and half of a step is the two terms
-        second = Beside(term)
         asked = labels[:n].clone() if mechanism.labels else None
         usual = mechanism.sigma * math.sqrt(n * training.generator.dim)
         factor = torch.ones((), device=training.device)
@@ -129,8 +127,6 @@ class SinkhornStrategy:
         def step(stream: Stream) -> torch.Tensor:
             nonlocal factor, taken
             x = points.make()
-            if debias:
-                second.begin(x, labels)
             released = torch.as_tensor(stream.ask(GradientQuery(x[:n], asked)).value).to(x.dtype)
             slope = torch.zeros_like(x)
             if debias:
@@ -138,7 +134,7 @@ class SinkhornStrategy:
                     more, marks = points.aside(int(options["batch"]))
                     found = stand_in(torch.cat([x, more]), torch.cat([labels, marks]))[0]
                     factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
-                slope -= factor * second.end()[0]
+                slope -= factor * term(x, labels)[0]
             slope[:n] += released
             points.learn(slope)
             taken += 1

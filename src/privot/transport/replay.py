@@ -60,34 +60,3 @@ class Replayed:
         with torch.cuda.graph(graph):
             self._outputs = self._function(*self._inputs)
         self._graph = graph
-
-
-class Beside:
-    """`function` of tensors, begun now and asked for later; on a GPU it runs beside what is queued in between."""
-
-    def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
-        self._function = function
-        self._stream: Any = None
-        self._found: tuple[Tensor, ...] = ()
-
-    def begin(self, *inputs: Tensor) -> None:
-        """On a stream of its own, after all that was queued so far; the inputs must stay as they are until `end`."""
-        if inputs[0].device.type != "cuda":
-            self._found = self._function(*inputs)
-            return
-        if self._stream is None:
-            self._stream = torch.cuda.Stream(inputs[0].device)  # type: ignore[no-untyped-call]
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            self._found = self._function(*inputs)
-
-    def end(self) -> tuple[Tensor, ...]:
-        """What was begun; what is queued from now on waits for it."""
-        found, self._found = self._found, ()
-        if self._stream is not None:
-            caller = torch.cuda.current_stream()
-            caller.wait_stream(self._stream)
-            for tensor in found:
-                # its memory belongs to the other stream, which may not use it again before the caller has read it
-                tensor.record_stream(caller)
-        return found
