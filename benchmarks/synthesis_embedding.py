@@ -106,7 +106,7 @@ def main() -> None:
         print(json.dumps(runs[-1]), flush=True)
         if arguments.out:
             arguments.out.write_text(json.dumps(runs, indent=1), encoding="utf-8")
-    names = [*CLASSIFIERS, *(["fid"] if arguments.inception else []), "seconds"]
+    names = [*CLASSIFIERS, *(["fid"] if "fid" in runs[0] else []), "seconds"]
     for name in names:
         values = np.array([run[name] for run in runs if name in run]) * (100.0 if name in CLASSIFIERS else 1.0)
         spread = values.std(ddof=1) if len(values) > 1 else float("nan")

@@ -66,6 +66,15 @@ def adam(model: nn.Module, rate: float, **options: Any) -> torch.optim.Adam:
     return torch.optim.Adam(model.parameters(), lr=start, capturable=True, fused=True, **options)
 
 
+def lay_out(optimizer: torch.optim.Optimizer) -> None:
+    """Give moments that came from a file the layout of their parameters, which the one kernel for all asks for."""
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            for name, held in optimizer.state.get(p, {}).items():
+                if isinstance(held, torch.Tensor) and held.shape == p.shape and held.stride() != p.stride():
+                    optimizer.state[p][name] = torch.empty_like(p, dtype=held.dtype).copy_(held)
+
+
 def cosine(rate: float, step: int, steps: int) -> float:
     """From `rate` to zero: rate·(1 + cos(π·step/steps))/2."""
     return rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))

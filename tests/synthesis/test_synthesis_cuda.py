@@ -94,3 +94,24 @@ def test_weights_of_convolutions_are_trained_whatever_their_layout(method: str) 
     vault = Vault(x, y, classes=2, clip=6.0, adjacency="replace-one", budget=(1000.0, 1e-5))
     done = asked(method, generator="dcgan", channels=16, steps=6, blocks=1).fit(vault)
     assert np.isfinite(done.sample(20, seed=1)[0]).all()
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
+def test_a_killed_job_on_a_gpu_takes_its_last_block(method: str, tmp_path: Path) -> None:
+    """Moments read back must be laid out as the optimiser's kernel asks."""
+    x, y = pictures()
+    vault = Vault(x, y, classes=2, clip=6.0, adjacency="replace-one", budget=(2000.0, 1e-5))
+    options: dict[str, Any] = {"steps": 12, "generator": "dcgan", "channels": 16}
+    seen: list[int] = []
+
+    def kill(step: int, steps: int, loss: float) -> None:
+        seen.append(step)
+        if step > 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        asked(method, **options).fit(vault, folder=tmp_path / "out", progress=kill)
+    from privot.synthesis.job import Job
+
+    again = asked(method, **options).run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 2)
+    assert np.isfinite(again.sample(20, seed=1)[0]).all()

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from privot.synthesis.filters import Filtered
+from privot.recording import lay_out
+from privot.synthesis.filters import Filtered, _AtOnce
 from privot.synthesis.layers import FewMaps, NormedReLU, ToMaps
 
 
@@ -67,3 +68,41 @@ def test_filters_at_once_are_the_convolution(shape: tuple[int, ...]) -> None:
     x = torch.rand(5, features.dim, generator=torch.Generator().manual_seed(3))
     once = (x @ features.matrix()).abs().view(5, 4, -1).mean(1) * (4.0 / 6.0**0.5)
     assert torch.allclose(once, features.seen(x), atol=1e-5)
+
+
+def test_slopes_of_filters_at_once_are_those_of_their_formula() -> None:
+    random = torch.Generator().manual_seed(4)
+    matrix, slope = torch.randn(6, 4 * 5, generator=random), 1e-7 * torch.randn(3, 5, generator=random)
+    x = torch.randn(3, 6, generator=random)
+    found = []
+    for work in (
+        lambda t: _AtOnce.apply(t, matrix, 4),
+        lambda t: (t @ matrix).abs().view(3, 4, 5).mean(1),
+        lambda t: _AtOnce.apply(t, matrix.half(), 4),
+    ):
+        held = x.clone().requires_grad_()
+        out = work(held)
+        out.backward(slope)
+        assert held.grad is not None
+        found.append((out.detach(), held.grad))
+    torch.testing.assert_close(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-5, atol=1e-12)
+    # slopes of 1e-7 would be nothing in half precision
+    assert (found[2][1] - found[1][1]).norm() < 1e-2 * found[1][1].norm()
+
+
+def test_moments_from_a_file_are_laid_out_as_their_parameters() -> None:
+    layer = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = torch.optim.Adam(layer.parameters())
+    layer(torch.randn(2, 3, 5, 5)).sum().backward()
+    optimizer.step()
+    kept = {n: {k: v.contiguous() for k, v in s.items()} for n, s in optimizer.state_dict()["state"].items()}
+    again = torch.optim.Adam(layer.parameters())
+    again.load_state_dict({"state": kept, "param_groups": optimizer.state_dict()["param_groups"]})
+    assert again.state[layer.weight]["exp_avg"].stride() != layer.weight.stride()
+    lay_out(again)
+    for p in layer.parameters():
+        for name in ("exp_avg", "exp_avg_sq"):
+            assert again.state[p][name].stride() == p.stride()
+            assert torch.equal(again.state[p][name], optimizer.state[p][name])
+        assert again.state[p]["step"] == 1.0

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from privot.errors import DataError
+from privot.recording import lay_out
 from privot.synthesis.files import read_tensors, write_tensors
 from privot.synthesis.rules import Rules
 from privot.synthesis.training import Training
@@ -62,6 +63,7 @@ def load(path: Path, rules: Rules, device: str, **wanted: Any) -> Training:
                 state.setdefault(int(number), {})[part] = tensor
         groups = training.optimizer.state_dict()["param_groups"]
         training.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        lay_out(training.optimizer)
         if tensors["random"].shape == training.random.get_state().shape:
             training.random.set_state(tensors["random"])
         training.step, training.losses = int(facts["step"]), tensors["losses"].tolist()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
-from privot.recording import called, recorded
+from privot.recording import called, lay_out, recorded
 from privot.release import Release
 from privot.synthesis.features import feature_map
 from privot.synthesis.matching import class_means
@@ -128,6 +128,7 @@ def follow(team: Team, device: str) -> None:
         training = Training.start(rules, seed, device)
         training.generator.load_state_dict(weights)
         training.optimizer.load_state_dict(moments)
+        lay_out(training.optimizer)
         training.step = step
         # z of its own, and others than before if the job was resumed
         training.random.manual_seed(hash((seed, step, team.rank)) % 2**63)

@@ -22,6 +22,7 @@ from privot.synthesis.generators import image_axes
 from privot.transport.directions import check_seed
 
 _STRIDE = 2
+_SCALE = 1024.0
 _MOST_DENSE = 2**27
 """Numbers in a matrix that does all of the filters' work at once (256 MB); for larger images it is a convolution."""
 
@@ -134,8 +135,8 @@ class Filtered:
         matrices = self.__dict__.setdefault("_matrices", {})
         if scaled.device not in matrices:
             matrices[scaled.device] = self.matrix().half().to(scaled.device)
-        found: torch.Tensor = (scaled.half() @ matrices[scaled.device]).abs().view(len(scaled), self._positions, -1)
-        return found.mean(dim=1, dtype=torch.float32) * self._gain
+        out: torch.Tensor = _AtOnce.apply(scaled, matrices[scaled.device], self._positions)  # type: ignore[no-untyped-call]
+        return out * self._gain
 
     def matrix(self) -> torch.Tensor:
         """⟨w_f, patch at p⟩ as a product: (dim, positions in a region · regions · filters)."""
@@ -163,6 +164,24 @@ class Filtered:
             "width": self.width,
             "cell": self.cell,
         }
+
+
+class _AtOnce(torch.autograd.Function):
+    """Means over `positions` of |x·matrix| in half precision, x (rows, dim), matrix (dim, positions · columns)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, matrix: torch.Tensor, positions: int) -> torch.Tensor:
+        found = (x.to(matrix.dtype) @ matrix).view(len(x), positions, -1)
+        ctx.save_for_backward(found, matrix)
+        return found.abs().mean(dim=1, dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        found, matrix = ctx.saved_tensors
+        # scaled: the slopes of a mean over a batch are small, and most would be 0 in half precision
+        slope = (slopes[0] * (_SCALE / found.shape[1])).to(matrix.dtype)
+        back = (torch.sign(found) * slope[:, None, :]).flatten(1) @ matrix.t()
+        return back.float() / _SCALE, None, None
 
 
 @register("filtered")

@@ -127,7 +127,9 @@ def _normed(x, out, scale, shift, rows, columns, step: tl.constexpr, wide: tl.co
     a = tl.load(scale + at, mask=at < columns, other=0.0)
     b = tl.load(shift + at, mask=at < columns, other=0.0)
     v = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
-    tl.store(out + place, tl.maximum(v * a[None, :] + b[None, :], 0.0), mask=mask)
+    # a number that is none stays one, so that a training that left the numbers is noticed
+    top = tl.maximum(v * a[None, :] + b[None, :], 0.0, propagate_nan=tl.PropagateNan.ALL)
+    tl.store(out + place, top, mask=mask)
 
 
 @triton.jit

@@ -38,6 +38,8 @@ from privot.synthesis.training import Training
 
 KEPT = 64
 """Releases that are looked at again; after a kill there are none, and they gather anew."""
+MOST_KEPT = 2**28
+"""Numbers of their directions: a gigabyte."""
 
 
 class SlicedStrategy:
@@ -101,7 +103,7 @@ class SlicedStrategy:
     def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One release a step, trained on `repeats` times; what is watched is the loss of the last time."""
         # each of the B rows stands against `over` generated ones, whose noise then weighs less
-        over, replay = int(options["over"]), int(options["replay"])
+        over, replay = int(options["over"]), int(options.get("replay", 1))
         take = _Step(training, mechanism, options, mechanism.batch * over)
         past = _Past(len(take.directions), mechanism, replay, training)
 
@@ -122,7 +124,8 @@ class _Past:
 
     def __init__(self, dim: int, mechanism: Any, replay: int, training: Training) -> None:
         self._replay, self._training, self._seen = replay, training, 0
-        room, where = (KEPT if replay > 1 else 1), training.device
+        fit = max(replay, MOST_KEPT // (dim * mechanism.slices))
+        room, where = (min(KEPT, fit) if replay > 1 else 1), training.device
         self._directions = torch.zeros(room, dim, mechanism.slices, device=where)
         self._columns = torch.zeros(room, mechanism.batch, mechanism.slices, device=where)
 
@@ -161,7 +164,7 @@ class _Step:
         self._hot = hot if mechanism.outer or mechanism.label_weight is not None else None
         outer, appended = mechanism.outer, mechanism.label_weight is not None
         dim = generator.dim * generator.classes if outer else generator.dim + (generator.classes if appended else 0)
-        slices = mechanism.slices * int(options["replay"])
+        slices = mechanism.slices * int(options.get("replay", 1))
         self.directions = torch.zeros(dim, slices, device=where)
         self.target = torch.zeros(rows, slices, device=where)
         self._noise = torch.zeros_like(self.target)
