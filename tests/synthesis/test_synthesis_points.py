@@ -12,7 +12,7 @@ from privot.accounting import FixedSize
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.synthesis.points import Points
 from privot.synthesis.rules import Rules
-from privot.synthesis.sinkhorn import SinkhornStrategy
+from privot.synthesis.sinkhorn import SinkhornStrategy, second_term
 from privot.synthesis.training import Training
 
 
@@ -67,3 +67,35 @@ def test_a_step_asks_about_its_points_and_learns(batch: int) -> None:
     for query in stream.queries:
         assert query.x.shape == (6, 4)
     assert any(not torch.equal(p, q) for p, q in zip(weights, held.generator.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_second_term_comes_every_so_often_and_as_often_as_it_was_left_out(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned: list[torch.Tensor] = []
+    monkeypatch.setattr(Points, "learn", lambda self, slope: learned.append(slope.clone()))
+    mechanism = SanitizedGradient(6, 1.0, 0.5, FixedSize(5, 9), reg=1.0, sweeps=6, labels=True)
+    held, told = training(), Asked()
+    step = SinkhornStrategy().trainer(held, mechanism, {"p": 0.5, "debias": "plain", "batch": 5, "every": every})
+    whole = watched(7, monkeypatch, lambda: step(told))  # type: ignore[arg-type]
+    for number, (slope, x) in enumerate(zip(learned, whole, strict=True)):
+        (term,) = second_term(mechanism, 6, 3)(x, torch.arange(9) % held.generator.classes)
+        wanted = -every * term if number % every == 0 else torch.zeros_like(term)
+        torch.testing.assert_close(slope, wanted)
+    assert any(bool(slope.any()) for slope in learned)
+
+
+def watched(times: int, monkeypatch: pytest.MonkeyPatch, act: Any) -> list[torch.Tensor]:
+    """The points that were made while `act` was called that often."""
+    made: list[torch.Tensor] = []
+    plain = Points.make
+
+    def make(self: Points) -> torch.Tensor:
+        made.append(plain(self).clone())
+        return made[-1]
+
+    monkeypatch.setattr(Points, "make", make)
+    for _ in range(times):
+        act()
+    return made

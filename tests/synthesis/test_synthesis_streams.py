@@ -531,6 +531,14 @@ def test_a_sliced_step_follows_the_distance_that_is_written_down(labels: str | N
         assert not torch.equal(p, q)
 
 
+def test_a_sliced_job_of_before_there_was_replay_goes_on() -> None:
+    vault = Vault(toy()[0], clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
+    design = asked("sliced", options=SLICED).design(vault.facts)
+    options = {k: v for k, v in design.rules.options.items() if k != "replay"}
+    take = SlicedStrategy().trainer(Training.start(design.rules, 1, "cpu"), design.mechanism, options)
+    assert bool(torch.isfinite(take(vault.stream(design.mechanism, purpose="test"))))
+
+
 def test_a_sliced_step_looks_at_earlier_releases_again() -> None:
     """Every slice of a step is one of a release, with its own directions; the newest is always among them."""
     from privot.synthesis.sliced import _Past

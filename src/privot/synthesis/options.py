@@ -12,7 +12,7 @@ from privot.synthesis.rules import SMALL_IMAGE, Problem
 
 BLOCKS = 20
 """Into how many charges a job is cut, unless told: a kill loses the rest of one."""
-_COUNTS = ("steps", "blocks", "batch", "points", "slices", "repeats", "replay", "over", "sweeps")
+_COUNTS = ("steps", "blocks", "batch", "points", "slices", "repeats", "replay", "over", "sweeps", "every")
 
 
 def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,6 +46,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "label_weight": 15.0,
         "balance": 1,
         "debias": "matched",
+        "every": 4 if cuda else 1,
         "optimizer": "adam",
         "learning_rate": _rate(given.get("steps", steps), 0.045) if cuda else 1e-3,
         "average": 0.999,

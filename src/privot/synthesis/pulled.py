@@ -45,6 +45,7 @@ class ParametersStrategy(SinkhornStrategy):
         n = mechanism.points
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
+        every = int(options.get("every", 1))
         rows = n + fresh + (int(options["batch"]) if matched else 0)
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
         handle, optimizer = mechanism.handle, training.optimizer
@@ -59,13 +60,13 @@ class ParametersStrategy(SinkhornStrategy):
             z, labels = training.draw(rows)
             total = torch.as_tensor(stream.ask(ParameterQuery(z, labels)).value)
             watched: torch.Tensor = torch.linalg.vector_norm(total) / usual
-            if debias:
-                if matched and taken % REFRESH == 0:
+            if debias and taken % every == 0:
+                if matched and taken // every % max(1, REFRESH // every) == 0:
                     x = handle.points(z, labels)
                     found = handle.pull(x, stand_in(x.detach(), labels)[0])
                     factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
                 x = handle.points(z, labels)
-                total = total - factor * handle.pull(x, term(x.detach(), labels)[0])
+                total = total - every * factor * handle.pull(x, term(x.detach(), labels)[0])
             start = 0
             for p in parameters:
                 # laid out as the parameter is, which the optimiser's one kernel for all of them asks for

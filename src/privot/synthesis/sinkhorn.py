@@ -4,7 +4,8 @@ The loss is the semi-debiased one, 2Ŵ(X[0:n], Y) − Ŵ(X[0:n], X[n′:n+n′])
 et al. 2021). The first term's gradient comes clipped and noisy out of the vault; the second never saw a record and is
 added un-noised. The vault scales the first by min(1, C/‖G‖) and may not tell how much. `debias` says what that does to
 the second: "matched" scales it by min(1, C/‖G′‖), G′ the first term's gradient with a batch of generated points in
-place of Y, which is public; "plain" leaves it as it is; "none" leaves it out (the ablation without debiasing).
+place of Y, which is public; "plain" leaves it as it is; "none" leaves it out (the ablation without debiasing). Every
+`every`-th step carries the second term, that many times: on average the same, and small beside the noise of one step.
 """
 
 from __future__ import annotations
@@ -117,6 +118,7 @@ class SinkhornStrategy:
         n = mechanism.points
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
+        every = int(options.get("every", 1))
         points, labels = points_of(training, n + fresh), training.draw(n + fresh)[1]
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
         asked = labels[:n].clone() if mechanism.labels else None
@@ -129,12 +131,12 @@ class SinkhornStrategy:
             x = points.make()
             released = torch.as_tensor(stream.ask(GradientQuery(x[:n], asked)).value).to(x.dtype)
             slope = torch.zeros_like(x)
-            if debias:
-                if matched and taken % REFRESH == 0:
+            if debias and taken % every == 0:
+                if matched and taken // every % max(1, REFRESH // every) == 0:
                     more, marks = points.aside(int(options["batch"]))
                     found = stand_in(torch.cat([x, more]), torch.cat([labels, marks]))[0]
                     factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
-                slope -= factor * term(x, labels)[0]
+                slope -= every * factor * term(x, labels)[0]
             slope[:n] += released
             points.learn(slope)
             taken += 1
