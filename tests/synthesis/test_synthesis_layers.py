@@ -10,7 +10,7 @@ from torch import nn
 
 from privot.recording import lay_out
 from privot.synthesis.filters import Filtered, _AtOnce
-from privot.synthesis.layers import FewMaps, NormedReLU, ToMaps
+from privot.synthesis.layers import Doubled, FewMaps, NormedReLU, ToMaps
 
 
 class Laid(nn.Linear):
@@ -24,6 +24,8 @@ PAIRS: dict[str, tuple[Callable[[], nn.Module], Callable[[], nn.Module], tuple[i
     "to maps": (lambda: ToMaps(18, 8, (3, 2)), lambda: Laid(18, 48), (30, 18)),
     "few maps": (lambda: FewMaps(16, 4, 5), lambda: nn.Conv2d(16, 4, 5, padding=2), (6, 16, 7, 9)),
     "colour": (lambda: FewMaps(8, 12, 3), lambda: nn.Conv2d(8, 12, 3, padding=1), (3, 8, 4, 4)),
+    "doubled": (Doubled, lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (4, 6, 5, 3)),
+    "doubled line": (Doubled, lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (4, 6, 1, 3)),
     "normed": (lambda: NormedReLU(24), lambda: nn.Sequential(nn.BatchNorm2d(24), nn.ReLU()), (40, 24, 5, 3)),
 }
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))]

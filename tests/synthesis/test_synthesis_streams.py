@@ -461,6 +461,21 @@ def test_a_warp_moves_and_mirrors_a_picture_and_leaves_it_where_its_numbers_are_
     torch.testing.assert_close(moved(0, 0, 0, 0, -2 / 0.2, 0), pictures.flip(2), **close)
 
 
+@pytest.mark.parametrize("shape", [[8, 8], [7, 10], [7, 12, 3], [3, 9, 8]])
+def test_pictures_that_are_resized_at_last_carry_no_pattern_of_single_pixels(shape: list[int]) -> None:
+    """What is the same everywhere stays so, edges aside; rearranged, it does not."""
+    spread = {}
+    for last, layers in (("resized", 6), ("rearranged", 2)):
+        made = mapped(shape, 5, last=last)
+        assert made(torch.zeros(2, 5), torch.tensor([0, 1])).shape == (2, int(np.prod(shape)))
+        flat = torch.ones(1, 4, 9, 9)
+        spread[last] = float(made.layers[-layers:](flat)[:, :, 6:-6, 6:-6].detach().std(dim=(2, 3)).max())
+    assert spread["resized"] < 1e-5
+    assert spread["rearranged"] > 0.1
+    with pytest.raises(DataError, match="resized or rearranged"):
+        mapped([8, 8], 5, last="guessed")
+
+
 def test_a_warp_grows_during_training_and_is_whole_without_one() -> None:
     made, z = mapped([8, 8], 9, warp=0.2), torch.randn(5, 9, generator=torch.Generator().manual_seed(2))
     labels, place = torch.tensor([0, 1, 2, 0, 1]), made.spread.data_ptr()

@@ -12,12 +12,16 @@ from torch import nn
 
 from privot.errors import UsageError
 from privot.synthesis.generators import Generator, image_axes, one_hot, register
-from privot.synthesis.layers import FewMaps, NormedReLU, ToMaps
+from privot.synthesis.layers import Doubled, FewMaps, NormedReLU, ToMaps
 
 _AFFINE = 6
 """Numbers of an affine map of the plane."""
 _EASED = 0.3
 """The share of a training in which a warp grows from nothing: from the start, a generator can end up in one colour."""
+
+
+_DRAWN = (16, 8)
+"""Maps at full size, before and after the convolution between them."""
 
 
 class PictureGenerator(Generator):
@@ -82,9 +86,10 @@ class DeepConvolutional(PictureGenerator):
 class MappedGenerator(PictureGenerator):
     """z and the class go through a small network first (Karras et al. 2019), then up to half the size, then twice that.
 
-    A map of ⌈h/2^`doublings`⌉ with `channels` maps is doubled by transposed convolutions, halving the maps each time;
-    the last doubling rearranges the maps of one convolution (Shi et al. 2016), four a channel, so that nothing wide is
-    ever computed at full size.
+    A map of ⌈h/2^`doublings`⌉ with `channels` maps is doubled by transposed convolutions, halving the maps each time.
+    Nothing wide is ever computed at full size: the last doubling interpolates a few maps and lets two small
+    convolutions draw on them (`last` "resized"; Odena et al. 2016), or rearranges the maps of one convolution, four a
+    channel (Shi et al. 2016), which leaves a pattern of single pixels.
 
     With `warp` > 0 the image then goes through an affine map of the plane: what stands at p is taken from Ap + t,
     A = I + `warp`·E and t = 0.3·`warp` of the sides times s, E and s standard normal: six numbers of z. Things in
@@ -118,7 +123,15 @@ class MappedGenerator(PictureGenerator):
             layers += [nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1, bias=False), NormedReLU(wide // 2), after]
             wide //= 2
         layers += [nn.Conv2d(wide, wide, 3, padding=1, bias=False), NormedReLU(wide), after]
-        self.layers = nn.Sequential(*layers, FewMaps(wide, 4 * self.channels, 5), nn.PixelShuffle(2))
+        kind = config.get("last", "rearranged")
+        if kind == "resized":
+            layers += [FewMaps(wide, _DRAWN[0], 3), Doubled(), nn.ReLU(), FewMaps(*_DRAWN, 3), nn.ReLU()]
+            layers += [FewMaps(_DRAWN[1], self.channels, 3)]
+        elif kind == "rearranged":
+            layers += [FewMaps(wide, 4 * self.channels, 5), nn.PixelShuffle(2)]
+        else:
+            raise UsageError(f"The last doubling is resized or rearranged, got {kind!r}.")
+        self.layers = nn.Sequential(*layers)
 
     def picture(self, code: torch.Tensor) -> torch.Tensor:
         """(rows, channels, ≥ height, ≥ width)."""

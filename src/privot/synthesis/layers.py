@@ -66,6 +66,20 @@ class FewMaps(nn.Conv2d):
         return (out + self.bias.to(out.dtype)).permute(0, 3, 1, 2)
 
 
+class Doubled(nn.Module):
+    """Twice the size by linear interpolation, as torch's upsampling without aligned corners, channels laid out last."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """(rows, maps, 2·height, 2·width)."""
+        x = input.permute(0, 2, 3, 1)
+        for axis in (1, 2):
+            size = x.shape[axis]
+            before = torch.cat([x.narrow(axis, 0, 1), x.narrow(axis, 0, size - 1)], dim=axis)
+            after = torch.cat([x.narrow(axis, 1, size - 1), x.narrow(axis, size - 1, 1)], dim=axis)
+            x = torch.stack([0.75 * x + 0.25 * before, 0.75 * x + 0.25 * after], dim=axis + 1).flatten(axis, axis + 1)
+        return x.permute(0, 3, 1, 2)
+
+
 class NormedReLU(nn.BatchNorm2d):
     """max(0, batch normalisation), in two passes there and two back."""
 
