@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from privot.federation.sketching import Sketch, same_design
 from privot.guarantee import Guarantee
 
 LEVEL = 0.05
+_METHOD: Literal["weibull"] = "weibull"
+"""The k-th of m draws stands at k/(m + 1): the chance that another draw lies below it, however few there are."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> Comparison:
         Distance(
             math.sqrt(max(square, 0.0)),
             _interval(square, moved[:, k]),
-            math.sqrt(max(0.0, float(np.quantile(alike[:, k], 1.0 - LEVEL)))),
+            math.sqrt(max(0.0, float(np.quantile(alike[:, k], 1.0 - LEVEL, method=_METHOD)))),
         )
         for k, square in enumerate(squares)
     ]
@@ -122,7 +124,7 @@ def _plain(square: float) -> Distance:
 
 def _interval(value: float, moved: Array) -> tuple[float, float]:
     """How far noise moves the estimate from noise-free stand-ins, turned round (the basic bootstrap)."""
-    low, high = np.quantile(moved, [0.025, 0.975])
+    low, high = np.quantile(moved, [LEVEL / 2.0, 1.0 - LEVEL / 2.0], method=_METHOD)
     return math.sqrt(max(0.0, value - high)), math.sqrt(max(0.0, value - low))
 
 
