@@ -25,6 +25,7 @@ from privot import Vault
 from privot.cli.parsing import read_options
 from privot.evaluation import CLASSIFIERS, fid, score
 from privot.synthesis import Synthesizer
+from privot.synthesis.architectures import PictureGenerator
 
 PROBE = {"sinkhorn": 600, "parameters": 600, "sliced": 100}
 """Steps that a probe takes, the first half of which is warming up."""
@@ -156,22 +157,32 @@ def main() -> None:
         f"{guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}",
         flush=True,
     )
-    sampled, given = synthesizer.sample(arguments.samples, seed=arguments.seed)
     if arguments.folder is not None:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         synthesizer.save(arguments.folder)
-        np.save(arguments.folder / "pictures.npy", (255.0 * np.asarray(sampled[:200])).astype(np.uint8))
-    assert given is not None
-    result["scores"] = scores = {}
-    for name in CLASSIFIERS:
-        if name == "cnn" and min(shape[:2]) < 4:
-            continue
-        scores[name] = score(name, sampled, given, test, truth, shape=shape, device=arguments.device)
-        print(f"{name} {100 * scores[name]:.2f} % on real test records", flush=True)
-    if arguments.inception is not None:
-        result["fid"] = fid(x, sampled, shape, arguments.inception, device=arguments.device)
-        print(f"FID {result['fid']:.2f} against the training images", flush=True)
-    write(arguments.out, result)
+
+    def judged(samples: str) -> None:
+        """Scores of what is sampled now."""
+        sampled, given = synthesizer.sample(arguments.samples, seed=arguments.seed)
+        assert given is not None
+        result[samples] = found = {}
+        for name in CLASSIFIERS:
+            if name == "cnn" and min(shape[:2]) < 4:
+                continue
+            found[name] = score(name, sampled, given, test, truth, shape=shape, device=arguments.device)
+            print(f"{name} {100 * found[name]:.2f} % on real test records ({samples})", flush=True)
+        if arguments.inception is not None:
+            found["fid"] = fid(x, sampled, shape, arguments.inception, device=arguments.device)
+            print(f"FID {found['fid']:.2f} against the training images ({samples})", flush=True)
+        if arguments.folder is not None:
+            np.save(arguments.folder / f"{samples}.npy", (255.0 * np.asarray(sampled[:200])).astype(np.uint8))
+        write(arguments.out, result)
+
+    judged("scores")
+    if options.get("warp", 1.0) and isinstance(synthesizer.generator_, PictureGenerator):
+        # the same generator, its images where it put them
+        synthesizer.generator_.ease(0.0)
+        judged("unwarped")
 
 
 def write(path: Path | None, result: dict[str, Any]) -> None:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from mechanism_samples import Plain
 
-from privot.accounting import FixedSize, Gaussian, Poisson, Sampled, gradient
+from privot.accounting import FixedSize, Gaussian, Poisson, Repeated, Sampled, gradient
 from privot.errors import BudgetError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.clipping import MARGIN
-from privot.mechanisms.gradient import clip_whole
+from privot.mechanisms.gradient import clip_each, clip_whole
 from privot.noise import SystemNoise
 from privot.noise.adding import grid_of
 from privot.transport import sinkhorn, with_labels
@@ -100,10 +100,56 @@ def test_the_event_is_what_runs() -> None:
         assert event == Sampled(Gaussian(3.0, 1.0, adjacency), sampling)
         answer(mechanism, records, noise, query())
         drawn = ("poisson", 12, 0.5) if adjacency is A else ("fixed", 12, 4)
-        assert sorted(noise.asked) == sorted([("normal", (1, 6, 5), 3.0), drawn])
+        assert sorted(noise.asked) == sorted([("normal", (1, 1, 6, 5), 3.0), drawn])
     # the plan that a budget is calibrated with is the same event
     plan = gradient(adjacency=R, delta=1e-5, sigma=3.0, records=12, batch=4, steps=7, clip=0.5)
     assert plan.event.event == event
+
+
+class Turns(Stub):
+    """One sample after another."""
+
+    def poisson_sample(self, records: int, rate: float) -> np.ndarray:
+        self.asked.append(("poisson", records, rate))
+        return np.asarray(self.sample.pop(0), dtype=np.int64)
+
+
+def test_each_of_several_samples_has_its_own_points_clip_and_noise() -> None:
+    """Group by group what as many mechanisms of one sample answer, and charged as many times."""
+    x, y = data()
+    records, samples = Plain(x, y, A, 3), [[0, 3, 6, 1], [], [5, 7, 8]]
+    asked, mechanism, noise = query(18), make(samples=3, sigma=3.0, balance=True), Turns([*samples])
+    one = Sampled(Gaussian(3.0, 1.0, A), Poisson(0.5))
+    assert mechanism.event(records.facts) == Repeated(one, 3)
+    value = answer(mechanism, records, noise, asked)
+    assert sorted(noise.asked) == sorted([("normal", (1, 3, 6, 5), 3.0), *[("poisson", 12, 0.5)] * 3])
+    assert value.shape == (18, 5)
+    for i, sample in enumerate(samples):
+        rows = slice(6 * i, 6 * i + 6)
+        own = GradientQuery(asked.x[rows], asked.labels[rows])
+        alone = answer(make(sigma=3.0, balance=True), records, Stub(sample), own)
+        torch.testing.assert_close(value[rows], alone, rtol=1e-9, atol=1e-12)
+        # all of C each, not a share of it
+        assert float(value[rows].norm()) == pytest.approx(0.5 if sample else 0.0, rel=1e-5)
+    for event in (one, Repeated(one, 2), Repeated(one, 4)):
+        with pytest.raises(UsageError, match="the event it made"):
+            mechanism.begin(records, Stub(), event)
+    with pytest.raises(UsageError, match="the event it made"):
+        make().begin(records, Stub(), Repeated(one, 3))
+    for wrong in (query(6), GradientQuery(asked.x, asked.labels[:6])):
+        with pytest.raises(UsageError, match="18"):
+            mechanism.check(wrong)
+
+
+def test_several_samples_a_step_cost_as_many_steps() -> None:
+    x, y = data()
+    spent = []
+    for fields in ({"steps": 6}, {"steps": 2, "samples": 3}):
+        vault = Vault(x, y, classes=3, clip=10.0, adjacency=A, budget=(50.0, 1e-5))
+        spent.append(vault.stream(make(**fields), purpose="test").guarantee.epsilon())
+    assert spent[0] == pytest.approx(spent[1], rel=1e-9)
+    vault = Vault(x, y, classes=3, clip=10.0, adjacency=A, budget=(50.0, 1e-5))
+    assert vault.stream(make(steps=2), purpose="test").guarantee.epsilon() < 0.9 * spent[0]
 
 
 def test_sigma_and_clip_are_read_off_the_event() -> None:
@@ -111,7 +157,7 @@ def test_sigma_and_clip_are_read_off_the_event() -> None:
     mechanism, noise = make(clip=100.0), Stub()
     event = Sampled(Gaussian(7.0, 2e-3, A), Poisson(0.5))
     value = mechanism.begin(Plain(x, y, A, 3), noise, event)(0, query())[0]
-    assert noise.asked[-1] == ("normal", (1, 6, 5), 7.0) or noise.asked[0] == ("normal", (1, 6, 5), 7.0)
+    assert noise.asked[-1] == ("normal", (1, 1, 6, 5), 7.0) or noise.asked[0] == ("normal", (1, 1, 6, 5), 7.0)
     assert float(value.norm()) == pytest.approx(1e-3, rel=1e-5)
 
 
@@ -158,6 +204,14 @@ def test_neighbours_differ_by_no_more_than_is_counted(x: np.ndarray, other: np.n
         assert float(value.norm()) <= clip
 
 
+@settings(max_examples=100, deadline=None)
+@given(arrays(np.float64, (3, 2, 2), elements=st.floats(width=64)), st.sampled_from([1e-8, 0.5, 1e8]))
+def test_each_is_clipped_by_itself_whatever_the_others_hold(values: np.ndarray, clip: float) -> None:
+    out = clip_each(torch.from_numpy(values), clip)
+    for one, alone in zip(out, values, strict=True):
+        assert torch.equal(one, clip_whole(torch.from_numpy(alone), clip))
+
+
 def test_opposite_samples_reach_the_bound() -> None:
     mechanism = make(clip=0.25, labels=False, sampling=FixedSize(2, 2), points=6)
     asked = GradientQuery(torch.zeros(6, 3, dtype=torch.float64))
@@ -174,7 +228,7 @@ def test_any_sample_gives_an_answer_of_the_same_shape(sample: list[int]) -> None
     assert value.shape == (6, 5)
     assert bool(torch.isfinite(value).all())
     assert (float(value.norm()) == 0.0) == (sample == [])
-    assert ("normal", (1, 6, 5), 1.0) in noise.asked
+    assert ("normal", (1, 1, 6, 5), 1.0) in noise.asked
 
 
 def test_a_sample_beyond_the_capacity_is_cut_off() -> None:

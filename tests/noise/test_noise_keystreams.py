@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from privot.errors import UsageError
@@ -29,9 +30,12 @@ def test_aes_256_counter_mode_known_answer() -> None:
     assert encryptor.update(bytes(16)).hex() == "8ea2b7ca516745bfeafc49904b496089"
 
 
-def chacha_bytes(key: bytes, nonce: bytes, counter: int, blocks: int) -> bytes:
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))]
+
+
+def chacha_bytes(key: bytes, nonce: bytes, counter: int, blocks: int, device: str = "cpu") -> bytes:
     """The tensor keystream in the byte order of the RFC."""
-    words = chacha20_words(key, nonce, counter, blocks, "cpu")
+    words = chacha20_words(key, nonce, counter, blocks, device).cpu()
     return words.t().contiguous().numpy().astype("<i4").tobytes()
 
 
@@ -49,11 +53,12 @@ def test_chacha20_all_zero_key_of_rfc_8439_appendix_a_1() -> None:
     assert first[:16].hex() == "76b8e0ada0f13d90405d6ae55386bd28"
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("counter", [0, 7, 2**31 - 5, 2**32 - 1000])
-def test_chacha20_equals_openssl(counter: int) -> None:
+def test_chacha20_equals_openssl(counter: int, device: str) -> None:
     key, nonce, blocks = os.urandom(32), os.urandom(12), 1000
     cipher = Cipher(algorithms.ChaCha20(key, counter.to_bytes(4, "little") + nonce), None)
-    assert chacha_bytes(key, nonce, counter, blocks) == cipher.encryptor().update(bytes(64 * blocks))
+    assert chacha_bytes(key, nonce, counter, blocks, device) == cipher.encryptor().update(bytes(64 * blocks))
 
 
 @pytest.mark.parametrize(("counter", "blocks"), [(2**32, 1), (2**32 - 1, 2), (-1, 1), (0, 0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -124,15 +125,52 @@ def test_below_draws_the_biased_words_again() -> None:
     assert chdtrc(6, float(np.sum((counts - 10_000) ** 2)) / 10_000) > FALSE_ALARM
 
 
+def heads(*values: int) -> int:
+    """The word whose bytes, as they lie in memory, begin with these."""
+    return int(np.array([*values, *[255] * (8 - len(values))], dtype=np.uint8).view(np.uint64)[0])
+
+
 def test_poisson_compares_with_the_rate_and_rounds_it_down() -> None:
-    quarter = 2**62
-    assert poisson(scripted((0, quarter - 1, quarter, 2**64 - 1)), 4, 0.25).tolist() == [0, 1]
-    assert poisson(scripted((0, 2**64 - 1)), 2, 2.0**-70).tolist() == []
+    """First bytes below the rate's are in, above it out; those that equal it are decided by 56 more bits."""
+    word = heads(63, 64, 65, 255)
+    assert poisson(scripted((word,), (0,)), 4, 0.25).tolist() == [0]
+    # 64/256 + 1024/2⁶⁴
+    rate = 0.25 + 2.0**-54
+    words = (1023 << 8 | 255, 1024 << 8)
+    assert poisson(scripted((heads(64, 64, 63),), words), 3, rate).tolist() == [0, 2]
+    assert poisson(scripted((heads(64, 64, 63),), words[::-1]), 3, rate).tolist() == [1, 2]
+    assert poisson(scripted((heads(0, 255),), (0,)), 2, 2.0**-70).tolist() == []
+    assert poisson(scripted((heads(255, 255),), (2**64 - 1, 0)), 2, 1.0 - 2.0**-53).tolist() == [1]
     assert poisson(scripted(), 3, 1.0).tolist() == [0, 1, 2]
     assert poisson(scripted(), 0, 0.5).tolist() == []
 
 
-@pytest.mark.parametrize("rate", [0.003, 0.3, 0.97])
+@pytest.mark.parametrize("records", [1, 7, 8, 9, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (1 << 21) + 13])
+def test_poisson_uses_every_word_once_and_asks_for_no_more(records: int) -> None:
+    """A byte a record, and a word a record whose byte decides nothing; against the comparison of whole words."""
+    random, log, rate = np.random.default_rng(records), [], 0.37
+    first, rest = divmod(int(Fraction(rate) * 2**64), 2**56)
+
+    def bits(count: int) -> NDArray[np.uint64]:
+        log.append(random.integers(0, 2**64, size=count, dtype=np.uint64))
+        return log[-1].copy()
+
+    found, script, wanted = poisson(bits, records, rate), iter(log), []
+    for start in range(0, records, 1 << 20):
+        count = min(1 << 20, records - start)
+        words = next(script)
+        assert len(words) == -(-count // 8)
+        whole = words.view(np.uint8)[:count].astype(np.float64)
+        ties = np.flatnonzero(whole == first)
+        more = next(script)
+        assert len(more) == len(ties)
+        whole[ties] += (more >> np.uint64(8)).astype(np.float64) / 2.0**56
+        wanted.append(start + np.flatnonzero(whole < first + rest / 2.0**56))
+    assert next(script, None) is None
+    np.testing.assert_array_equal(found, np.concatenate(wanted))
+
+
+@pytest.mark.parametrize("rate", [0.003, 1 / 256, 0.3, 0.97])
 def test_poisson_takes_each_record_at_its_rate(rate: float) -> None:
     records = (1 << 20) + 12_345
     indices = SystemNoise().poisson_sample(records, rate)

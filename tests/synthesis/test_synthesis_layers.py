@@ -10,7 +10,7 @@ from torch import nn
 
 from privot.recording import lay_out
 from privot.synthesis.filters import Filtered, _AtOnce
-from privot.synthesis.layers import Doubled, FewMaps, NormedReLU, ToMaps
+from privot.synthesis.layers import DoubledReLU, FewMaps, FewMapsTwice, FromPoint, NormedReLU, ToMaps
 
 
 class Laid(nn.Linear):
@@ -20,12 +20,17 @@ class Laid(nn.Linear):
         return super().forward(input).view(-1, 8, 3, 2)
 
 
+TWICE = nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"), nn.ReLU())
 PAIRS: dict[str, tuple[Callable[[], nn.Module], Callable[[], nn.Module], tuple[int, ...]]] = {
     "to maps": (lambda: ToMaps(18, 8, (3, 2)), lambda: Laid(18, 48), (30, 18)),
     "few maps": (lambda: FewMaps(16, 4, 5), lambda: nn.Conv2d(16, 4, 5, padding=2), (6, 16, 7, 9)),
     "colour": (lambda: FewMaps(8, 12, 3), lambda: nn.Conv2d(8, 12, 3, padding=1), (3, 8, 4, 4)),
-    "doubled": (Doubled, lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (4, 6, 5, 3)),
-    "doubled line": (Doubled, lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (4, 6, 1, 3)),
+    "point": (lambda: FromPoint(18, 8, (3, 2)), lambda: nn.ConvTranspose2d(18, 8, (3, 2), bias=False), (30, 18, 1, 1)),
+    "few maps twice": (lambda: FewMapsTwice(16, 1), lambda: nn.ConvTranspose2d(16, 1, 4, 2, 1), (6, 16, 7, 9)),
+    "colour twice": (lambda: FewMapsTwice(8, 3), lambda: nn.ConvTranspose2d(8, 3, 4, 2, 1), (3, 8, 4, 4)),
+    "doubled": (DoubledReLU, lambda: TWICE, (4, 6, 5, 3)),
+    "doubled line": (DoubledReLU, lambda: TWICE, (4, 6, 1, 3)),
+    "doubled maps": (DoubledReLU, lambda: TWICE, (40, 16, 14, 14)),
     "normed": (lambda: NormedReLU(24), lambda: nn.Sequential(nn.BatchNorm2d(24), nn.ReLU()), (40, 24, 5, 3)),
 }
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))]
@@ -40,7 +45,8 @@ def worked(layer: nn.Module, x: torch.Tensor, slope: torch.Tensor, half: bool) -
     out.float().backward(slope)
     assert x.grad is not None
     slopes = [p.grad for p in layer.parameters() if p.grad is not None]
-    return [t.detach().float().cpu() for t in (out, x.grad, *slopes, *layer.buffers())]
+    kept = [t for name, t in layer.state_dict().items() if name in dict(layer.named_buffers())]
+    return [t.detach().float().cpu() for t in (out, x.grad, *slopes, *kept)]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -43,14 +43,15 @@ def test_points_aside_are_generated_and_leave_no_trace(rows: int) -> None:
 
 
 class Asked:
-    """A stream that writes down its queries and answers with zeros."""
+    """A stream that writes down its queries and answers with zeros, or what it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Any = None) -> None:
         self.queries: list[GradientQuery] = []
+        self.answer = answer
 
     def ask(self, query: GradientQuery) -> Any:
-        self.queries.append(query)
-        return SimpleNamespace(value=torch.zeros_like(query.x))
+        self.queries.append(GradientQuery(query.x.clone(), query.labels))
+        return SimpleNamespace(value=torch.zeros_like(query.x) if self.answer is None else self.answer(query))
 
 
 @pytest.mark.parametrize("batch", [1, 5])
@@ -67,6 +68,25 @@ def test_a_step_asks_about_its_points_and_learns(batch: int) -> None:
     for query in stream.queries:
         assert query.x.shape == (6, 4)
     assert any(not torch.equal(p, q) for p, q in zip(weights, held.generator.parameters(), strict=True))
+
+
+def test_a_step_of_several_samples_follows_the_mean_of_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group's first points are asked about, and what is answered goes to them."""
+    learned: list[torch.Tensor] = []
+    monkeypatch.setattr(Points, "learn", lambda self, slope: learned.append(slope.clone()))
+    mechanism = SanitizedGradient(6, 1.0, 0.5, FixedSize(5, 9), samples=2, reg=1.0, sweeps=6, labels=True)
+    held = training()
+    stream: Any = Asked(lambda query: query.x + query.labels[:, None])
+    step = SinkhornStrategy().trainer(held, mechanism, {"p": 0.5, "debias": "none", "batch": 5})
+    (x,) = watched(1, monkeypatch, lambda: step(stream))
+    marks = torch.arange(18) % held.generator.classes
+    asked = torch.tensor([*range(6), *range(9, 15)])
+    (query,) = stream.queries
+    torch.testing.assert_close(query.x, x[asked])
+    assert torch.equal(query.labels, marks[asked])
+    wanted = torch.zeros_like(x)
+    wanted[asked] = 0.5 * (x + marks[:, None])[asked]
+    torch.testing.assert_close(learned[0], wanted)
 
 
 @pytest.mark.parametrize("every", [1, 3])

@@ -75,6 +75,21 @@ def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str
     assert str(done.guarantee_.adjacency) == adjacency
 
 
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_several_samples_a_step_are_planned_and_charged_as_many_times(adjacency: str, tmp_path: Path) -> None:
+    vault = open_vault(adjacency)
+    several = asked("sinkhorn", options={**SINKHORN, "samples": 3})
+    design = several.design(vault.facts)
+    assert design.mechanism.sigma == pytest.approx(
+        gradient(adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=36, clip=0.5).sigma
+    )
+    assert design.mechanism.sigma > asked("sinkhorn").design(vault.facts).mechanism.sigma
+    done = several.fit(vault, folder=tmp_path / "out")
+    assert 4.9 < done.guarantee_.epsilon() <= 5.0
+    with pytest.raises(UsageError, match="one sample"):
+        asked("parameters", options={**SINKHORN, "samples": 2}).design(vault.facts)
+
+
 @pytest.mark.parametrize("bound", ["exact", "bernstein", "clt"])
 @pytest.mark.parametrize("labels", ["outer", "append"])
 def test_sliced_charges_what_its_plan_said_with_labels_counted(bound: str, labels: str) -> None:
@@ -362,6 +377,19 @@ def test_the_debiasing_term_is_the_gradient_of_the_loss_ssecond_term(labels: boo
     torch.testing.assert_close(found, x.grad, rtol=1e-4, atol=1e-6)
 
 
+def test_the_debiasing_term_of_several_groups_is_that_of_each() -> None:
+    n, fresh, groups = 6, 3, 4
+    fields = {"reg": 1.0, "mixture": 0.5, "sweeps": 30, "labels": True}
+    several = SanitizedGradient(n, 1.0, 0.5, FixedSize(5, 9), samples=groups, **fields)
+    one = SanitizedGradient(n, 1.0, 0.5, FixedSize(5, 9), **fields)
+    x = torch.rand(groups * (n + fresh), 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * 2 - 1
+    marks = torch.arange(len(x)) % 2
+    (found,) = second_term(several, n, fresh)(x, marks)
+    for i in range(groups):
+        rows = slice(i * (n + fresh), (i + 1) * (n + fresh))
+        torch.testing.assert_close(found[rows], second_term(one, n, fresh)(x[rows], marks[rows])[0])
+
+
 def test_the_stand_in_is_the_first_term_s_gradient_against_generated_points() -> None:
     """∇2Ŵ by autograd through the converging solver."""
     x = torch.rand(30, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2 - 1
@@ -386,6 +414,8 @@ def test_the_stand_in_is_the_first_term_s_gradient_against_generated_points() ->
         ("sinkhorn", {"average": 1.0}),
         ("sinkhorn", {"levels": -1}),
         ("sinkhorn", {"generator": "dcgan"}),
+        ("sinkhorn", {"samples": 0}),
+        ("sinkhorn", {"warp": -0.1}),
         ("sliced", {"points": 3}),
         ("sliced", {"bound": "guess"}),
         ("sliced", {"labels": "none"}),
@@ -465,7 +495,7 @@ def test_a_warp_moves_and_mirrors_a_picture_and_leaves_it_where_its_numbers_are_
 def test_pictures_that_are_resized_at_last_carry_no_pattern_of_single_pixels(shape: list[int]) -> None:
     """What is the same everywhere stays so, edges aside; rearranged, it does not."""
     spread = {}
-    for last, layers in (("resized", 6), ("rearranged", 2)):
+    for last, layers in (("resized", 5), ("rearranged", 2)):
         made = mapped(shape, 5, last=last)
         assert made(torch.zeros(2, 5), torch.tensor([0, 1])).shape == (2, int(np.prod(shape)))
         flat = torch.ones(1, 4, 9, 9)
@@ -492,6 +522,22 @@ def test_a_warp_grows_during_training_and_is_whole_without_one() -> None:
     # a recorded step reads it where it was
     assert made.spread.data_ptr() == place
     mapped([8, 8], 3).ease(0.5)
+
+
+@pytest.mark.parametrize("kind", ["dcgan", "residual", "upsampling"])
+def test_a_warp_in_sampling_alone_leaves_training_as_it_was(kind: str) -> None:
+    config = {"kind": kind, "shape": [8, 8], "classes": 3, "dim": 64, "channels": 8, "segments": [[0, 64, "interval"]]}
+    plain = build({**config, "latent": 4})
+    made = build({**config, "latent": 10, "warp": 0.2, "warped": "sampling"})
+    made.load_state_dict(plain.state_dict())
+    z, labels = torch.randn(6, 10, generator=torch.Generator().manual_seed(2)), torch.arange(6) % 3
+    torch.testing.assert_close(made.train()(z, labels), plain.train()(z[:, :4], labels))
+    still, moved = plain.eval()(z[:, :4], labels), made.eval()(z, labels)
+    assert float((still - moved).detach().abs().max()) > 1e-3
+    made.ease(0.0)
+    torch.testing.assert_close(made(z, labels), still, rtol=0.0, atol=2e-5)
+    with pytest.raises(DataError, match="always or in sampling"):
+        build({**config, "latent": 10, "warp": 0.2, "warped": "never"})
 
 
 def test_each_row_is_warped_by_its_own_numbers() -> None:

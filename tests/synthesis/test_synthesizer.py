@@ -249,7 +249,7 @@ def test_where_noise_is_the_limit_less_is_asked_and_more_is_known_beforehand() -
     features = choose_features(noisy, 1, 0.0, 1.0).to_dict()
     assert features["kind"] == "fourier"
     assert min(features["bandwidths"]) > 0.14 * 28
-    assert 0.02 < choose_rules(clear).generator["warp"] < 0.04
+    assert "warp" not in choose_rules(clear).generator
     assert 0.06 < choose_rules(noisy).generator["warp"] < 0.08
     # pictures alone are warped
     assert "warp" not in choose_rules(Problem(784, 10, 17.0, 60_000, None, "cuda")).generator

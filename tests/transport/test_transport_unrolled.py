@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import pytest
@@ -11,6 +12,8 @@ from privot.errors import UsageError
 from privot.transport import kernels, sinkhorn
 from privot.transport.replay import Replayed
 from privot.transport.unrolled import LAST, LEVELS, _plan, _shares, schedule, unrolled_gradients
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def clouds(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -99,6 +102,27 @@ def test_nothing_to_move_to_moves_nothing(m: float) -> None:
         assert not bool(found.any())
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+@pytest.mark.parametrize(("m", "square"), [(1.0, 1.0), (0.0, 1.0), (1.0, 0.0)])
+def test_several_problems_at_once_are_solved_each_by_itself(m: float, square: float, device: str) -> None:
+    """What stands in one problem, numbers that are none among it, changes nothing in the others."""
+    g = torch.Generator().manual_seed(5)
+    x, y = torch.rand(4, 9, 6, generator=g), torch.rand(4, 13, 6, generator=g)
+    a, b = (torch.rand(4, 9, generator=g) < 0.7).float(), (torch.rand(4, 13, generator=g) < 0.7).float()
+    a[1], b[2, 3:], x[3] = 0.0, 0.0, math.nan
+    offset = 3.0 * (torch.arange(9)[:, None] % 3 != torch.arange(13)[None, :] % 3).float().expand(4, 9, 13)
+    given = [t.to(device) for t in (x, y, b, offset, a)]
+    found = unrolled_gradients(*given[:3], 0.05, m, 40, square, *given[3:])
+    for i in range(3):
+        alone = unrolled_gradients(*(t[i] for t in given[:3]), 0.05, m, 40, square, *(t[i] for t in given[3:]))
+        for one, other in zip(found, alone, strict=True):
+            torch.testing.assert_close(one[i], other, rtol=1e-4, atol=1e-5)
+    assert bool(found[0][0].any())
+    assert not bool(found[0][1].any())
+    (first,) = unrolled_gradients(*given[:3], 0.05, m, 40, square, *given[3:], both=False)
+    torch.testing.assert_close(first, found[0], rtol=0.0, atol=0.0, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("reg", [1e-6, 1e-3, 1e6])
 def test_too_few_sweeps_stay_within_the_reach_of_the_cost(dtype: torch.dtype, reg: float) -> None:
@@ -130,7 +154,7 @@ def test_elsewhere_than_on_cuda_a_replay_is_a_call() -> None:
     assert len(calls) == 2
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@needs_gpu
 def test_a_replay_on_cuda_is_the_call() -> None:
     x, y = (t.cuda() for t in clouds(torch.float32))
     b = torch.ones(7, device="cuda")
@@ -141,7 +165,7 @@ def test_a_replay_on_cuda_is_the_call() -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@needs_gpu
 @pytest.mark.parametrize(("n", "m"), [(50, 93), (70, 70), (7, 3), (128, 20), (1, 1), (1, 7), (17, 1)])
 def test_one_launch_finds_what_sweeps_one_by_one_do(n: int, m: int) -> None:
     g = torch.Generator().manual_seed(n)
@@ -158,7 +182,7 @@ def test_one_launch_finds_what_sweeps_one_by_one_do(n: int, m: int) -> None:
         torch.testing.assert_close(one.cpu().double(), other, rtol=0.0, atol=float(2e-3 * other.abs().max()))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@needs_gpu
 def test_a_replay_refuses_other_shapes() -> None:
     """Also one that a copy would spread over the recorded tensor."""
     replay = Replayed(lambda t: (2.0 * t,))

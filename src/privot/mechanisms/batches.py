@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STEPS_AHEAD = 64
 """Samples drawn at once for a GPU, as one copy to it."""
-NORMALS_AHEAD = 1 << 21
+NORMALS_AHEAD = 1 << 22
 """Normals drawn at once on a GPU: one keystream's worth serves many steps."""
 
 Scale = tuple[float, float]
@@ -31,7 +31,7 @@ class Batches:
 
     Records are scaled from their public range to [−1, 1] and clamped there; what is no number counts as 0. A sample
     takes `room` rows: those it does not fill are a public row of zeros with weight 0, so no record takes part
-    unsampled, and what exceeds the room is cut off.
+    unsampled, and what exceeds the room is cut off. A step has `each` samples, drawn one after another.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Batches:
         *,
         room: int,
         steps: int,
+        each: int = 1,
         span: Scale,
         labels: bool,
         device: str,
@@ -59,20 +60,20 @@ class Batches:
         self.marks = torch.from_numpy(np.append(marks, 0)).to(device)
         self._draw: Callable[[], np.ndarray[tuple[int], np.dtype[np.int64]]]
         self._draw = lambda: sampling.draw(noise, records.count)
-        self._room, self._device, self._left = room, device, steps
+        self._size, self._device, self._left = (each, room), device, steps
         self._ahead = STEPS_AHEAD if device == "cuda" else 1
         self._held: list[torch.Tensor] = []
 
     def take(self) -> torch.Tensor:
-        """Which rows the next sample has, (room,), the row of zeros where it has none."""
+        """Which rows the next step's samples have, (each, room), the row of zeros where one has none."""
         import torch
 
         if not self._held:
             # no more than steps were paid for
             ahead = max(1, min(self._ahead, self._left))
-            places = np.full((ahead, self._room), len(self.rows) - 1, dtype=np.int64)
-            for line in places:
-                drawn = self._draw()[: self._room]
+            places = np.full((ahead, *self._size), len(self.rows) - 1, dtype=np.int64)
+            for line in places.reshape(-1, self._size[1]):
+                drawn = self._draw()[: self._size[1]]
                 line[: len(drawn)] = drawn
             self._held = list(torch.from_numpy(places).to(self._device))
             self._held.reverse()
@@ -80,7 +81,7 @@ class Batches:
         return self._held.pop()
 
     def rows_at(self, where: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(rows, labels, weights) of a sample; the same operations whatever it is."""
+        """(rows, labels, weights) of samples; the same operations whatever they are."""
         there = (where < len(self.rows) - 1).to(self.rows.dtype)
         return self.rows[where], self.marks[where], there
 

@@ -104,6 +104,8 @@ class SanitizedParameters(SanitizedGradient):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.samples != 1:
+            raise UsageError(f"Sanitized parameters have one sample a step, not {self.samples}.")
         object.__setattr__(self, "parameters", arguments.whole("The number of parameters", self.parameters, 1))
 
     def event(self, facts: Facts) -> Event:
@@ -147,7 +149,7 @@ class SanitizedParameters(SanitizedGradient):
                     x = self.handle.points(query.z, query.labels)
                 (found,) = solve(x.detach()[: self.points].clone(), own, batches.take())
                 slope = torch.zeros_like(x)
-                slope[: self.points] = found
+                slope[: self.points] = found[0]
                 pulled = clip_whole(self.handle.pull(x, slope).detach(), clip)
                 noisy = hand_over(add_noise_tensor(pulled, noise, sigma, clip, normals.take()))
             value: Any = noisy

@@ -75,13 +75,21 @@ def _smallest_keys(bits: Bits, records: int, batch: int) -> NDArray[np.int64]:
 def poisson(bits: Bits, records: int, rate: float) -> NDArray[np.int64]:
     """Indices below `records`, rising, each there independently with probability ⌊rate·2⁶⁴⌋/2⁶⁴ ≤ rate.
 
-    Rounded down because a record that takes part less often loses less.
+    Rounded down because a record that takes part less often loses less. Each record's word is compared with the rate
+    from the top: its first byte decides, but where it equals the rate's; only then are the other seven drawn.
     """
     threshold = int(Fraction(rate) * (1 << 64))
     if threshold == 1 << 64:
         return np.arange(records, dtype=np.int64)
+    first, rest = divmod(threshold, 1 << 56)
     chosen = [np.empty(0, dtype=np.int64)]
     for start in range(0, records, _POISSON_CHUNK):
-        words = bits(min(_POISSON_CHUNK, records - start))
-        chosen.append(start + np.flatnonzero(words < np.uint64(threshold)).astype(np.int64))
+        count = min(_POISSON_CHUNK, records - start)
+        heads = bits(-(-count // 8)).view(np.uint8)[:count]
+        # one pass over all records: few come this far where the rate is small
+        near = np.flatnonzero(heads <= first)
+        taken = heads[near] < first
+        ties = np.flatnonzero(~taken)
+        taken[ties] = bits(ties.size) >> np.uint64(8) < np.uint64(rest)
+        chosen.append(start + near[taken])
     return np.concatenate(chosen)

@@ -12,9 +12,9 @@ from torch import nn
 
 from privot.errors import UsageError
 from privot.synthesis.generators import Generator, image_axes, one_hot, register
-from privot.synthesis.layers import Doubled, FewMaps, NormedReLU, ToMaps
+from privot.synthesis.layers import DoubledReLU, FewMaps, FewMapsTwice, FromPoint, NormedReLU, ToMaps
 
-_AFFINE = 6
+AFFINE = 6
 """Numbers of an affine map of the plane."""
 _EASED = 0.3
 """The share of a training in which a warp grows from nothing: from the start, a generator can end up in one colour."""
@@ -25,11 +25,31 @@ _DRAWN = (16, 8)
 
 
 class PictureGenerator(Generator):
-    """Makes (rows, channels, height, width) and lays it out in the order of the records' public `shape`."""
+    """Makes (rows, channels, height, width) and lays it out in the order of the records' public `shape`.
+
+    With `warp` > 0 the image then goes through an affine map of the plane: what stands at p is taken from Ap + t,
+    A = I + `warp`·E and t = 0.3·`warp` of the sides times s, E and s standard normal: six numbers of z. Things in
+    pictures are turned, slanted and moved whatever they are; what is known beforehand need not be learned from noise.
+    In training the warp grows from nothing (`ease`), or does not take part at all (`warped` "sampling").
+    """
+
+    spread: torch.Tensor
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
         self.height, self.width, self.channels, self.last = image_axes(config["shape"])
+        self.warp, self.warped = float(config.get("warp", 0.0)), str(config.get("warped", "always"))
+        self.drawn = self.latent - (AFFINE if self.warp else 0)
+        """Numbers of z that the image is made of."""
+        if not 0.0 <= self.warp < math.inf or (self.warp and self.drawn < 1):
+            raise UsageError(
+                f"A warp is 0 or more and takes {AFFINE} latent numbers of more: got {self.warp:g} and {self.latent}."
+            )
+        if self.warped not in ("always", "sampling"):
+            raise UsageError(f"Images are warped always or in sampling, got {self.warped!r}.")
+        # half a side is 1 to the map, hence 0.6 for 0.3 of a side
+        self.register_buffer("spread", self.warp * torch.tensor([1.0, 1.0, 0.6]), persistent=False)
+        self._grown = 1.0
 
     @abstractmethod
     def picture(self, code: torch.Tensor) -> torch.Tensor:
@@ -50,6 +70,25 @@ class PictureGenerator(Generator):
             return rows.view(-1, self.height, self.width, self.channels).permute(0, 3, 1, 2)
         return rows.view(-1, self.channels, self.height, self.width)
 
+    def ease(self, share: float) -> None:
+        """Let the warp grow; in place, since a recorded step reads it there."""
+        grown = min(1.0, share / _EASED)
+        if self.warp and grown != self._grown:
+            self.spread.copy_(grown * self.warp * self.spread.new_tensor([1.0, 1.0, 0.6]))
+            self._grown = grown
+
+    def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
+        made = super().forward(z[:, : self.drawn], labels)
+        if not self.warp or (self.training and self.warped == "sampling"):
+            return made
+        image = self.as_pictures(made)
+        step = self.spread * z[:, self.drawn :].float().view(-1, 2, 3)
+        with torch.autocast(z.device.type, enabled=False):
+            grid = nn.functional.affine_grid(torch.eye(2, 3, device=z.device) + step, list(image.shape), False)
+            moved = nn.functional.grid_sample(image.float(), grid, padding_mode="border", align_corners=False)
+        return self.as_records(moved).to(made.dtype)
+
 
 @register("dcgan")
 class DeepConvolutional(PictureGenerator):
@@ -63,17 +102,19 @@ class DeepConvolutional(PictureGenerator):
         super().__init__(config)
         wide = int(config["channels"])
         start = (-(-self.height // 4), -(-self.width // 4))
+        # where rectifiers of their own stood, so that weights saved before are still found under their numbers
+        after = nn.Identity()
         self.layers = nn.Sequential(
-            nn.ConvTranspose2d(self.latent + self.classes, wide, start, 1, 0, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.ReLU(),
+            FromPoint(self.drawn + self.classes, wide, start),
+            NormedReLU(wide),
+            after,
             nn.ConvTranspose2d(wide, wide // 2, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(wide // 2),
-            nn.ReLU(),
+            NormedReLU(wide // 2),
+            after,
             nn.ConvTranspose2d(wide // 2, wide // 4, 4, 2, 1, bias=False),
-            nn.BatchNorm2d(wide // 4),
-            nn.ReLU(),
-            nn.ConvTranspose2d(wide // 4, self.channels, 4, 2, 1),
+            NormedReLU(wide // 4),
+            after,
+            FewMapsTwice(wide // 4, self.channels),
         )
 
     def picture(self, code: torch.Tensor) -> torch.Tensor:
@@ -90,27 +131,11 @@ class MappedGenerator(PictureGenerator):
     Nothing wide is ever computed at full size: the last doubling interpolates a few maps and lets two small
     convolutions draw on them (`last` "resized"; Odena et al. 2016), or rearranges the maps of one convolution, four a
     channel (Shi et al. 2016), which leaves a pattern of single pixels.
-
-    With `warp` > 0 the image then goes through an affine map of the plane: what stands at p is taken from Ap + t,
-    A = I + `warp`·E and t = 0.3·`warp` of the sides times s, E and s standard normal: six numbers of z. Things in
-    pictures are turned, slanted and moved whatever they are; what is known beforehand need not be learned from noise.
-    In training the warp grows from nothing (`ease`).
     """
-
-    spread: torch.Tensor
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
         hidden, doublings, wide = (int(config[name]) for name in ("hidden", "doublings", "channels"))
-        self.warp = float(config.get("warp", 0.0))
-        self.drawn = self.latent - (_AFFINE if self.warp else 0)
-        if not 0.0 <= self.warp < math.inf or (self.warp and self.drawn < 1):
-            raise UsageError(
-                f"A warp is 0 or more and takes {_AFFINE} latent numbers of more: got {self.warp:g} and {self.latent}."
-            )
-        # half a side is 1 to the map, hence 0.6 for 0.3 of a side
-        self.register_buffer("spread", self.warp * torch.tensor([1.0, 1.0, 0.6]), persistent=False)
-        self._grown = 1.0
         code = self.drawn + self.classes
         self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
         self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
@@ -125,7 +150,7 @@ class MappedGenerator(PictureGenerator):
         layers += [nn.Conv2d(wide, wide, 3, padding=1, bias=False), NormedReLU(wide), after]
         kind = config.get("last", "rearranged")
         if kind == "resized":
-            layers += [FewMaps(wide, _DRAWN[0], 3), Doubled(), nn.ReLU(), FewMaps(*_DRAWN, 3), nn.ReLU()]
+            layers += [FewMaps(wide, _DRAWN[0], 3), DoubledReLU(), FewMaps(*_DRAWN, 3), nn.ReLU()]
             layers += [FewMaps(_DRAWN[1], self.channels, 3)]
         elif kind == "rearranged":
             layers += [FewMaps(wide, 4 * self.channels, 5), nn.PixelShuffle(2)]
@@ -137,25 +162,6 @@ class MappedGenerator(PictureGenerator):
         """(rows, channels, ≥ height, ≥ width)."""
         out: torch.Tensor = self.layers(self.project(torch.cat([self.mapping(code), code[:, self.drawn :]], dim=1)))
         return out
-
-    def ease(self, share: float) -> None:
-        """Let the warp grow; in place, since a recorded step reads it there."""
-        grown = min(1.0, share / _EASED)
-        if self.warp and grown != self._grown:
-            self.spread.copy_(grown * self.warp * self.spread.new_tensor([1.0, 1.0, 0.6]))
-            self._grown = grown
-
-    def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
-        made = super().forward(z[:, : self.drawn], labels)
-        if not self.warp:
-            return made
-        image = self.as_pictures(made)
-        step = self.spread * z[:, self.drawn :].float().view(-1, 2, 3)
-        with torch.autocast(z.device.type, enabled=False):
-            grid = nn.functional.affine_grid(torch.eye(2, 3, device=z.device) + step, list(image.shape), False)
-            moved = nn.functional.grid_sample(image.float(), grid, padding_mode="border", align_corners=False)
-        return self.as_records(moved).to(made.dtype)
 
 
 class _Residual(nn.Module):
@@ -189,7 +195,7 @@ class ResidualGenerator(PictureGenerator):
         side, doublings = 4, 0
         while side < max(self.height, self.width):
             side, doublings = 2 * side, doublings + 1
-        self.project = nn.Linear(self.latent + self.classes, self.wide * 16)
+        self.project = nn.Linear(self.drawn + self.classes, self.wide * 16)
         self.blocks = nn.Sequential(*(_Residual(self.wide, self.wide) for _ in range(doublings)))
         self.finish = nn.Sequential(
             nn.BatchNorm2d(self.wide), nn.ReLU(), nn.Conv2d(self.wide, self.channels, 3, padding=1)
@@ -217,7 +223,7 @@ class UpsamplingGenerator(PictureGenerator):
         self.start = (-(-self.height // 4), -(-self.width // 4))
         inner = self.maps * self.start[0] * self.start[1]
         self.dense = nn.Sequential(
-            nn.Linear(self.latent + self.classes, 200),
+            nn.Linear(self.drawn + self.classes, 200),
             nn.BatchNorm1d(200),
             nn.ReLU(),
             nn.Linear(200, inner),

@@ -23,7 +23,7 @@ from privot.synthesis.features import feature_map
 from privot.synthesis.matching import class_means
 from privot.synthesis.rules import Rules
 from privot.synthesis.team import ALONE, Team
-from privot.synthesis.training import Progress, Training
+from privot.synthesis.training import Progress, Training, generated
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,13 +169,6 @@ class _Step:
         loss.backward()  # type: ignore[no-untyped-call]
         self._training.optimizer.step()
         self._loss.copy_(loss.detach())
-
-
-def generated(generator: torch.nn.Module, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """G(z, labels), on a GPU computed in half precision but for the head."""
-    with torch.autocast("cuda", torch.bfloat16, enabled=z.is_cuda):
-        out: torch.Tensor = generator(z, labels)
-    return out
 
 
 @dataclass(frozen=True)

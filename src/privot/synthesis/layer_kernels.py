@@ -101,6 +101,77 @@ def gathered(given: torch.Tensor, places: tuple[int, int, int], maps: int, k: in
 
 
 @triton.jit
+def _double(given, out, count, height: tl.constexpr, width: tl.constexpr, maps: tl.constexpr, block: tl.constexpr):
+    """out[n, Y, X, o] = max(0, Σ of the place (Y/2, X/2) and its nearest neighbours, weighed 3/4 and 1/4 an axis)."""
+    at = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    held = at < count
+    o, place = at % maps, at // maps
+    right, down = place % (2 * width), (place // (2 * width)) % (2 * height)
+    row = place // (4 * width * height) * height
+    total = tl.zeros([block], tl.float32)
+    for i in tl.static_range(2):
+        # the second tap is the neighbour on the side of the half
+        y = tl.minimum(tl.maximum(down // 2 + i * (2 * (down % 2) - 1), 0), height - 1)
+        for j in tl.static_range(2):
+            x = tl.minimum(tl.maximum(right // 2 + j * (2 * (right % 2) - 1), 0), width - 1)
+            value = tl.load(given + ((row + y) * width + x) * maps + o, mask=held, other=0.0).to(tl.float32)
+            total += (0.75 - 0.5 * i) * (0.75 - 0.5 * j) * value
+    # a number that is none stays one
+    tl.store(out + at, tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL), mask=held)
+
+
+@triton.jit
+def _halve(
+    slope, made, out, count, height: tl.constexpr, width: tl.constexpr, maps: tl.constexpr, block: tl.constexpr
+):  # fmt: skip
+    """The slope at the place (y, x): those of the 4 × 4 places that it gave to; beyond an edge it gave to the edge."""
+    at = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    held = at < count
+    o, place = at % maps, at // maps
+    x, y = place % width, (place // width) % height
+    row = place // (width * height) * (2 * height)
+    total = tl.zeros([block], tl.float32)
+    for i in tl.static_range(4):
+        down = tl.minimum(tl.maximum(2 * y + i - 1, 0), 2 * height - 1)
+        for j in tl.static_range(4):
+            right = tl.minimum(tl.maximum(2 * x + j - 1, 0), 2 * width - 1)
+            source = ((row + down) * (2 * width) + right) * maps + o
+            kept = tl.load(made + source, mask=held, other=0.0).to(tl.float32) > 0.0
+            value = tl.load(slope + source, mask=held & kept, other=0.0).to(tl.float32)
+            total += (0.25 + 0.5 * (i % 3 > 0)) * (0.25 + 0.5 * (j % 3 > 0)) * value
+    tl.store(out + at, total, mask=held)
+
+
+class _Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, given: torch.Tensor) -> torch.Tensor:
+        given = given.contiguous()
+        rows, height, width, maps = given.shape
+        out = torch.empty(rows, 2 * height, 2 * width, maps, dtype=given.dtype, device=given.device)
+        sizes = {"height": height, "width": width, "maps": maps, "block": _BLOCK}
+        _double[(triton.cdiv(out.numel(), _BLOCK),)](given, out, out.numel(), **sizes)
+        ctx.sizes = sizes
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> torch.Tensor:
+        (made,) = ctx.saved_tensors
+        sizes = ctx.sizes
+        shape = (len(made), sizes["height"], sizes["width"], sizes["maps"])
+        out = torch.empty(shape, dtype=made.dtype, device=made.device)
+        slope = slopes[0].contiguous()
+        _halve[(triton.cdiv(out.numel(), _BLOCK),)](slope, made, out, out.numel(), **sizes)
+        return out
+
+
+def doubled(given: torch.Tensor) -> torch.Tensor:
+    """max(0, twice the size by linear interpolation), (rows, 2·height, 2·width, maps)."""
+    out: torch.Tensor = _Doubled.apply(given)
+    return out
+
+
+@triton.jit
 def _sums(x, one, two, rows, columns, together, step: tl.constexpr, wide: tl.constexpr):
     """Each program's part of Σx and Σx² a column; `together` rows are taken by all of them together."""
     part = tl.program_id(0)

@@ -66,18 +66,65 @@ class FewMaps(nn.Conv2d):
         return (out + self.bias.to(out.dtype)).permute(0, 3, 1, 2)
 
 
-class Doubled(nn.Module):
-    """Twice the size by linear interpolation, as torch's upsampling without aligned corners, channels laid out last."""
+class FromPoint(nn.ConvTranspose2d):
+    """A transposed convolution of a single place without bias: (rows, maps, height, width) by one product."""
+
+    def __init__(self, wide: int, maps: int, size: tuple[int, int]) -> None:
+        super().__init__(wide, maps, size, bias=False)
+
+    def forward(self, input: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
+        """(rows, maps, height, width) from (rows, wide, 1, 1)."""
+        if not _half(input):
+            return super().forward(input, output_size)
+        padding = -self.in_channels % _ALIGNED
+        weight = functional.pad(self.weight.permute(0, 2, 3, 1).reshape(self.in_channels, -1), (0, 0, 0, padding))
+        made = functional.pad(input.flatten(1), (0, padding)) @ weight
+        return made.view(-1, *self.kernel_size, self.out_channels).permute(0, 3, 1, 2)
+
+
+class FewMapsTwice(nn.ConvTranspose2d):
+    """A transposed convolution that doubles (4 × 4, stride 2, padding 1), made for few output maps.
+
+    Each of the four places that one becomes looks at two neighbours a side: four maps of a convolution of 3 × 3 with
+    zeros in it (`FewMaps`), rearranged.
+    """
+
+    def __init__(self, wide: int, maps: int) -> None:
+        super().__init__(wide, maps, 4, 2, 1)
+        # the tap of 4 that a place's half (0, 1) puts on its neighbour (−1, 0, 1); 4 is none
+        taps = torch.tensor([[3, 4], [1, 2], [4, 0]])
+        down, across = taps[:, None, None, :, None], taps[None, :, None, None, :]
+        which = torch.arange(maps)[None, None, :, None, None] * 16 + down * 4 + across
+        which = torch.where((down < 4) & (across < 4), which, maps * 16)
+        self.register_buffer("_which", which.flatten(), persistent=False)
+
+    _which: torch.Tensor
+
+    def forward(self, input: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
+        """(rows, maps, 2·height, 2·width)."""
+        if not _half(input):
+            return super().forward(input, output_size)
+        from privot.synthesis.layer_kernels import gathered
+
+        rows, wide, height, width = input.shape
+        weight = functional.pad(self.weight.reshape(wide, -1), (0, 1))[:, self._which]
+        weight = functional.pad(weight, (0, -weight.shape[1] % _ALIGNED))
+        given = input.permute(0, 2, 3, 1).reshape(-1, wide) @ weight
+        out = gathered(given, (rows, height, width), 4 * self.out_channels, 3).permute(0, 3, 1, 2)
+        assert self.bias is not None
+        return functional.pixel_shuffle(out, 2) + self.bias.to(out.dtype)[:, None, None]
+
+
+class DoubledReLU(nn.Module):
+    """max(0, twice the size by linear interpolation without aligned corners), in one pass there and one back."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """(rows, maps, 2·height, 2·width)."""
-        x = input.permute(0, 2, 3, 1)
-        for axis in (1, 2):
-            size = x.shape[axis]
-            before = torch.cat([x.narrow(axis, 0, 1), x.narrow(axis, 0, size - 1)], dim=axis)
-            after = torch.cat([x.narrow(axis, 1, size - 1), x.narrow(axis, size - 1, 1)], dim=axis)
-            x = torch.stack([0.75 * x + 0.25 * before, 0.75 * x + 0.25 * after], dim=axis + 1).flatten(axis, axis + 1)
-        return x.permute(0, 3, 1, 2)
+        if not _half(input) or input.dtype == torch.float32:
+            return functional.relu(functional.interpolate(input, scale_factor=2, mode="bilinear"))
+        from privot.synthesis.layer_kernels import doubled
+
+        return doubled(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class NormedReLU(nn.BatchNorm2d):

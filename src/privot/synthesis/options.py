@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from privot.errors import UsageError
+from privot.synthesis.architectures import AFFINE
 from privot.synthesis.generators import image_axes
 from privot.synthesis.rules import SMALL_IMAGE, Problem
 
 BLOCKS = 20
 """Into how many charges a job is cut, unless told: a kill loses the rest of one."""
-_COUNTS = ("steps", "blocks", "batch", "points", "slices", "repeats", "replay", "over", "sweeps", "every")
+WARP = 0.05
+"""How far samples of images are turned, slanted and moved beyond what was learned (`PictureGenerator`)."""
+_COUNTS = ("steps", "blocks", "batch", "points", "slices", "repeats", "replay", "over", "sweeps", "every", "samples")
 
 
 def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,6 +40,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "blocks": BLOCKS // 2 if cuda else BLOCKS,
         "batch": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
         "points": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
+        "samples": 8 if cuda else 1,
         "clip": 0.5,
         "p": 0.4,
         "mixture": 1.0,
@@ -53,6 +57,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "generator": "dcgan",
         "channels": 256 if cuda else 64,
         "latent": 12,
+        "warp": WARP,
     }
     return _checked(usual, given, problem)
 
@@ -91,6 +96,7 @@ def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]
         "generator": "upsampling",
         "channels": 64,
         "latent": 10,
+        "warp": WARP,
     }
     return _checked(usual, given, problem)
 
@@ -116,6 +122,8 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
     for name in (*_COUNTS, "latent", "channels"):
         if name in options and options[name] < 1:
             raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
+    if options["warp"] < 0.0:
+        raise UsageError(f"The option warp must be 0 or more, got {options['warp']!r}.")
     if options["learning_rate"] <= 0.0 or not 0.0 <= options["average"] < 1.0:
         raise UsageError("The learning rate must be greater than 0, and average at least 0 and below 1.")
     if options["optimizer"] not in ("adam", "sgd"):
@@ -146,4 +154,6 @@ def generator_config(problem: Problem, options: Mapping[str, Any]) -> dict[str, 
     shape = list(problem.shape)
     if options["generator"] == "deconv":
         return {**config, "shape": shape, "doublings": 2, "channels": options["channels"]}
+    if options["warp"]:
+        config.update(latent=options["latent"] + AFFINE, warp=options["warp"], warped="sampling")
     return {**config, "shape": shape, "channels": options["channels"]}

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from privot.recording import recordable, recorded
-from privot.synthesis.training import Training
+from privot.synthesis.training import Training, generated
 
 
 class Points:
@@ -44,7 +44,7 @@ class Points:
             return self._forward(z, labels)[:rows], labels[:rows]
 
     def _forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = 2.0 * self.training.generator(z, labels) - 1.0
+        made: torch.Tensor = 2.0 * generated(self.training.generator, z, labels) - 1.0
         return made
 
 

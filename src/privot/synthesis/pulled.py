@@ -17,7 +17,7 @@ import torch
 from privot.mechanisms import ParameterQuery, SanitizedGradient, SanitizedParameters
 from privot.stream import Stream
 from privot.synthesis.generators import build
-from privot.synthesis.rules import Rules
+from privot.synthesis.rules import Problem, Rules
 from privot.synthesis.sinkhorn import REFRESH, SinkhornStrategy, first_gradient, second_term
 from privot.synthesis.strategy import Step
 from privot.synthesis.training import Training
@@ -28,6 +28,10 @@ class ParametersStrategy(SinkhornStrategy):
     """`parameters`: noise at the parameters' gradient."""
 
     kind: ClassVar[type[SanitizedGradient]] = SanitizedParameters
+
+    def options(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of `sinkhorn`; one sample a step, since a sum over several could not be clipped sample by sample."""
+        return super().options(problem, {"samples": 1, **given})
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedParameters:
         """The mechanism of one block, for a generator with that many parameters."""

@@ -10,11 +10,11 @@ import torch
 
 from privot.errors import PrivotError, UsageError
 from privot.mechanisms import FeatureMap
-from privot.synthesis.embedding import Scale, generated
+from privot.synthesis.embedding import Scale
 from privot.synthesis.generators import Generator
 from privot.synthesis.matching import class_means
 from privot.synthesis.rules import Rules
-from privot.synthesis.training import Training
+from privot.synthesis.training import Training, generated
 
 
 def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = "cpu", seed: int = 0) -> None:
@@ -38,9 +38,16 @@ def rehearse_stream(rules: Rules, classes: int, dim: int, *, device: str = "cpu"
         training = Training.start(rules, seed, device)
         _check_records(training.generator, classes, dim)
         # with gradients, as in training: without them other code would be tried
-        made = training.generator(*training.draw(rules.batch))
-    if made.shape != (rules.batch, dim):
+        rows = _rows(rules)
+        made = generated(training.generator, *training.draw(rows))
+    if made.shape != (rows, dim):
         raise UsageError("The generator's samples do not have the columns of the records.")
+
+
+def _rows(rules: Rules) -> int:
+    """How many points a step makes: n, and n·p more, for each of its samples."""
+    options = rules.options
+    return int(options.get("samples", 1)) * (rules.batch + int(rules.batch * float(options.get("p", 0.0))))
 
 
 def _check_rules(rules: Rules, least: str) -> None:

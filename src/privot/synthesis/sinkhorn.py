@@ -6,6 +6,7 @@ added un-noised. The vault scales the first by min(1, C/‖G‖) and may not tel
 the second: "matched" scales it by min(1, C/‖G′‖), G′ the first term's gradient with a batch of generated points in
 place of Y, which is public; "plain" leaves it as it is; "none" leaves it out (the ablation without debiasing). Every
 `every`-th step carries the second term, that many times: on average the same, and small beside the noise of one step.
+A step asks about `samples` groups of n + n′ points, each with a sample of its own, and follows their mean slope.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class SinkhornStrategy:
             epsilon=terms[0],
             records=records,
             batch=batch,
-            steps=options["steps"],
+            steps=options["steps"] * options["samples"],
             clip=options["clip"],
         )
         sampling = choose_sampling(facts.adjacency, records, batch)
@@ -82,6 +83,7 @@ class SinkhornStrategy:
             clip=options["clip"],
             sampling=sampling,
             steps=options["steps"] // options["blocks"],
+            samples=options["samples"],
             # six deviations of a Poisson sample, if there are as many records as stated
             capacity=batch + math.ceil(6.0 * math.sqrt(batch)),
             reg=options["reg"],
@@ -115,29 +117,33 @@ class SinkhornStrategy:
 
     def trainer(self, training: Training, mechanism: Any, options: Mapping[str, Any]) -> Step:
         """One query a step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
-        n = mechanism.points
+        n, groups = mechanism.points, mechanism.samples
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         every = int(options.get("every", 1))
-        points, labels = points_of(training, n + fresh), training.draw(n + fresh)[1]
+        rows = n + fresh
+        points, labels = points_of(training, groups * rows), training.draw(groups * rows)[1]
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
-        asked = labels[:n].clone() if mechanism.labels else None
-        usual = mechanism.sigma * math.sqrt(n * training.generator.dim)
+        asked = labels.view(groups, rows)[:, :n].flatten() if mechanism.labels else None
+        usual = mechanism.sigma * math.sqrt(groups * n * training.generator.dim)
         factor = torch.ones((), device=training.device)
         taken = 0
 
         def step(stream: Stream) -> torch.Tensor:
             nonlocal factor, taken
             x = points.make()
-            released = torch.as_tensor(stream.ask(GradientQuery(x[:n], asked)).value).to(x.dtype)
+            wanted = x.view(groups, rows, -1)[:, :n].flatten(0, 1)
+            released = torch.as_tensor(stream.ask(GradientQuery(wanted, asked)).value).to(x.dtype)
             slope = torch.zeros_like(x)
             if debias and taken % every == 0:
                 if matched and taken // every % max(1, REFRESH // every) == 0:
                     more, marks = points.aside(int(options["batch"]))
-                    found = stand_in(torch.cat([x, more]), torch.cat([labels, marks]))[0]
+                    # groups are alike: one tells how far all are clipped
+                    found = stand_in(torch.cat([x[:rows], more]), torch.cat([labels[:rows], marks]))[0]
                     factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
                 slope -= every * factor * term(x, labels)[0]
-            slope[:n] += released
+            slope.view(groups, rows, -1)[:, :n] += released.view(groups, n, -1)
+            slope /= groups
             points.learn(slope)
             taken += 1
             watched: torch.Tensor = torch.linalg.vector_norm(released) / usual
@@ -147,26 +153,28 @@ class SinkhornStrategy:
 
 
 def _between(mechanism: SanitizedGradient, x: torch.Tensor, labels: torch.Tensor, one: slice, two: slice) -> Any:
-    """Gradients of Ŵ(X[one], X[two]) in both."""
-    own, marks = labels[one], labels[two]
-    offset = mechanism.cost * (own[:, None] != marks[None, :]).to(x.dtype) if mechanism.labels else None
-    weights = torch.ones(len(marks), dtype=x.dtype, device=x.device)
+    """Gradients of Ŵ(X[one], X[two]) in both, group by group where there are several."""
+    own, marks = labels[..., one], labels[..., two]
+    offset = mechanism.cost * (own[..., :, None] != marks[..., None, :]).to(x.dtype) if mechanism.labels else None
+    weights, terms = torch.ones(marks.shape, dtype=x.dtype, device=x.device), (mechanism.reg, mechanism.mixture)
     return unrolled_gradients(
-        x[one], x[two], weights, mechanism.reg, mechanism.mixture, mechanism.sweeps, mechanism.square, offset
+        x[..., one, :], x[..., two, :], weights, *terms, mechanism.sweeps, mechanism.square, offset
     )
 
 
 def second_term(
     mechanism: SanitizedGradient, n: int, fresh: int
 ) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor]]:
-    """(x, labels) → the gradient of Ŵ(X[0:n], X[n′:n+n′]) in all points."""
+    """(x, labels) → the gradient of Ŵ(X[0:n], X[n′:n+n′]) in all points, group by group."""
+    groups = mechanism.samples
 
     def work(x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
         one, two = slice(0, n), slice(fresh, n + fresh)
-        first, second = _between(mechanism, x, labels, one, two)
+        first, second = _between(mechanism, x.view(groups, -1, x.shape[1]), labels.view(groups, -1), one, two)
         out = torch.zeros_like(x)
-        out[one] += first
-        out[two] += second
+        held = out.view(groups, -1, x.shape[1])
+        held[:, one] += first
+        held[:, two] += second
         return (out,)
 
     return work

@@ -88,3 +88,10 @@ class Training:
         """z of shape (rows, latent), and labels that go round all classes."""
         z = torch.randn(rows, self.generator.latent, generator=self.random, device=self.device)
         return z, torch.arange(rows, device=self.device) % self.generator.classes
+
+
+def generated(generator: torch.nn.Module, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """G(z, labels), on a GPU computed in half precision but for the head."""
+    with torch.autocast("cuda", torch.bfloat16, enabled=z.is_cuda):
+        out: torch.Tensor = generator(z, labels)
+    return out

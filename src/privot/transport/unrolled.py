@@ -37,38 +37,66 @@ def unrolled_gradients(
     square: float = 1.0,
     offset: Tensor | None = None,
     a: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """∂/∂x and ∂/∂y of OT_ε(x, y), ε = `reg`, cost `square`·‖x−y‖² + `m`·‖x−y‖₁ + `offset`, by the envelope theorem.
+    both: bool = True,
+) -> tuple[Tensor, ...]:
+    """∂/∂x of OT_ε(x, y), and ∂/∂y if `both`; ε = `reg`, cost `square`·‖x−y‖² + `m`·‖x−y‖₁ + `offset`.
 
     x (n, d) has the weights a (n,) ≥ 0 (1/n unless given), y (M, d) the weights b (M,) ≥ 0; both are normalised here,
     and a row of weight 0 is not there. Where all of a or all of b is 0 there is nothing to move, and both gradients are
-    0. `offset` (n, M) is what labels add to the cost.
+    0. `offset` (n, M) is what labels add to the cost. All may have one more axis in front: as many problems, each by
+    itself.
 
     ε falls geometrically from the largest cost to `reg` level by level (ε-scaling) and stays there for the rest; at
     every level potentials are absorbed into the kernel and then scaled (Schmitzer 2019, "Stabilized sparse scaling
     algorithms for entropy regularized transport problems"). The last half-sweep is x's, so every row of the plan P sums
-    to a_i exactly and the gradients
+    to a_i exactly and the gradients, by the envelope theorem
 
         ∂x_i = Σ_j P_ij ∂₁c(x_i, y_j),        ∂y_j = Σ_i P_ij ∂₂c(x_i, y_j)
 
     stay bounded by those of the cost even where the sweeps were too few.
     """
     with torch.no_grad():
-        x, y = x.detach(), y.detach()
-        a = torch.ones(len(x), dtype=x.dtype, device=x.device) if a is None else a
-        (a, log_a, some_a), (b, log_b, some_b) = _shares(a), _shares(b)
-        some = some_a & some_b
-        cost, l1 = _cost(x, y, square, m, offset)
-        # the largest cost is that of pairs that are there
-        cost = torch.where((a[:, None] > 0) & (b[None, :] > 0), cost, torch.zeros_like(cost))
-        plan = _plan(cost, (a, log_a), (b, log_b), reg, sweeps)
-        gx = 2.0 * square * (x * plan.sum(1, keepdim=True) - plan @ y)
-        gy = 2.0 * square * (y * plan.sum(0)[:, None] - plan.T @ x)
-        if m:
-            gx = gx + m * torch.ops.aten._cdist_backward(plan.contiguous(), x, y, 1.0, l1)
-            back = plan.T.contiguous()
-            gy = gy + m * torch.ops.aten._cdist_backward(back, y, x, 1.0, l1.T.contiguous())
-        return torch.where(some, gx, torch.zeros_like(gx)), torch.where(some, gy, torch.zeros_like(gy))
+        x, y = x.detach().contiguous(), y.detach().contiguous()
+        plan, l1, some = _solved(x, y, b, reg, m, sweeps, square, offset, a)
+        first = _pulled(plan, x, y, square, m, l1)
+        if not both:
+            return (torch.where(some, first, torch.zeros_like(first)),)
+        second = _pulled(plan.mT.contiguous(), y, x, square, m, l1.mT.contiguous())
+        return tuple(torch.where(some, g, torch.zeros_like(g)) for g in (first, second))
+
+
+def _solved(
+    x: Tensor,
+    y: Tensor,
+    b: Tensor,
+    reg: float,
+    m: float,
+    sweeps: int,
+    square: float,
+    offset: Tensor | None,
+    a: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(the plan, ‖x_i − y_j‖₁, whether there is anything to move)."""
+    a = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device) if a is None else a
+    (a, log_a, some_a), (b, log_b, some_b) = _shares(a), _shares(b)
+    cost, l1 = _cost(x, y, square, m, offset)
+    # the largest cost is that of pairs that are there
+    cost = torch.where(_there(a, b), cost, torch.zeros_like(cost))
+    return _plan(cost, (a, log_a), (b, log_b), reg, sweeps), l1, some_a & some_b
+
+
+def _pulled(plan: Tensor, x: Tensor, y: Tensor, square: float, m: float, l1: Tensor) -> Tensor:
+    """Σ_j P_ij ∂₁c(x_i, y_j)."""
+    out = 2.0 * square * (x * plan.sum(-1, keepdim=True) - plan @ y)
+    if not m:
+        return out
+    pulled: Tensor = torch.ops.aten._cdist_backward(plan, x, y, 1.0, l1)
+    return out + m * pulled
+
+
+def _there(a: Tensor, b: Tensor) -> Tensor:
+    """Pairs of which both have a weight."""
+    return (a[..., :, None] > 0) & (b[..., None, :] > 0)
 
 
 def _plan(cost: Tensor, first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], reg: float, sweeps: int) -> Tensor:
@@ -80,47 +108,52 @@ def _plan(cost: Tensor, first: tuple[Tensor, Tensor], second: tuple[Tensor, Tens
 
         if fused.fits(cost):
             return fused.plan_of(cost, a, b, reg, _LEAST, levels)
-    there = (a[:, None] > 0) & (b[None, :] > 0)
+    there = _there(a, b)
     f, g = torch.zeros_like(a), torch.zeros_like(b)
-    top = cost.amax().clamp(min=reg)
-    least_u, least_v = torch.full_like(f, _LEAST), torch.full_like(g, _LEAST)
+    top = cost.amax((-2, -1)).clamp(min=reg)[..., None]
     for share, inner in levels:
         eps = reg * (top / reg) ** share
-        f = -eps * torch.logsumexp((g[None, :] - cost) / eps + log_b[None, :], 1)
-        g = -eps * torch.logsumexp((f[:, None] - cost) / eps + log_a[:, None], 0)
+        deep = eps[..., None]
+        f = -eps * torch.logsumexp((g[..., None, :] - cost) / deep + log_b[..., None, :], -1)
+        g = -eps * torch.logsumexp((f[..., :, None] - cost) / deep + log_a[..., :, None], -2)
         # columns of K·diag(b) are exact now, so that its scalings start near 1 and stay in the number type; what is
         # not there may lie anywhere, and ∞·0 would spoil the rest
-        kernel = torch.where(there, ((f[:, None] + g[None, :] - cost) / eps).exp_(), 0.0)
-        # the weights go into the kernel once, so that a half-sweep is two launches
-        rows, columns = kernel * b[None, :], (kernel * a[:, None]).T.contiguous()
+        kernel = torch.where(there, ((f[..., :, None] + g[..., None, :] - cost) / deep).exp_(), 0.0)
+        # the weights go into the kernel once
+        rows, columns = kernel * b[..., None, :], (kernel * a[..., :, None]).mT.contiguous()
         v = torch.ones_like(g)
         for _ in range(inner):
-            u = torch.addmv(least_u, rows, v).reciprocal_()
-            v = torch.addmv(least_v, columns, u).reciprocal_()
+            u = _product(rows, v).add_(_LEAST).reciprocal_()
+            v = _product(columns, u).add_(_LEAST).reciprocal_()
         f, g = f + eps * u.log(), g + eps * v.log()
-    f = -reg * torch.logsumexp((g[None, :] - cost) / reg + log_b[None, :], 1)
-    return torch.where(there, ((f[:, None] + g[None, :] - cost) / reg + log_a[:, None] + log_b[None, :]).exp(), 0.0)
+    f = -reg * torch.logsumexp((g[..., None, :] - cost) / reg + log_b[..., None, :], -1)
+    logs = (f[..., :, None] + g[..., None, :] - cost) / reg + log_a[..., :, None] + log_b[..., None, :]
+    return torch.where(there, logs.exp_(), 0.0)
+
+
+def _product(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector[..., None])[..., 0]
 
 
 def _shares(weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(weights with sum 1, their logarithms, whether there are any); equal ones where there are none."""
-    total = weights.sum()
+    """(weights with sum 1, their logarithms, whether there are any, as a matrix); equal ones where there are none."""
+    total = weights.sum(-1, keepdim=True)
     some = total > 0
     # sums over nothing would be −∞ − −∞
-    held = torch.where(some, weights / torch.where(some, total, torch.ones_like(total)), 1.0 / len(weights))
-    return held, held.log(), some
+    held = torch.where(some, weights / torch.where(some, total, torch.ones_like(total)), 1.0 / weights.shape[-1])
+    return held, held.log(), some[..., None]
 
 
 def _cost(x: Tensor, y: Tensor, square: float, m: float, offset: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(the whole cost, ‖x_i − y_j‖₁), (n, M) each; the second is x.new_zeros(()) where nobody asked."""
-    cost = x.new_zeros(len(x), len(y))
+    """(the whole cost, ‖x_i − y_j‖₁), (n, M) each; the second is nothing where nobody asked."""
+    cost = x.new_zeros(*x.shape[:-1], y.shape[-2])
     if square:
         # centred: differences of large squares would lose what float32 has
-        centre = x.mean(0, keepdim=True)
+        centre = x.mean(-2, keepdim=True)
         xc, yc = x - centre, y - centre
-        cost = xc.square().sum(1)[:, None] + yc.square().sum(1)[None, :] - 2.0 * xc @ yc.T
+        cost = xc.square().sum(-1)[..., :, None] + yc.square().sum(-1)[..., None, :] - 2.0 * xc @ yc.mT
         cost = square * cost.clamp_(min=0.0)
-    l1 = torch.cdist(x.contiguous(), y.contiguous(), p=1.0) if m else x.new_zeros(())
+    l1 = torch.cdist(x, y, p=1.0) if m else x.new_zeros(0, 0)
     if m:
         cost = cost + m * l1
     return cost if offset is None else cost + offset, l1

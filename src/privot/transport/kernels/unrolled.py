@@ -1,6 +1,6 @@
-"""A whole unrolled Sinkhorn solve of small clouds in one launch: at training sizes launches are what takes the time.
+"""Whole unrolled Sinkhorn solves of small clouds in one launch: at training sizes launches are what takes the time.
 
-The cost matrix stays in one multiprocessor's registers, so a sweep is two reductions and no trip to memory. The same
+A cost matrix stays in one multiprocessor's registers, so a sweep is two reductions and no trip to memory. The same
 operations run in the same order whatever the numbers are, as in `privot.transport.unrolled`, which it stands in for.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+
+from privot.errors import UsageError
 
 MOST = 128
 """Points a side: 128 × 128 numbers are what the registers hold."""
@@ -25,7 +27,12 @@ def _softmin(t, axis: tl.constexpr):
 def _solve(
     cost, a, b, plan, n, m, reg, least, falling, levels, inner, rows: tl.constexpr, columns: tl.constexpr
 ):  # fmt: skip
-    """The plan (n, m) of `cost` between weights a (n,) and b (m,), each of sum 1; beyond them nothing is there."""
+    """The plan (n, m) of `cost` between weights a (n,) and b (m,), each of sum 1; beyond them nothing is there.
+
+    One program a problem; they lie one after another in memory.
+    """
+    which = tl.program_id(0).to(tl.int64)
+    cost, plan, a, b = cost + which * n * m, plan + which * n * m, a + which * n, b + which * m
     i, j = tl.arange(0, rows), tl.arange(0, columns)
     at, inside = i[:, None] * m + j[None, :], (i[:, None] < n) & (j[None, :] < m)
     c = tl.load(cost + at, mask=inside, other=0.0)
@@ -54,18 +61,21 @@ def _solve(
 
 def fits(cost: torch.Tensor) -> bool:
     """Whether one multiprocessor holds it; a public question, of shape and type alone."""
-    return cost.dtype == torch.float32 and max(cost.shape) <= MOST
+    return cost.dtype == torch.float32 and max(cost.shape[-2:]) <= MOST
 
 
 def plan_of(
     cost: torch.Tensor, a: torch.Tensor, b: torch.Tensor, reg: float, least: float, levels: list[tuple[float, int]]
 ) -> torch.Tensor:
-    """The plan after the sweeps of `levels` (`privot.transport.unrolled.schedule`)."""
-    n, m = cost.shape
+    """The plan after the sweeps of `levels` (`privot.transport.unrolled.schedule`), of one problem or several."""
+    n, m = cost.shape[-2:]
+    if a.shape != cost.shape[:-1] or b.shape != (*cost.shape[:-2], m):
+        # the kernel would read what lies beside them
+        raise UsageError("Weights must have the shape of the rows and of the columns of the cost.")
     plan = torch.empty_like(cost, memory_format=torch.contiguous_format)
     falling = sum(share > 0.0 for share, _ in levels)
     sizes = [max(16, triton.next_power_of_2(k)) for k in (n, m)]
-    _solve[(1,)](
+    _solve[(cost.numel() // (n * m),)](
         cost.contiguous(), a.contiguous(), b.contiguous(), plan, n, m, reg, least, float(falling), len(levels),
         levels[0][1], rows=sizes[0], columns=sizes[1], num_warps=16 if sizes[0] * sizes[1] > 8192 else 8,
     )  # fmt: skip
