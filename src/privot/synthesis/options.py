@@ -55,7 +55,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "debias": "matched",
         "every": 4 if cuda else 1,
         "optimizer": "adam",
-        "learning_rate": _rate(given.get("steps", steps), 0.045) if cuda else 1e-3,
+        "learning_rate": _rate(given.get("steps", steps), 0.014) if cuda else 1e-3,
         "average": 0.999,
         "generator": "dcgan",
         "channels": 256 if cuda else 64,
