@@ -70,23 +70,28 @@ def test_a_step_asks_about_its_points_and_learns(batch: int) -> None:
     assert any(not torch.equal(p, q) for p, q in zip(weights, held.generator.parameters(), strict=True))
 
 
-def test_a_step_of_several_samples_follows_the_mean_of_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each group's first points are asked about, and what is answered goes to them."""
+@pytest.mark.parametrize("debias", ["none", "plain"])
+def test_a_step_of_several_samples_follows_the_mean_of_its_groups(debias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group's first points are asked about, and what is answered goes to them; more are made only if needed."""
     learned: list[torch.Tensor] = []
     monkeypatch.setattr(Points, "learn", lambda self, slope: learned.append(slope.clone()))
     mechanism = SanitizedGradient(6, 1.0, 0.5, FixedSize(5, 9), samples=2, reg=1.0, sweeps=6, labels=True)
     held = training()
     stream: Any = Asked(lambda query: query.x + query.labels[:, None])
-    step = SinkhornStrategy().trainer(held, mechanism, {"p": 0.5, "debias": "none", "batch": 5})
+    step = SinkhornStrategy().trainer(held, mechanism, {"p": 0.5, "debias": debias, "batch": 5})
     (x,) = watched(1, monkeypatch, lambda: step(stream))
-    marks = torch.arange(18) % held.generator.classes
-    asked = torch.tensor([*range(6), *range(9, 15)])
+    rows = 6 if debias == "none" else 9
+    assert len(x) == 2 * rows
+    marks = torch.arange(2 * rows) % held.generator.classes
+    asked = torch.tensor([*range(6), *range(rows, rows + 6)])
     (query,) = stream.queries
     torch.testing.assert_close(query.x, x[asked])
     assert torch.equal(query.labels, marks[asked])
     wanted = torch.zeros_like(x)
-    wanted[asked] = 0.5 * (x + marks[:, None])[asked]
-    torch.testing.assert_close(learned[0], wanted)
+    wanted[asked] = (x + marks[:, None])[asked]
+    if debias == "plain":
+        wanted -= second_term(mechanism, 6, 3)(x, marks)[0]
+    torch.testing.assert_close(learned[0], 0.5 * wanted)
 
 
 @pytest.mark.parametrize("every", [1, 3])
@@ -100,9 +105,13 @@ def test_the_second_term_comes_every_so_often_and_as_often_as_it_was_left_out(
     step = SinkhornStrategy().trainer(held, mechanism, {"p": 0.5, "debias": "plain", "batch": 5, "every": every})
     whole = watched(7, monkeypatch, lambda: step(told))  # type: ignore[arg-type]
     for number, (slope, x) in enumerate(zip(learned, whole, strict=True)):
-        (term,) = second_term(mechanism, 6, 3)(x, torch.arange(9) % held.generator.classes)
-        wanted = -every * term if number % every == 0 else torch.zeros_like(term)
-        torch.testing.assert_close(slope, wanted)
+        if number % every:
+            # without it, its own points are not made
+            assert slope.shape == (6, 4)
+            assert not bool(slope.any())
+        else:
+            (term,) = second_term(mechanism, 6, 3)(x, torch.arange(9) % held.generator.classes)
+            torch.testing.assert_close(slope, -every * term)
     assert any(bool(slope.any()) for slope in learned)
 
 

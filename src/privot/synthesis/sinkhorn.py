@@ -121,35 +121,52 @@ class SinkhornStrategy:
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         every = int(options.get("every", 1))
-        rows = n + fresh
-        points, labels = points_of(training, groups * rows), training.draw(groups * rows)[1]
+        # a step that does not carry the second term needs none of the points that it alone looks at
+        few, many = _Groups(training, mechanism, n), _Groups(training, mechanism, n + fresh)
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
-        asked = labels.view(groups, rows)[:, :n].flatten() if mechanism.labels else None
         usual = mechanism.sigma * math.sqrt(groups * n * training.generator.dim)
         factor = torch.ones((), device=training.device)
         taken = 0
 
         def step(stream: Stream) -> torch.Tensor:
             nonlocal factor, taken
-            x = points.make()
-            wanted = x.view(groups, rows, -1)[:, :n].flatten(0, 1)
-            released = torch.as_tensor(stream.ask(GradientQuery(wanted, asked)).value).to(x.dtype)
+            carried = debias and taken % every == 0
+            held = many if carried else few
+            x = held.points.make()
+            released = torch.as_tensor(stream.ask(held.query(x)).value).to(x.dtype)
             slope = torch.zeros_like(x)
-            if debias and taken % every == 0:
+            if carried:
                 if matched and taken // every % max(1, REFRESH // every) == 0:
-                    more, marks = points.aside(int(options["batch"]))
+                    more, marks = many.points.aside(int(options["batch"]))
                     # groups are alike: one tells how far all are clipped
-                    found = stand_in(torch.cat([x[:rows], more]), torch.cat([labels[:rows], marks]))[0]
-                    factor = (mechanism.clip / torch.linalg.vector_norm(found)).clamp(max=1.0)
-                slope -= every * factor * term(x, labels)[0]
-            slope.view(groups, rows, -1)[:, :n] += released.view(groups, n, -1)
+                    own, rows = torch.cat([many.labels[: many.rows], marks]), torch.cat([x[: many.rows], more])
+                    factor = (mechanism.clip / torch.linalg.vector_norm(stand_in(rows, own)[0])).clamp(max=1.0)
+                slope -= every * factor * term(x, many.labels)[0]
+            slope.view(groups, held.rows, -1)[:, :n] += released.view(groups, n, -1)
             slope /= groups
-            points.learn(slope)
+            held.points.learn(slope)
             taken += 1
             watched: torch.Tensor = torch.linalg.vector_norm(released) / usual
             return watched
 
         return step
+
+
+class _Groups:
+    """The points of a step: a group of `rows` for every sample, the first of which are asked about."""
+
+    def __init__(self, training: Training, mechanism: SanitizedGradient, rows: int) -> None:
+        self.rows, self._mechanism = rows, mechanism
+        self.points = points_of(training, mechanism.samples * rows)
+        self.labels = training.labels(mechanism.samples * rows)
+        self._asked = self._first(self.labels).clone() if mechanism.labels else None
+
+    def query(self, x: torch.Tensor) -> GradientQuery:
+        """What is asked about the points x that were made."""
+        return GradientQuery(self._first(x), self._asked)
+
+    def _first(self, held: torch.Tensor) -> torch.Tensor:
+        return held.unflatten(0, (self._mechanism.samples, self.rows))[:, : self._mechanism.points].flatten(0, 1)
 
 
 def _between(mechanism: SanitizedGradient, x: torch.Tensor, labels: torch.Tensor, one: slice, two: slice) -> Any:

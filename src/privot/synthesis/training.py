@@ -87,7 +87,11 @@ class Training:
     def draw(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """z of shape (rows, latent), and labels that go round all classes."""
         z = torch.randn(rows, self.generator.latent, generator=self.random, device=self.device)
-        return z, torch.arange(rows, device=self.device) % self.generator.classes
+        return z, self.labels(rows)
+
+    def labels(self, rows: int) -> torch.Tensor:
+        """Round all classes."""
+        return torch.arange(rows, device=self.device) % self.generator.classes
 
 
 def generated(generator: torch.nn.Module, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
