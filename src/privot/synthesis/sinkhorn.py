@@ -166,7 +166,8 @@ class _Groups:
         return GradientQuery(self._first(x), self._asked)
 
     def _first(self, held: torch.Tensor) -> torch.Tensor:
-        return held.unflatten(0, (self._mechanism.samples, self.rows))[:, : self._mechanism.points].flatten(0, 1)
+        groups = held.view(self._mechanism.samples, self.rows, *held.shape[1:])
+        return groups[:, : self._mechanism.points].flatten(0, 1)
 
 
 def _between(mechanism: SanitizedGradient, x: torch.Tensor, labels: torch.Tensor, one: slice, two: slice) -> Any:
