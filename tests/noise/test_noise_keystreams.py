@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from privot.errors import UsageError
+from privot.noise import chacha
 from privot.noise.chacha import chacha20_words
 from privot.noise.keystream import Keystream
 
@@ -65,3 +68,25 @@ def test_chacha20_equals_openssl(counter: int, device: str) -> None:
 def test_chacha20_counter_never_wraps(counter: int, blocks: int) -> None:
     with pytest.raises(UsageError, match="blocks a key"):
         chacha20_words(bytes(32), bytes(12), counter, blocks, "cpu")
+
+
+@pytest.mark.parametrize("kind", ["right", "wrong", "failing", "absent"])
+def test_one_launch_is_used_only_where_it_finds_the_example_of_the_rfc(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise was paid for when it is first drawn: what cannot be compiled falls back, and so does what computes wrong."""
+
+    def words_of(first: torch.Tensor, counter: int, blocks: int) -> torch.Tensor:
+        if kind == "failing":
+            raise RuntimeError("no compiler")
+        key, nonce = first.flatten()[4:12], first.flatten()[13:]
+        found = chacha20_words(key.numpy().tobytes(), nonce.numpy().tobytes(), counter, blocks, "cpu")
+        return found + 1 if kind == "wrong" else found
+
+    monkeypatch.setattr(chacha, "find_spec", lambda name: None if kind == "absent" else name)
+    monkeypatch.setitem(sys.modules, "privot.noise.chacha_kernels", SimpleNamespace(words_of=words_of))
+    chacha._fused.cache_clear()
+    try:
+        assert chacha._fused(torch.device("cpu")) is (kind == "right")
+    finally:
+        chacha._fused.cache_clear()

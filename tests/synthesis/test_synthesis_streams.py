@@ -495,7 +495,7 @@ def test_a_warp_moves_and_mirrors_a_picture_and_leaves_it_where_its_numbers_are_
 def test_pictures_that_are_resized_at_last_carry_no_pattern_of_single_pixels(shape: list[int]) -> None:
     """What is the same everywhere stays so, edges aside; rearranged, it does not."""
     spread = {}
-    for last, layers in (("resized", 5), ("rearranged", 2)):
+    for last, layers in (("resized", 6), ("rearranged", 2)):
         made = mapped(shape, 5, last=last)
         assert made(torch.zeros(2, 5), torch.tensor([0, 1])).shape == (2, int(np.prod(shape)))
         flat = torch.ones(1, 4, 9, 9)

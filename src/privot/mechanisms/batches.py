@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STEPS_AHEAD = 64
 """Samples drawn at once for a GPU, as one copy to it."""
 NORMALS_AHEAD = 1 << 22
-"""Normals drawn at once on a GPU: one keystream's worth serves many steps."""
+"""Normals drawn at once on a GPU: what two keys give serves many steps."""
 
 Scale = tuple[float, float]
 

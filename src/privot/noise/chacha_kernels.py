@@ -83,5 +83,7 @@ def _words(first, out, counter, blocks, size: tl.constexpr):
 def words_of(first: torch.Tensor, counter: int, blocks: int) -> torch.Tensor:
     """The keystream's words, int32, (16, blocks), from the sixteen words of its first block (int32, on the device)."""
     out = torch.empty((16, blocks), dtype=torch.int32, device=first.device)
-    _words[(triton.cdiv(blocks, _BLOCKS),)](first.contiguous(), out, counter, blocks, size=_BLOCKS, num_warps=4)
+    # Triton launches on the current device and stream: on another's, nothing would keep the words of an earlier key out
+    with torch.cuda.device(first.device):
+        _words[(triton.cdiv(blocks, _BLOCKS),)](first.contiguous(), out, counter, blocks, size=_BLOCKS, num_warps=4)
     return out

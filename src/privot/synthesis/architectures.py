@@ -150,7 +150,7 @@ class MappedGenerator(PictureGenerator):
         layers += [nn.Conv2d(wide, wide, 3, padding=1, bias=False), NormedReLU(wide), after]
         kind = config.get("last", "rearranged")
         if kind == "resized":
-            layers += [FewMaps(wide, _DRAWN[0], 3), DoubledReLU(), FewMaps(*_DRAWN, 3), nn.ReLU()]
+            layers += [FewMaps(wide, _DRAWN[0], 3), DoubledReLU(), after, FewMaps(*_DRAWN, 3), nn.ReLU()]
             layers += [FewMaps(_DRAWN[1], self.channels, 3)]
         elif kind == "rearranged":
             layers += [FewMaps(wide, 4 * self.channels, 5), nn.PixelShuffle(2)]

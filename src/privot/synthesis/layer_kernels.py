@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+
+from privot.errors import UsageError
 
 _BLOCK = 1024
 _TILE, _WARPS, _PARTS = 4096, 8, 1056
@@ -68,11 +71,18 @@ def _scatter(
     tl.store(out + place[:, None].to(tl.int64) * stride + column[None, :], value, mask=held)
 
 
+def _check_count(numbers: int) -> None:
+    """Places are counted in 32 bits, which divide faster."""
+    if numbers >= 2**31:
+        raise UsageError(f"{numbers} numbers are more than one layer makes at once: use fewer samples a step.")
+
+
 class _Gathered(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: torch.Tensor, places: tuple[int, int, int], maps: int, k: int) -> torch.Tensor:
         given = given.contiguous()
         ctx.places, ctx.maps, ctx.k, ctx.stride, ctx.kind = places, maps, k, given.shape[1], given.dtype
+        _check_count(max(given.numel(), math.prod(places) * maps))
         out = torch.empty(*places, maps, dtype=given.dtype, device=given.device)
         grid = (triton.cdiv(out.numel(), _BLOCK),)
         sizes = {"height": places[1], "width": places[2], "stride": ctx.stride, "maps": maps, "k": k, "block": _BLOCK}
@@ -147,8 +157,7 @@ class _Doubled(torch.autograd.Function):
     def forward(ctx: Any, given: torch.Tensor) -> torch.Tensor:
         given = given.contiguous()
         rows, height, width, maps = given.shape
-        # places are counted in 32 bits, which divide faster
-        assert 4 * given.numel() < 2**31
+        _check_count(4 * given.numel())
         out = torch.empty(rows, 2 * height, 2 * width, maps, dtype=given.dtype, device=given.device)
         sizes = {"height": height, "width": width, "maps": maps, "block": _BLOCK}
         _double[(triton.cdiv(out.numel(), _BLOCK),)](given, out, out.numel(), **sizes)

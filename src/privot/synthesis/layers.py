@@ -7,6 +7,9 @@ in seven passes, products whose inner size is not a multiple of 8.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib.util import find_spec
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -16,7 +19,12 @@ _ALIGNED = 8
 
 
 def _half(x: torch.Tensor) -> bool:
-    return x.is_cuda and torch.is_autocast_enabled("cuda")
+    return x.is_cuda and torch.is_autocast_enabled("cuda") and _triton()
+
+
+@lru_cache(maxsize=1)
+def _triton() -> bool:
+    return find_spec("triton") is not None
 
 
 class ToMaps(nn.Linear):

@@ -122,7 +122,8 @@ class SinkhornStrategy:
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         every = int(options.get("every", 1))
         # a step that does not carry the second term needs none of the points that it alone looks at
-        few, many = _Groups(training, mechanism, n), _Groups(training, mechanism, n + fresh)
+        many = _Groups(training, mechanism, n + fresh if debias else n)
+        few = _Groups(training, mechanism, n) if debias and every > 1 else many
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
         usual = mechanism.sigma * math.sqrt(groups * n * training.generator.dim)
         factor = torch.ones((), device=training.device)

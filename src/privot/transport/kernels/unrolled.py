@@ -75,8 +75,10 @@ def plan_of(
     plan = torch.empty_like(cost, memory_format=torch.contiguous_format)
     falling = sum(share > 0.0 for share, _ in levels)
     sizes = [max(16, triton.next_power_of_2(k)) for k in (n, m)]
-    _solve[(cost.numel() // (n * m),)](
-        cost.contiguous(), a.contiguous(), b.contiguous(), plan, n, m, reg, least, float(falling), len(levels),
-        levels[0][1], rows=sizes[0], columns=sizes[1], num_warps=16 if sizes[0] * sizes[1] > 8192 else 8,
-    )  # fmt: skip
+    # Triton launches on the current device
+    with torch.cuda.device(cost.device):
+        _solve[(cost.numel() // (n * m),)](
+            cost.contiguous(), a.contiguous(), b.contiguous(), plan, n, m, reg, least, float(falling), len(levels),
+            levels[0][1], rows=sizes[0], columns=sizes[1], num_warps=16 if sizes[0] * sizes[1] > 8192 else 8,
+        )  # fmt: skip
     return plan
