@@ -74,7 +74,7 @@ def test_chacha20_counter_never_wraps(counter: int, blocks: int) -> None:
 def test_one_launch_is_used_only_where_it_finds_the_example_of_the_rfc(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Noise was paid for when it is first drawn: what cannot be compiled falls back, and so does what computes wrong."""
+    """Noise was paid for when it is first drawn: what cannot be compiled falls back, and so does what is wrong."""
 
     def words_of(first: torch.Tensor, counter: int, blocks: int) -> torch.Tensor:
         if kind == "failing":
