@@ -146,12 +146,10 @@ def choose_rules(problem: Problem) -> Rules:
         if cuda:
             kind = {"kind": "mapped", "latent": 64, "hidden": 256, "channels": 256}
         if cuda and _image(problem):
-            kind.update(channels=128 if _noisy(problem) else 256)
+            # rearranging leaves a pattern of single pixels
+            kind.update(channels=128 if _noisy(problem) else 256, last="resized")
             if warp(problem):
                 kind.update(latent=64 + AFFINE, warp=round(warp(problem), 4))
-            else:
-                # a warp interpolates, which blurs the pattern that rearranging leaves
-                kind.update(last="resized")
         config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
     batch = max(16, min(256, 2560 // problem.classes)) if cuda else max(8, min(128, 320 // problem.classes))
     return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3)
