@@ -95,8 +95,8 @@ def test_fid_runs_a_network_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "network.pt"
     torch.jit.script(Means()).save(str(path))
     x, _ = images(40, 6)
-    assert fid(x, x, (8, 8), path, span=255.0) == pytest.approx(0.0, abs=1e-6)
-    assert fid(x, x[:, ::-1] * 0.5, (8, 8), path, span=255.0) > 0.01
+    assert fid(x, x, (8, 8), path, span=(0.0, 255.0)) == pytest.approx(0.0, abs=1e-6)
+    assert fid(x, x[:, ::-1] * 0.5, (8, 8), path, span=(0.0, 255.0)) > 0.01
     (tmp_path / "text").write_text("no network")
     with pytest.raises(DataError):
         fid(x, x, (8, 8), tmp_path / "text")
@@ -141,7 +141,42 @@ def test_a_network_in_half_precision_gets_numbers_of_its_kind(tmp_path: Path) ->
 
     torch.jit.script(Scaled().half()).save(str(tmp_path / "half.pt"))
     dark, bright = np.zeros((30, 192)), np.full((30, 192), 255)
-    assert fid(dark, bright, (8, 8, 3), tmp_path / "half.pt", span=255.0) == pytest.approx(2 * 6.0**2)
+    assert fid(dark, bright, (8, 8, 3), tmp_path / "half.pt", span=(0.0, 255.0)) == pytest.approx(2 * 6.0**2)
+
+
+@pytest.mark.parametrize("shape", [(8, 12), (8, 12, 1), (1, 8, 12), (8, 12, 3), (3, 8, 12)])
+def test_a_network_sees_an_image_however_its_numbers_are_laid_out(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    class Seen(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.stack([x[:, 0, 0, -1], x[:, 1, -1, 0], x[:, 2, -1, -1]], dim=1)
+
+    torch.jit.script(Seen()).save(str(tmp_path / "seen.pt"))
+    colours = np.array([3.0, 1.0, 2.0]) if 3 in shape else np.array([3.0])
+    image = np.full((8, 12, len(colours)), -1.0)
+    image[:4, 6:], image[4:, :6], image[4:, 6:] = colours, colours, colours
+    image = image.transpose(2, 0, 1) if shape[0] in (1, 3) else image
+    other = np.full(image.shape, -1.0)
+    rows = [np.repeat(a.reshape(1, -1), 30, axis=0) for a in (image, other)]
+    # black is -1 and white 3: what stands in the corners is 4, 2 and 3 quarters of the way, or all of it
+    expected = (4 * (colours * np.ones(3) + 1.0) ** 2 / 4.0**2).sum()
+    assert fid(*rows, shape, tmp_path / "seen.pt", span=(-1.0, 3.0)) == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(UsageError, match="from a lower to a higher"):
+        fid(*rows, shape, tmp_path / "seen.pt", span=(3.0, 3.0))
+
+
+def test_a_convolutional_classifier_takes_channels_first_and_last() -> None:
+    generator = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    images_ = generator.uniform(0.0, 0.5, (400, 8, 8, 3))
+    # a bright column or a bright line: with the axes mixed up, neither
+    images_[y == 0, :, 3] += 0.5
+    images_[y == 1, 3] += 0.5
+    first = images_.transpose(0, 3, 1, 2)
+    found = [
+        score("cnn", a[:300].reshape(300, -1), y[:300], a[300:].reshape(100, -1), y[300:], shape=s)
+        for a, s in ((images_, (8, 8, 3)), (first, (3, 8, 8)))
+    ]
+    assert found[0] == found[1] > 0.9
 
 
 @pytest.mark.parametrize("labels", [[-1, 0], [0.5, 1.0], [0, 10**12], [7, 8]])

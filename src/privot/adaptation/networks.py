@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from privot.errors import DataError, PrivotError, UsageError
-from privot.synthesis.generators import image_axes
+from privot.images import image_axes
 
 
 class Shaped(nn.Module):
@@ -30,12 +30,7 @@ class Shaped(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """(rows, columns) → (rows, columns) or (rows, channels, height, width)."""
         unit = ((rows - self.low) / self.span).clamp(0.0, 1.0)
-        if self.axes is None:
-            return unit
-        height, width, channels, last = self.axes
-        if last:
-            return unit.reshape(-1, height, width, channels).permute(0, 3, 1, 2)
-        return unit.reshape(-1, channels, height, width)
+        return unit if self.axes is None else self.axes.pictures(unit)
 
 
 class Networks(nn.Module):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privot.synthesis.generators import image_axes
+from privot.images import image_axes
 
 _APPEARANCE = 4
 """Blur, thickness, gamma and contrast."""
@@ -86,25 +86,18 @@ class Warp(Transformation):
 
     def standardise(self, unit: Tensor) -> None:
         """Take the moments' own mean and spread from *source* records, which are public."""
-        found = self._moments(self._image(unit))
+        found = self._moments(self.axes.pictures(unit))
         self.centre = found.mean(dim=0)
         self.width = found.std(dim=0).clamp(min=1e-6)
 
     def forward(self, unit: Tensor, drawn: Tensor, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
-        image, last, count = self._image(unit), self.axes[3], len(self.mean)
+        image, count = self.axes.pictures(unit), len(self.mean)
         found = self.mean + wide * self.spread.exp() * drawn[:, :count]
         found = found + ((self._moments(image) - self.centre) / self.width) @ self.follow
         bends = drawn[:, count:].reshape(-1, 2, _KNOTS, _KNOTS) if bend else None
         made = self._appearance(self._move(image, found[:, :6], bends), found[:, 6:, None, None, None])
-        return made.permute(0, 2, 3, 1).reshape(len(unit), -1) if last else made.reshape(len(unit), -1)
-
-    def _image(self, unit: Tensor) -> Tensor:
-        """(rows, channels, height, width)."""
-        height, width, channels, last = self.axes
-        if last:
-            return unit.reshape(-1, height, width, channels).permute(0, 3, 1, 2)
-        return unit.reshape(-1, channels, height, width)
+        return self.axes.rows(made)
 
     @staticmethod
     def _moments(image: Tensor) -> Tensor:

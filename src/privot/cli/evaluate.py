@@ -87,9 +87,10 @@ def evaluate(
     if inception is not None:
         if size is None:
             raise DataError("FID is for images: give --shape.")
-        # white is the end of the public range, or the brightest there is
-        white = params.get("high", max(float(np.max(made.x)), float(np.max(real.x))))
-        span = float(np.max(white)) or 1.0
+        # black and white are the ends of the public range, or 0 and the brightest there is
+        ends = [float(np.max(made.x)), float(np.max(real.x))]
+        black, white = params.get("low", min(0.0, float(np.min(made.x)))), params.get("high", max(ends))
+        span = (float(np.min(black)), float(np.max(white)))
         answer["fid"] = fid(made.x, real.x, size, inception, span=span, takes=takes, device=where)
     if folder is not None:
         write_json(folder / "evaluation.json", answer)

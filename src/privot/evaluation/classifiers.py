@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from privot.errors import DataError, UsageError
+from privot.images import image_axes
 from privot.recording import adam, cosine, recorded, set_rate
 
 HELD_OUT = 0.1
@@ -50,23 +51,23 @@ class _Convolutional(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
         super().__init__()
-        height, width, self.channels = (*shape, 1)[:3]
-        self.height, self.width = height, width
+        self.axes = image_axes(shape)
+        height, width, channels, _ = self.axes
         self.layers = nn.Sequential(
-            nn.Conv2d(self.channels, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
             nn.Flatten(), nn.Dropout(0.3),
             nn.Linear(64 * (height // 4) * (width // 4), 128), nn.ReLU(), nn.Linear(128, classes),
         )  # fmt: skip
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Scores of shape (rows, classes) from flat images with channels last."""
-        out: torch.Tensor = self.layers(x.view(-1, self.height, self.width, self.channels).permute(0, 3, 1, 2))
+        """Scores of shape (rows, classes) from flat images."""
+        out: torch.Tensor = self.layers(self.axes.pictures(x))
         return out
 
 
 def _cnn(dim: int, classes: int, shape: tuple[int, ...] | None) -> nn.Module:
-    if shape is None or len(shape) not in (2, 3) or min(shape[:2]) < 4 or int(np.prod(shape)) != dim:
+    if shape is None or min(image_axes(shape)[:2]) < 4 or int(np.prod(shape)) != dim:
         raise UsageError("A convolutional classifier needs images of at least 4 × 4: give their shape.")
     return _Convolutional(shape, classes)
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
+from privot.images import Axes, image_axes
 
 _ROWS = 128
 _SIDE = 299
@@ -43,19 +44,21 @@ def fid(
     shape: Sequence[int],
     network: Path,
     *,
-    span: float = 1.0,
+    span: tuple[float, float] = (0.0, 1.0),
     takes: tuple[float, float] = (-1.0, 1.0),
     device: str = "cpu",
 ) -> float:
-    """FID between two sets of flat images with values in [0, `span`].
+    """FID between two sets of flat images; `span` are the values of black and white.
 
     `network` is a TorchScript file, or a package (.whl) that holds one, from (rows, 3, 299, 299) with values in `takes`
     to features (Heusel et al. 2017 use the last pooling layer of Inception-v3).
     """
     if not takes[0] < takes[1]:
         raise UsageError(f"A network takes values from a lower to a higher one, got {takes[0]:g} to {takes[1]:g}.")
-    inception = _load(network, device)
-    (m1, c1), (m2, c2) = (_moments(inception, a, shape, span, takes, device) for a in (x, y))
+    if not span[0] < span[1]:
+        raise UsageError(f"Images have values from a lower to a higher one, got {span[0]:g} to {span[1]:g}.")
+    inception, axes = _load(network, device), image_axes(shape)
+    (m1, c1), (m2, c2) = (_moments(inception, a, axes, span, takes, device) for a in (x, y))
     return frechet_distance(m1, c1, m2, c2)
 
 
@@ -74,17 +77,16 @@ def _load(network: Path, device: str) -> Any:
 
 
 def _moments(
-    network: Any, x: NDArray[Any], shape: Sequence[int], span: float, takes: tuple[float, float], device: str
+    network: Any, x: NDArray[Any], axes: Axes, span: tuple[float, float], takes: tuple[float, float], device: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     features = []
-    height, width, channels = (*shape, 1)[:3]
     # a network may be kept in half precision
     kind = next((p.dtype for p in network.parameters()), torch.float32)
     with torch.no_grad():
         for start in range(0, len(x), _ROWS):
-            images = torch.as_tensor(np.asarray(x[start : start + _ROWS], dtype=np.float32), device=device) / span
-            images = images.view(-1, height, width, channels).permute(0, 3, 1, 2)
-            images = images.expand(-1, 3, -1, -1) if channels == 1 else images
+            rows = torch.as_tensor(np.asarray(x[start : start + _ROWS], dtype=np.float32), device=device)
+            images = axes.pictures((rows - span[0]) / (span[1] - span[0]))
+            images = images.expand(-1, 3, -1, -1) if axes.channels == 1 else images
             large = torch.nn.functional.interpolate(images, size=(_SIDE, _SIDE), mode="bilinear", align_corners=False)
             seen = takes[0] + (takes[1] - takes[0]) * large
             features.append(network(seen.to(kind)).flatten(1).double())

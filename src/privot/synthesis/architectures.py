@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from privot.errors import UsageError
-from privot.synthesis.generators import Generator, image_axes, one_hot, register
+from privot.images import image_axes
+from privot.synthesis.generators import Generator, one_hot, register
 from privot.synthesis.layers import DoubledReLU, FewMaps, FewMapsTwice, FromPoint, NormedReLU, ToMaps
 
 AFFINE = 6
@@ -37,7 +38,8 @@ class PictureGenerator(Generator):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
-        self.height, self.width, self.channels, self.last = image_axes(config["shape"])
+        self.axes = image_axes(config["shape"])
+        self.height, self.width, self.channels, _ = self.axes
         self.warp, self.warped = float(config.get("warp", 0.0)), str(config.get("warped", "always"))
         self.drawn = self.latent - (AFFINE if self.warp else 0)
         """Numbers of z that the image is made of."""
@@ -58,17 +60,7 @@ class PictureGenerator(Generator):
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The numbers before the head, (rows, dim)."""
         image = self.picture(torch.cat([z, one_hot(labels, self.classes, z)], dim=1))
-        return self.as_records(image[:, :, : self.height, : self.width])
-
-    def as_records(self, image: torch.Tensor) -> torch.Tensor:
-        """(rows, dim) in the order of the records from (rows, channels, height, width)."""
-        return (image.permute(0, 2, 3, 1) if self.last else image).reshape(len(image), self.dim)
-
-    def as_pictures(self, rows: torch.Tensor) -> torch.Tensor:
-        """What `as_records` undoes."""
-        if self.last:
-            return rows.view(-1, self.height, self.width, self.channels).permute(0, 3, 1, 2)
-        return rows.view(-1, self.channels, self.height, self.width)
+        return self.axes.rows(image[:, :, : self.height, : self.width])
 
     def ease(self, share: float) -> None:
         """Let the warp grow; in place, since a recorded step reads it there."""
@@ -82,12 +74,12 @@ class PictureGenerator(Generator):
         made = super().forward(z[:, : self.drawn], labels)
         if not self.warp or (self.training and self.warped == "sampling"):
             return made
-        image = self.as_pictures(made)
+        image = self.axes.pictures(made)
         step = self.spread * z[:, self.drawn :].float().view(-1, 2, 3)
         with torch.autocast(z.device.type, enabled=False):
             grid = nn.functional.affine_grid(torch.eye(2, 3, device=z.device) + step, list(image.shape), False)
             moved = nn.functional.grid_sample(image.float(), grid, padding_mode="border", align_corners=False)
-        return self.as_records(moved).to(made.dtype)
+        return self.axes.rows(moved).to(made.dtype)
 
 
 @register("dcgan")
@@ -132,8 +124,8 @@ class MappedGenerator(PictureGenerator):
     convolutions draw on them (`last` "resized"; Odena et al. 2016), or rearranges the maps of one convolution, four a
     channel (Shi et al. 2016), which leaves a pattern of single pixels.
 
-    With `modes` = K > 0 the network is also told which of z's first K numbers is the largest: one of K kinds, as likely
-    as the others. What is continuous in z alone cannot pass from one kind of shoe to another but through things between.
+    With `modes` = K > 0 the network is also told which of z's first K numbers is the largest: one of K kinds, all as
+    likely. What is continuous in z alone passes from one kind of shoe to another through things between.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from privot.errors import UsageError
+from privot.images import image_axes
 from privot.noise import arguments
 from privot.synthesis.features import BITS, Fourier, kept_on, public_range, register, to_unit
-from privot.synthesis.generators import image_axes
 from privot.transport.directions import check_seed
 
 _STRIDE = 2
@@ -55,7 +55,8 @@ class Filtered:
         cell: int = 4,
     ) -> None:
         self.shape = tuple(int(s) for s in shape)
-        self.height, self.breadth, self.channels, self.last = image_axes(self.shape)
+        self.axes = image_axes(self.shape)
+        self.height, self.breadth, self.channels, _ = self.axes
         self.dim = self.height * self.breadth * self.channels
         self.filters = arguments.whole("The number of filters", filters, 1)
         self.width = arguments.whole("The width of a filter", width, 2)
@@ -116,14 +117,9 @@ class Filtered:
 
     def _padded(self, scaled: torch.Tensor) -> torch.Tensor:
         """(rows, channels, height, width), with zeros around it and up to whole regions."""
-        image = scaled.reshape(len(scaled), *self.shape)
-        if len(self.shape) == 2:
-            image = image[:, None]
-        elif self.last:
-            image = image.permute(0, 3, 1, 2)
         before, after = self.width // 2, (self.width - 1) // 2
         below, right = (n * self.cell - s for n, s in zip(self.regions, (self.height, self.breadth), strict=True))
-        return torch.nn.functional.pad(image, (before, after + right, before, after + below))
+        return torch.nn.functional.pad(self.axes.pictures(scaled), (before, after + right, before, after + below))
 
     def _found(self, scaled: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """⟨w_f, patch⟩ of shape (rows, filters, positions down, positions across)."""

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from privot.errors import DataError, UsageError
+from privot.images import image_axes
 
 Segment = tuple[int, int, str]
 """(start, stop, "interval" or "categorical"): how a stretch of the output is brought to [0, 1]."""
@@ -113,7 +114,8 @@ class ImageGenerator(Generator):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
-        self.height, self.width, self.channels, self.last = image_axes(config["shape"])
+        self.axes = image_axes(config["shape"])
+        self.height, self.width, self.channels, _ = self.axes
         doublings, wide = int(config["doublings"]), int(config["channels"])
         scale = 2**doublings
         self.start = (-(-self.height // scale), -(-self.width // scale))
@@ -129,24 +131,7 @@ class ImageGenerator(Generator):
         """The numbers before the head, (rows, dim), in the order of the records."""
         small = self.project(torch.cat([z, one_hot(labels, self.classes, z)], dim=1))
         image = self.layers(small.view(-1, self.wide, *self.start))[:, :, : self.height, : self.width]
-        if self.last:
-            image = image.permute(0, 2, 3, 1)
-        out: torch.Tensor = image.reshape(len(z), self.dim)
-        return out
-
-
-def image_axes(shape: Sequence[int]) -> tuple[int, int, int, bool]:
-    """Height, width, channels, and whether the channels stand last, of a record's public shape."""
-    sizes = tuple(int(s) for s in shape)
-    if any(s < 1 for s in sizes):
-        raise UsageError("The sizes of an image must be at least 1.")
-    if len(sizes) == 2:
-        return sizes[0], sizes[1], 1, True
-    if len(sizes) == 3 and sizes[2] in (1, 3):
-        return sizes[0], sizes[1], sizes[2], True
-    if len(sizes) == 3 and sizes[0] in (1, 3):
-        return sizes[1], sizes[2], sizes[0], False
-    raise UsageError("An image has the shape height,width, height,width,channels or channels,height,width.")
+        return self.axes.rows(image)
 
 
 def one_hot(labels: torch.Tensor, classes: int, like: torch.Tensor) -> torch.Tensor:

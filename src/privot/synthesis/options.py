@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from privot.errors import UsageError
+from privot.images import image_axes
 from privot.synthesis.architectures import AFFINE
-from privot.synthesis.generators import image_axes
 from privot.synthesis.rules import SMALL_IMAGE, Problem
 
 BLOCKS = 20

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.synthesis.generators import image_axes
+from privot.images import image_axes
 
 _COLUMNS = 10
 

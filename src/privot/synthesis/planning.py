@@ -9,12 +9,12 @@ import numpy as np
 
 from privot.accounting import embedding
 from privot.errors import UsageError
+from privot.images import image_axes
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
 from privot.synthesis.design import METHODS, Design, strategy_of, usable_device
 from privot.synthesis.features import public_range
-from privot.synthesis.generators import image_axes
 from privot.synthesis.rules import Problem, choose_features, choose_rules
 from privot.synthesis.tables.design import TableDesign
 from privot.transport.directions import check_seed, fresh_seed

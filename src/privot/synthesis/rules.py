@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from privot.errors import DataError
+from privot.images import image_axes
 from privot.mechanisms.embedding import FeatureMap
 from privot.synthesis.architectures import AFFINE
 from privot.synthesis.features import Fourier, Stack
 from privot.synthesis.filters import Filtered
-from privot.synthesis.generators import Segment, image_axes
+from privot.synthesis.generators import Segment
 
 ASSUMED_RECORDS = 10_000
 """Where the number of records is private and nobody states it; a guess that only steers sizes."""
