@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privot.errors import UsageError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -28,6 +29,25 @@ class Axes(NamedTuple):
     def rows(self, pictures: Tensor) -> Tensor:
         """(rows, columns) from (rows, channels, height, width): what `pictures` undoes."""
         return (pictures.permute(0, 2, 3, 1) if self.last else pictures).reshape(len(pictures), -1)
+
+    def coarser(self, by: int) -> Axes:
+        """Of what `pooled` makes."""
+        if by < 1 or self.height % by or self.width % by:
+            raise UsageError(f"Squares of {by} × {by} pixels do not fill an image of {self.height} × {self.width}.")
+        return self._replace(height=self.height // by, width=self.width // by)
+
+    def pooled(self, rows: NDArray[Any], by: int) -> NDArray[Any]:
+        """Rows of images whose pixels are Σ/`by` over squares of `by` × `by`; no row's norm grows (Cauchy–Schwarz).
+
+        Number by number, so that a row's result depends on that row alone, to the last bit.
+        """
+        self.coarser(by)
+        size = (self.height, self.width, self.channels) if self.last else (self.channels, self.height, self.width)
+        images = rows.reshape(len(rows), *size)
+        total = images[:, ::by, ::by] if self.last else images[:, :, ::by, ::by]
+        for i, j in ((i, j) for i in range(by) for j in range(by) if i or j):
+            total = total + (images[:, i::by, j::by] if self.last else images[:, :, i::by, j::by])
+        return (total / by).reshape(len(rows), -1)
 
 
 def image_axes(shape: Sequence[int]) -> Axes:

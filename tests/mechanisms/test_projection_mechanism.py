@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -316,3 +317,69 @@ def test_labels_are_asked_for_before_paying() -> None:
     for changes in ({"label_weight": 0.0}, {"label_weight": 1.0, "outer": True}):
         with pytest.raises(UsageError):
             RandomProjection(2, 1.0, **changes)
+
+
+@pytest.mark.parametrize(("shape", "pool"), [((4, 6), 2), ((6, 9, 3), 3), ((3, 4, 6), 2), ((1, 8, 12), 4)])
+@pytest.mark.parametrize("labels", ["none", "outer", "append"])
+def test_images_made_coarser_are_what_is_projected_and_counted(shape: tuple[int, ...], pool: int, labels: str) -> None:
+    """Against sums of squares of pixels, taken one by one; what is clipped is their image, not the record."""
+    x, y = np.random.default_rng(3).normal(size=(5, math.prod(shape))), np.arange(5) % 3
+    outer, weight = labels == "outer", 0.25 if labels == "append" else None
+    mechanism = RandomProjection(7, 1.0, outer=outer, label_weight=weight, shape=shape, pool=pool)
+    records = Labelled(x, y, 0.5)
+    event = mechanism.event(records.facts)
+    value, public = mechanism.run(records, Stub(scale=0.0), event, 0)
+    images, first = x.reshape(5, *shape), shape[0] in (1, 3)
+    images = images[..., None] if len(shape) == 2 else images.transpose(0, 2, 3, 1) if first else images
+    squares = [images[:, pool * a :, pool * b :][:, :pool, :pool] for a in (0, 1) for b in (0, 1, 2)]
+    coarse = np.stack([square.sum(axis=(1, 2)) / pool for square in squares], axis=1)
+    rows = (coarse.transpose(0, 2, 1) if first else coarse).reshape(5, -1)
+    assert pool**2 * rows.shape[1] == x.shape[1]
+    hot = np.eye(3)[y]
+    if outer:
+        whole = np.einsum("nc,nd->ncd", hot, clip_rows(rows, 0.5)).reshape(5, -1)
+    else:
+        whole = clip_rows(rows if weight is None else np.concatenate([rows, weight * hot], axis=1), 0.5)
+    assert event.dim == whole.shape[1] == public["dim"]
+    assert (public["shape"], public["pool"]) == (list(shape), pool)
+    np.testing.assert_allclose(value, whole @ directions_of(public), atol=1e-11)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(np.float64, (5, 16), elements=st.floats(-1e308, 1e308)),
+    arrays(np.float64, 16, elements=st.floats(-1e308, 1e308)),
+    st.integers(0, 2),
+    st.booleans(),
+)
+def test_neighbours_made_coarser_differ_by_no_more_than_is_counted(
+    x: np.ndarray, other: np.ndarray, label: int, outer: bool
+) -> None:
+    """Whole frames again; every other row stays as it is, to the last bit, and nothing overflows."""
+    y, neighbour, labels = np.arange(5) % 3, x.copy(), np.arange(5) % 3
+    neighbour[2], labels[2] = other, label
+    mechanism = RandomProjection(
+        12 if outer else 7, 1.0, seed=4, outer=outer, label_weight=None if outer else 2.0, shape=(4, 4), pool=2
+    )
+    values = []
+    for rows, marks in ((x, y), (neighbour, labels)):
+        records = Labelled(rows, marks, 0.5)
+        event = mechanism.event(records.facts)
+        values.append(mechanism.run(records, Stub(), event, 0)[0])
+    moved = values[0] - values[1]
+    assert np.isfinite(values).all()
+    assert (np.delete(moved, 2, axis=0) == 0.0).all()
+    assert np.linalg.norm(moved) <= event.sensitivity == 1.0
+
+
+def test_what_cannot_be_made_coarser_is_refused_before_paying() -> None:
+    with pytest.raises(UsageError, match="state their shape"):
+        RandomProjection(2, 1.0, pool=2)
+    with pytest.raises(UsageError, match="do not fill an image of 4 × 6"):
+        RandomProjection(2, 1.0, pool=4, shape=(4, 6))
+    with pytest.raises(UsageError, match="are not images"):
+        RandomProjection(2, 1.0, pool=2, shape=(4, 4)).event(Labelled(np.ones((3, 15)), np.zeros(3, int), 0.5).facts)
+    for shape, pool in (((4, 4), 0), ((4.7, 4.2), 2), (("a", "b"), 2), (16, 2), ("44", 1), ((4, 4, 4, 4), 2)):
+        with pytest.raises(UsageError):
+            RandomProjection(2, 1.0, pool=pool, shape=shape)
+    assert RandomProjection(2, 1.0, shape=[4, 4]) == RandomProjection(2, 1.0, shape=(4, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from synthesis_samples import toy
 from privot.accounting import FixedSize, Poisson, Repeated, account, gradient, projection
 from privot.errors import BudgetError, DataError, NoTheoremError, UnprovenError, UsageError
 from privot.ledger import Ledger
-from privot.mechanisms import SanitizedGradient, directions_of
+from privot.mechanisms import RandomProjection, SanitizedGradient, directions_of
 from privot.noise import SeededNoise
 from privot.recording import unchanged
 from privot.synthesis import Synthesizer, build, checkpoint
@@ -110,6 +110,42 @@ def test_sliced_charges_what_its_plan_said_with_labels_counted(bound: str, label
     done = allowed.fit(vault)
     assert 4.5 < done.guarantee_.epsilon() <= 5.0
     assert str(done.guarantee_.standing) == ("asymptotic" if bound == "clt" else "proven")
+
+
+def test_sliced_compares_images_made_coarser_and_makes_whole_ones(tmp_path: Path) -> None:
+    """One class is bright in one corner, the other in the opposite one; four numbers of sixteen are looked at."""
+    y = np.arange(400) % 2
+    x = np.random.default_rng(5).uniform(0.0, 0.2, (400, 4, 4))
+    x[y == 0, :2, 2:] += 0.8
+    x[y == 1, 2:, :2] += 0.8
+    vault = Vault(x.reshape(400, -1), y, classes=2, clip=3.0, adjacency="replace-one", budget=(2000.0, 1e-5))
+    options = {"steps": 20, "blocks": 2, "slices": 4, "batch": 200, "repeats": 20, "average": 0.0, "warp": 0.0}
+    made = asked("sliced", epsilon=1000.0, shape=(4, 4), options={**options, "pool": 2})
+    design = made.design(vault.facts)
+    assert design.mechanism.event(vault.facts).event.dim == 2 * 4
+    assert Design.from_dict(json.loads(json.dumps(design.to_dict())), "cpu") == design
+    sampled, labels = made.fit(vault).sample(400, seed=0)
+    coarse = sampled.reshape(400, 2, 2, 2, 2).mean(axis=(2, 4))
+    for c, corner in ((0, (0, 1)), (1, (1, 0))):
+        expected = np.full((2, 2), 0.1)
+        expected[corner] = 0.9
+        np.testing.assert_allclose(coarse[labels == c].mean(0), expected, atol=0.12)
+    for bad in ({"pool": 3}, {"pool": 0}):
+        with pytest.raises(UsageError):
+            asked("sliced", shape=(4, 4), options={**options, **bad}).design(vault.facts)
+    with pytest.raises(UsageError, match="state their shape"):
+        asked("sliced", options={**options, "pool": 2}).design(vault.facts)
+    ledger, small = locked(tmp_path)
+    before = len(ledger.entries())
+    with pytest.raises(UsageError, match="are not images"):
+        small.release(RandomProjection(2, 1.0, shape=(8, 8), pool=2), purpose="refused")
+    assert len(ledger.entries()) == before
+    small.release(RandomProjection(2, 5.0), purpose="paid for")
+    assert len(ledger.entries()) > before
+    held = asdict(design.mechanism)
+    # as jobs were written before images could be made coarser
+    del held["shape"], held["pool"]
+    assert SlicedStrategy().read(held, "cpu").pool == 1
 
 
 def test_sliced_has_no_theorem_under_add_remove() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,17 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Bound, Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
-from privot.errors import UsageError
+from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
+from privot.images import Axes, image_axes
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.directions import check_own_seed, drawn, fresh_seed
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import check_ratio
+
+_FINITE = 1e100
+"""A bound on norms that no record reaches which means anything, so that sums of pixels cannot overflow."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,14 @@ class RandomProjection:
     a seed once, and it must have been chosen without looking at the records; left out, every step draws its
     own. With `label_weight` w, what is projected is [x; w·one-hot(label)], clipped to C as a whole; with `outer`, it is
     one-hot(label) ⊗ x, x in the columns of its class and zeros elsewhere: the labels are part of what is accounted.
+    With `pool` p > 1 and the public `shape` of an image, x is the image made coarser, squares of p × p pixels summed
+    and divided by p, and clipped to C after that: fewer columns, among which directions say more about each.
     `bound` "bernstein" or "clt" charges by the published bounds on H, which fail with probability `failure` at every
     draw of U; what runs is the same.
 
     Formal guarantees, replace-one neighbours (add-remove is refused, since rows can be counted):
-      * two values of one row differ by at most 2C, and only that row of XU depends on the record;
+      * two values of one row differ by at most 2C, and only that row of XU depends on the record; making an image
+        coarser is a public function of one record, and what it gives is clipped like any other row;
       * the law of U is the one that is counted: Haar frames (`orthogonal`) or independent unit vectors
         (`independent`), independent of X and of each other step's;
       * the sampler that runs is the object that is counted, and so is σ.
@@ -53,6 +61,8 @@ class RandomProjection:
     outer: bool = False
     bound: Bound = "exact"
     failure: float | None = None
+    shape: tuple[int, ...] | None = None
+    pool: int = 1
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -70,6 +80,14 @@ class RandomProjection:
             raise UsageError(f"The weight of the labels must be a number greater than 0, got {weight!r}.")
         if weight is not None and self.outer:
             raise UsageError("Labels are appended with a weight or multiplied in (outer), not both.")
+        set_(self, "pool", arguments.whole("The side of the squares that are pooled", self.pool, 1))
+        if self.shape is not None:
+            if not isinstance(self.shape, list | tuple):
+                raise UsageError(f"The shape of an image is a few whole numbers, got {brief(self.shape)}.")
+            set_(self, "shape", tuple(arguments.whole("A side of the image", s, 1) for s in self.shape))
+            image_axes(self.shape).coarser(self.pool)
+        elif self.pool > 1:
+            raise UsageError("Pixels are pooled in images: state their shape.")
 
     @property
     def needs(self) -> Needs:
@@ -83,8 +101,16 @@ class RandomProjection:
 
     def projected(self, facts: Facts) -> int:
         """Columns of what is projected: the record's, with its label's where labels take part."""
-        classes = facts.classes or 1
-        return facts.dim * classes if self.outer else facts.dim + (0 if self.label_weight is None else classes)
+        classes, dim = facts.classes or 1, facts.dim
+        if self._axes is not None:
+            if math.prod(self._axes[:3]) != dim:
+                raise UsageError(f"Records of {dim} columns are not images of the shape {self.shape}.")
+            dim = math.prod(self._axes.coarser(self.pool)[:3])
+        return dim * classes if self.outer else dim + (0 if self.label_weight is None else classes)
+
+    @property
+    def _axes(self) -> Axes | None:
+        return None if self.pool == 1 or self.shape is None else image_axes(self.shape)
 
     def event(self, facts: Facts) -> Event:
         """What one step costs: a projection with Δ = 2C, of a sample if there is a batch."""
@@ -131,6 +157,8 @@ class RandomProjection:
             "step": step,
             "label_weight": self.label_weight,
             "outer": self.outer,
+            "shape": None if self.shape is None else list(self.shape),
+            "pool": self.pool,
             "bound": projection.bound,
         }
         return value, public
@@ -141,7 +169,7 @@ class RandomProjection:
         """XU, of clipped rows; each row of it depends on its own record alone, to the last bit."""
         if self.outer:
             # a row of one-hot ⊗ x meets only the directions' rows of its class
-            rows, labels = records.clipped(indices), records.labels(indices)
+            rows, labels = self._clipped(records, indices), records.labels(indices)
             out = np.zeros((len(rows), directions.shape[1]))
             for label, part in enumerate(directions.reshape(records.facts.classes or 1, rows.shape[1], -1)):
                 # a product for every row: one of all of them rounds otherwise where a class has one row than where two
@@ -149,7 +177,18 @@ class RandomProjection:
                 out[labels == label] = own[:, :, 0]
             return out
         if self.label_weight is None:
-            return records.clipped(indices) @ directions
+            return self._clipped(records, indices) @ directions
         hot = np.eye(records.facts.classes or 0)[records.labels(indices)]
-        whole = np.concatenate([records.rows(indices), self.label_weight * hot], axis=1)
+        whole = np.concatenate([self._rows(records, indices), self.label_weight * hot], axis=1)
         return clip_rows(whole, records.facts.clip) @ directions
+
+    def _rows(self, records: Records, indices: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """What is projected of the records themselves, unbounded."""
+        if self._axes is None:
+            return records.rows(indices)
+        return self._axes.pooled(clip_rows(records.rows(indices), _FINITE), self.pool)
+
+    def _clipped(self, records: Records, indices: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        if self._axes is None:
+            return records.clipped(indices)
+        return clip_rows(self._rows(records, indices), records.facts.clip)

@@ -20,7 +20,20 @@ More where less is learned. Emulated on a hold-out of digits and clothes, 0.05 i
 point for digits and costs a convolutional classifier of clothes two; the second is worth four to six points for digits
 and costs less than one for clothes.
 """
-_COUNTS = ("steps", "blocks", "batch", "points", "slices", "repeats", "replay", "over", "sweeps", "every", "samples")
+_COUNTS = (
+    "steps",
+    "blocks",
+    "batch",
+    "points",
+    "slices",
+    "repeats",
+    "replay",
+    "over",
+    "sweeps",
+    "every",
+    "samples",
+    "pool",
+)
 
 
 def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,6 +104,7 @@ def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]
         "blocks": BLOCKS,
         "batch": max(1, min(records, max(20, records // (120 if cuda else 100)))),
         "labels": "outer",
+        "pool": 1,
         "slices": min(32, problem.dim),
         "frame": "orthogonal",
         "bound": "exact",

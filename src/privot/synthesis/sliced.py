@@ -9,7 +9,8 @@ law, and
 
 with each row of X repeated `over` times, where that many times as many rows are generated
 
-(Rakotomamonjy & Ralaivola 2021). A release was paid for once and may be looked at again: each is trained on `repeats`
+(Rakotomamonjy & Ralaivola 2021). With `pool` p, both are images made coarser by squares of p × p pixels; the generator
+makes whole ones. A release was paid for once and may be looked at again: each is trained on `repeats`
 times, and every time together with `replay` − 1 of the `KEPT` before it, so that a step follows many more slices than
 one release has. Both are post-processing.
 """
@@ -17,7 +18,7 @@ one release has. Both are post-processing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ import torch
 from privot.accounting import projection
 from privot.errors import NoTheoremError, UsageError
 from privot.guarantee import Adjacency
+from privot.images import image_axes
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.recording import called, recordable, recorded
@@ -61,9 +63,21 @@ class SlicedStrategy:
         labelled, outer = facts.classes is not None, options["labels"] == "outer"
         if options["labels"] not in ("outer", "append"):
             raise UsageError(f"Unknown labels {options['labels']!r}: say outer or append.")
-        dim = facts.dim * (facts.classes or 1) if outer else facts.dim + (facts.classes or 0)
+        mechanism = RandomProjection(
+            slices=options["slices"],
+            sigma=1.0,
+            frame=options["frame"],
+            batch=batch,
+            steps=options["steps"] // options["blocks"],
+            label_weight=options["label_share"] * facts.clip if labelled and not outer else None,
+            outer=labelled and outer,
+            shape=problem.shape if options["pool"] > 1 else None,
+            pool=options["pool"],
+            bound=options["bound"],
+            failure=None if options["bound"] == "exact" else terms[1] / (2.0 * options["steps"]),
+        )
         plan = projection(
-            dim,
+            mechanism.projected(facts),
             options["slices"],
             adjacency=facts.adjacency,
             delta=terms[1],
@@ -75,17 +89,7 @@ class SlicedStrategy:
             frame=options["frame"],
             bound=options["bound"],
         )
-        mechanism = RandomProjection(
-            slices=options["slices"],
-            sigma=plan.sigma,
-            frame=options["frame"],
-            batch=batch,
-            steps=options["steps"] // options["blocks"],
-            label_weight=options["label_share"] * facts.clip if labelled and not outer else None,
-            outer=labelled and outer,
-            bound=options["bound"],
-            failure=None if options["bound"] == "exact" else terms[1] / (2.0 * options["steps"]),
-        )
+        mechanism = replace(mechanism, sigma=plan.sigma)
         low, high = span
         # the training needs these too, and they are public
         options.update(clip=facts.clip, low=low, high=high)
@@ -162,8 +166,8 @@ class _Step:
         self._labels = torch.arange(rows, device=where) % generator.classes
         hot = one_hot(self._labels, generator.classes, self._z)
         self._hot = hot if mechanism.outer or mechanism.label_weight is not None else None
-        outer, appended = mechanism.outer, mechanism.label_weight is not None
-        dim = generator.dim * generator.classes if outer else generator.dim + (generator.classes if appended else 0)
+        outer, appended, dim = mechanism.outer, mechanism.label_weight is not None, generator.dim // mechanism.pool**2
+        dim = dim * generator.classes if outer else dim + (generator.classes if appended else 0)
         slices = mechanism.slices * int(options.get("replay", 1))
         self.directions = torch.zeros(dim, slices, device=where)
         self.target = torch.zeros(rows, slices, device=where)
@@ -184,6 +188,10 @@ class _Step:
     def _work(self) -> None:
         mechanism = self._mechanism
         rows = self._low + self._span * self._training.generator(self._z, self._labels)
+        if mechanism.pool > 1:
+            # as `Axes.pooled` does for records, in one kernel
+            axes, by = image_axes(mechanism.shape), mechanism.pool
+            rows = axes.coarser(by).rows(by * torch.nn.functional.avg_pool2d(axes.pictures(rows), by))
         if mechanism.label_weight is not None:
             rows = torch.cat([rows, mechanism.label_weight * self._hot], dim=1)
         norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
