@@ -9,6 +9,7 @@ import logging
 import os
 import pickle
 import pprint
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -425,6 +426,11 @@ def test_a_forked_process_cannot_spend_twice() -> None:
 # --- nothing leaks by accident
 
 
+def placeless(text: str) -> str:
+    """Without addresses in memory, which are digits too, and now and then the very ones that are looked for."""
+    return re.sub(r"0x[0-9a-fA-F]+", "", text)
+
+
 def texts_of(thing: object) -> Iterator[str]:
     """Every text an ordinary tool makes of an object."""
     yield repr(thing)
@@ -445,7 +451,7 @@ def test_no_text_of_a_vault_shows_a_record() -> None:
     assert len(inner) == 1
     stream = held.stream(RandomProjection(slices=2, sigma=4.0, steps=2), purpose="train")
     for thing in (held, *inner, stream):
-        for text in texts_of(thing):
+        for text in map(placeless, texts_of(thing)):
             assert "3141" not in text
             assert "0.15" not in text  # the first row, half of the marked one
             assert "array([" not in text
@@ -508,7 +514,7 @@ def test_a_failing_mechanism_quotes_no_record(
         if "privot" in trace.tb_frame.f_globals.get("__name__", ""):
             for name, local in trace.tb_frame.f_locals.items():
                 assert not isinstance(local, np.ndarray | BaseException), name
-                assert "3141" not in repr(local)
+                assert "3141" not in placeless(repr(local))
         trace = trace.tb_next
     assert "3141" not in "".join(traceback.format_exception(failure.value))
     assert "3141" not in caplog.text
