@@ -230,29 +230,32 @@ class Labelled(Plain):
         return self.y if indices is None else self.y[indices]
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    arrays(np.float64, (5, 3), elements=st.floats(-1e6, 1e6)),
-    arrays(np.float64, 3, elements=st.floats(-1e6, 1e6)),
-    st.integers(0, 2),
-    st.booleans(),
+@pytest.mark.parametrize(
+    ("columns", "seen", "coarser"), [(3, 3, {}), (16, 4, {"shape": (4, 4), "pool": 2})], ids=["as they are", "coarser"]
 )
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(0, 2), st.booleans())
 def test_neighbours_with_labels_differ_by_no_more_than_is_counted(
-    x: np.ndarray, other: np.ndarray, label: int, outer: bool
+    columns: int, seen: int, coarser: dict[str, Any], data: st.DataObject, label: int, outer: bool
 ) -> None:
-    """Whole frames, so that the directions keep lengths: the changed row moves by at most 2C, its label included."""
+    """Whole frames, so that the directions keep lengths: the changed row moves by at most 2C, its label included.
+
+    Every other row stays as it is, to the last bit, and nothing overflows.
+    """
+    numbers = st.floats(-1e308, 1e308)
+    x = data.draw(arrays(np.float64, (5, columns), elements=numbers))
     y, neighbour, labels = np.arange(5) % 3, x.copy(), np.arange(5) % 3
-    neighbour[2], labels[2] = other, label
-    mechanism = RandomProjection(
-        slices=9 if outer else 6, sigma=1.0, seed=4, outer=outer, label_weight=None if outer else 2.0
-    )
+    neighbour[2], labels[2] = data.draw(arrays(np.float64, columns, elements=numbers)), label
+    dim = 3 * seen if outer else seen + 3
+    mechanism = RandomProjection(dim, 1.0, seed=4, outer=outer, label_weight=None if outer else 2.0, **coarser)
     values = []
     for rows, marks in ((x, y), (neighbour, labels)):
         records = Labelled(rows, marks, 0.5)
         event = mechanism.event(records.facts)
-        assert event.dim == (9 if outer else 6)
+        assert event.dim == dim
         values.append(mechanism.run(records, Stub(), event, 0)[0])
     moved = values[0] - values[1]
+    assert np.isfinite(values).all()
     assert (np.delete(moved, 2, axis=0) == 0.0).all()
     assert np.linalg.norm(moved) <= event.sensitivity == 1.0
 
@@ -343,33 +346,6 @@ def test_images_made_coarser_are_what_is_projected_and_counted(shape: tuple[int,
     assert event.dim == whole.shape[1] == public["dim"]
     assert (public["shape"], public["pool"]) == (list(shape), pool)
     np.testing.assert_allclose(value, whole @ directions_of(public), atol=1e-11)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    arrays(np.float64, (5, 16), elements=st.floats(-1e308, 1e308)),
-    arrays(np.float64, 16, elements=st.floats(-1e308, 1e308)),
-    st.integers(0, 2),
-    st.booleans(),
-)
-def test_neighbours_made_coarser_differ_by_no_more_than_is_counted(
-    x: np.ndarray, other: np.ndarray, label: int, outer: bool
-) -> None:
-    """Whole frames again; every other row stays as it is, to the last bit, and nothing overflows."""
-    y, neighbour, labels = np.arange(5) % 3, x.copy(), np.arange(5) % 3
-    neighbour[2], labels[2] = other, label
-    mechanism = RandomProjection(
-        12 if outer else 7, 1.0, seed=4, outer=outer, label_weight=None if outer else 2.0, shape=(4, 4), pool=2
-    )
-    values = []
-    for rows, marks in ((x, y), (neighbour, labels)):
-        records = Labelled(rows, marks, 0.5)
-        event = mechanism.event(records.facts)
-        values.append(mechanism.run(records, Stub(), event, 0)[0])
-    moved = values[0] - values[1]
-    assert np.isfinite(values).all()
-    assert (np.delete(moved, 2, axis=0) == 0.0).all()
-    assert np.linalg.norm(moved) <= event.sensitivity == 1.0
 
 
 def test_what_cannot_be_made_coarser_is_refused_before_paying() -> None:
