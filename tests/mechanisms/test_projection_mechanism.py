@@ -348,6 +348,25 @@ def test_images_made_coarser_are_what_is_projected_and_counted(shape: tuple[int,
     np.testing.assert_allclose(value, whole @ directions_of(public), atol=1e-11)
 
 
+@pytest.mark.parametrize("held", [1, 250, 2**15])
+def test_in_pieces_or_at_once_every_row_meets_the_directions_of_its_class(
+    monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    """A piece has one direction, three, or all; a row's product is the same to the last bit beside other rows."""
+    monkeypatch.setattr("privot.mechanisms.projection._CACHED", held)
+    dice = np.random.default_rng(6)
+    x, y = dice.normal(size=(40, 83)), dice.integers(0, 3, size=40)
+    mechanism = RandomProjection(50, 1e-3, seed=4, outer=True)
+    values = []
+    # in other company, and then alone in its class
+    for labels in (y, np.where(np.arange(40) == 7, y, (y[7] + 1) % 3)):
+        records = Labelled(x, labels, 90.0)
+        values.append(mechanism.run(records, Stub(scale=0.0), mechanism.event(records.facts), 0)[0])
+    directions = draw_directions(3 * 83, 50, "orthogonal", 4).reshape(3, 83, 50)
+    np.testing.assert_allclose(values[0], np.einsum("nd,ndk->nk", clip_rows(x, 90.0), directions[y]), atol=1e-12)
+    assert (values[0][7] == values[1][7]).all()
+
+
 def test_what_cannot_be_made_coarser_is_refused_before_paying() -> None:
     with pytest.raises(UsageError, match="state their shape"):
         RandomProjection(2, 1.0, pool=2)

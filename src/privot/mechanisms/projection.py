@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Bound, Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
+from privot.cores import usable_cores
 from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
 from privot.images import Axes, image_axes
@@ -21,6 +23,8 @@ from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import check_ratio
 
+_CACHED = 2**15
+"""Numbers of directions that a core works with at a time: 256 KiB."""
 _FINITE = 1e100
 """A bound on norms that no record reaches which means anything, so that sums of pixels cannot overflow."""
 
@@ -168,14 +172,7 @@ class RandomProjection:
     ) -> NDArray[np.float64]:
         """XU, of clipped rows; each row of it depends on its own record alone, to the last bit."""
         if self.outer:
-            # a row of one-hot ⊗ x meets only the directions' rows of its class
-            rows, labels = self._clipped(records, indices), records.labels(indices)
-            out = np.zeros((len(rows), directions.shape[1]))
-            for label, part in enumerate(directions.reshape(records.facts.classes or 1, rows.shape[1], -1)):
-                # a product for every row: one of all of them rounds otherwise where a class has one row than where two
-                own = np.ascontiguousarray(part.T) @ rows[labels == label, :, None]
-                out[labels == label] = own[:, :, 0]
-            return out
+            return _by_class(self._clipped(records, indices), records.labels(indices), directions)
         if self.label_weight is None:
             return self._clipped(records, indices) @ directions
         hot = np.eye(records.facts.classes or 0)[records.labels(indices)]
@@ -192,3 +189,26 @@ class RandomProjection:
         if self._axes is None:
             return records.clipped(indices)
         return clip_rows(self._rows(records, indices), records.facts.clip)
+
+
+def _by_class(
+    rows: NDArray[np.float64], labels: NDArray[np.int64], directions: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(one-hot ⊗ x)U: a row meets only the directions' rows of its class."""
+    blocks = directions.reshape(-1, rows.shape[1], directions.shape[1])
+    own = [np.flatnonzero(labels == label) for label in range(len(blocks))]
+    # a label that is no class meets nothing
+    out = np.zeros((len(rows), directions.shape[1]))
+
+    def fill(start: int) -> None:
+        for where, block in zip(own, blocks, strict=True):
+            some = np.ascontiguousarray(block[:, start : start + width].T)
+            # a product for every row: one of all of them rounds otherwise where a class has one row than where two
+            out[where, start : start + width] = (some @ rows[where, :, None])[:, :, 0]
+
+    # as many directions at a time as stay in a core's cache while every row passes by
+    width = max(1, _CACHED // rows.shape[1])
+    starts = range(0, directions.shape[1], width)
+    with ThreadPoolExecutor(min(len(starts), usable_cores())) as pool:
+        list(pool.map(fill, starts))
+    return out

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.cores import usable_cores
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.noise import arguments, chacha, discrete, gaussian, sampling
@@ -95,7 +96,7 @@ class KeyedNoise(ABC):
 
         if len(chunks) > 1:
             # a pool kept between calls would lose its threads in a forked process, and block it for ever
-            with ThreadPoolExecutor(min(len(chunks), _MOST_THREADS, _usable_cores())) as pool:
+            with ThreadPoolExecutor(min(len(chunks), _MOST_THREADS, usable_cores())) as pool:
                 list(pool.map(fill, keys, chunks))
         else:
             for key, chunk in zip(keys, chunks, strict=True):
@@ -239,10 +240,3 @@ class SeededNoise(CountedNoise):
 
     def _key(self) -> bytes:
         return hashlib.sha256(b"privot seeded noise" + self._seed + self._next_number()).digest()
-
-
-def _usable_cores() -> int:
-    """Cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

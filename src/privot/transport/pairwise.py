@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.cores import usable_cores
 from privot.errors import ConvergenceError, DataError
 from privot.transport.optimal import network_simplex
 
@@ -46,6 +46,6 @@ def transport_between_all(cost: Array, weights: Array, workers: int | None = Non
             out[i, j] = value
 
     # long rows first: the last ones to run are then short, and no worker waits
-    with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(workers or usable_cores()) as pool:
         list(pool.map(fill, range(len(rows) - 1, 0, -1)))
     return np.asarray(out + out.T)
