@@ -357,14 +357,18 @@ def test_in_pieces_or_at_once_every_row_meets_the_directions_of_its_class(
     dice = np.random.default_rng(6)
     x, y = dice.normal(size=(40, 83)), dice.integers(0, 3, size=40)
     mechanism = RandomProjection(50, 1e-3, seed=4, outer=True)
-    values = []
-    # in other company, and then alone in its class
-    for labels in (y, np.where(np.arange(40) == 7, y, (y[7] + 1) % 3)):
+
+    def seen(labels: np.ndarray) -> np.ndarray:
         records = Labelled(x, labels, 90.0)
-        values.append(mechanism.run(records, Stub(scale=0.0), mechanism.event(records.facts), 0)[0])
-    directions = draw_directions(3 * 83, 50, "orthogonal", 4).reshape(3, 83, 50)
-    np.testing.assert_allclose(values[0], np.einsum("nd,ndk->nk", clip_rows(x, 90.0), directions[y]), atol=1e-12)
-    assert (values[0][7] == values[1][7]).all()
+        return mechanism.run(records, Stub(scale=0.0), mechanism.event(records.facts), 0)[0]
+
+    value, directions = seen(y), draw_directions(3 * 83, 50, "orthogonal", 4).reshape(3, 83, 50)
+    np.testing.assert_allclose(value, np.einsum("nd,ndk->nk", clip_rows(x, 90.0), directions[y]), atol=1e-12)
+    for changed in range(40):
+        others = np.arange(40) != changed
+        assert (seen(np.where(others, y, (y + 1) % 3))[others] == value[others]).all()
+    # alone in its class
+    assert (seen(np.where(np.arange(40) == 7, y, (y[7] + 1) % 3))[7] == value[7]).all()
 
 
 def test_what_cannot_be_made_coarser_is_refused_before_paying() -> None:

@@ -122,6 +122,8 @@ IMAGES = [
     Filtered((10, 9), 3, 4, [0.5, 1.0], 1),
     Filtered((3, 8, 7), 2, 3, [0.4], 2, -1.0, 2.0, width=4),
     Filtered((8, 8, 3), 2, 3, [0.4], 2, width=3, cell=2),
+    Filtered((9, 10), 3, 4, [0.1, 0.3], 3, cell=2, then=(5, 3, 2)),
+    Filtered((3, 8, 8), 2, 3, [0.2], 4, -1.0, 2.0, width=3, cell=2, then=(4, 4, 4)),
 ]
 
 
@@ -138,13 +140,29 @@ def test_filtered_features_have_norm_one_and_come_back_from_their_dictionary(fea
 def test_what_filters_see_is_a_pooled_convolution() -> None:
     features = Filtered((8, 12, 3), 4, 2, [1.0], 3, width=5, cell=4)
     x = torch.rand(6, features.dim, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
-    weights = torch.from_numpy(features._weights).T.reshape(4, 3, 5, 5)
+    weights = torch.from_numpy(features.banks[0].weights).T.reshape(4, 3, 5, 5)
     image = x.view(6, 8, 12, 3).permute(0, 3, 1, 2)
     found = torch.nn.functional.conv2d(image, weights, padding=2)[:, :, ::2, ::2].abs()
     pooled = torch.nn.functional.avg_pool2d(found, 2).permute(0, 2, 3, 1).reshape(6, -1) * (4 / math.sqrt(4))
     # snapping the pixels moves a filter's answer by at most its absolute weights, 75 of them, times 2⁻¹⁷
     assert (features.seen(x) - pooled).abs().max() < 2.0**-17 * 9 * 2
     assert torch.allclose(weights.sum((1, 2, 3)), torch.zeros(4, dtype=torch.float64), atol=1e-6)
+
+
+def test_a_second_bank_sees_a_pooled_convolution_of_what_the_first_sees() -> None:
+    features = Filtered((12, 8), 4, 2, [1.0], 3, width=5, cell=2, then=(6, 3, 2))
+    x = torch.rand(6, features.dim, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    one = torch.from_numpy(features.banks[0].weights).T.reshape(4, 1, 5, 5)
+    two = torch.from_numpy(features.banks[1].weights).T.reshape(6, 4, 3, 3)
+    first = torch.nn.functional.avg_pool2d(torch.nn.functional.conv2d(x.view(6, 1, 12, 8), one, padding=2).abs(), 2)
+    second = torch.nn.functional.avg_pool2d(torch.nn.functional.conv2d(2.0 * first, two, padding=1).abs(), 2)
+    want = second.permute(0, 2, 3, 1).reshape(6, -1) * (2 / math.sqrt(6))
+    assert (features.seen(x) - want).abs().max() < 1e-3
+    assert features.size == 4
+    assert features.inner.dim == 3 * 2 * 6
+    # of mean zero in every channel, of norm one, and not the first one's draw
+    assert torch.allclose(two.sum((2, 3)), torch.zeros(6, 4, dtype=torch.float64), atol=1e-6)
+    assert torch.allclose(two.square().sum((1, 2, 3)), torch.ones(6, dtype=torch.float64), atol=1e-6)
 
 
 @pytest.mark.parametrize("features", IMAGES)
@@ -172,7 +190,7 @@ def test_filters_see_generated_samples_in_float32_as_they_see_records(features: 
 def test_a_region_of_filter_answers_is_a_whole_number_of_grid_steps() -> None:
     features = Filtered((6, 6), 2, 2, [1.0], 4, cell=2)
     x = torch.round(torch.rand(1, 36, dtype=torch.float64, generator=torch.Generator().manual_seed(11)) * 2**16) / 2**16
-    image, weights = x.view(6, 6), features._weights
+    image, weights = x.view(6, 6), features.banks[0].weights
     for region in range(9):
         row, column = 2 * (region // 3), 2 * (region % 3)
         for f in range(2):
@@ -200,7 +218,8 @@ def test_class_means_are_means_of_features(features: Any) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_class_means_on_cuda_agree_with_the_processor() -> None:
-    features = Stack([Fourier(784, 300, [3.0, 5.0], 1), Filtered((28, 28), 8, 200, [1.0, 1.75], 2)])
+    second = Filtered((28, 28), 16, 200, [0.5, 0.8], 3, cell=2, then=(32, 3, 2))
+    features = Stack([Fourier(784, 300, [3.0, 5.0], 1), Filtered((28, 28), 8, 200, [1.0, 1.75], 2), second])
     x = torch.rand(60, 784, generator=torch.Generator().manual_seed(13))
     found = []
     for device in ("cpu", "cuda"):
@@ -215,6 +234,15 @@ def test_class_means_on_cuda_agree_with_the_processor() -> None:
 
 
 def test_a_filter_bank_refuses_what_it_cannot_be() -> None:
-    for bad in ({"cell": 3}, {"filters": 0}, {"width": 1}, {"shape": (4,)}):
+    for bad in (
+        {"cell": 3},
+        {"filters": 0},
+        {"width": 1},
+        {"shape": (4,)},
+        {"then": (2, 3)},
+        {"then": (0, 3, 2)},
+        {"then": (2, 1, 2)},
+        {"then": (2, 3, 0)},
+    ):
         with pytest.raises(UsageError):
             Filtered(**{"shape": (8, 8), "filters": 2, "frequencies": 2, "bandwidths": [1.0], "seed": 1, **bad})

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from privot.recording import lay_out
-from privot.synthesis.filters import Filtered, _AtOnce
+from privot.synthesis.banks import _AtOnce
+from privot.synthesis.filters import Filtered
 from privot.synthesis.layers import DoubledReLU, FewMaps, FewMapsTwice, FromPoint, NormedReLU, ToMaps
 
 
@@ -74,7 +75,7 @@ def test_a_layer_is_what_torch_says(name: str, device: str) -> None:
 def test_filters_at_once_are_the_convolution(shape: tuple[int, ...]) -> None:
     features = Filtered(shape, 6, 8, [1.0, 1.75], 2)
     x = torch.rand(5, features.dim, generator=torch.Generator().manual_seed(3))
-    once = (x @ features.matrix()).abs().view(5, 4, -1).mean(1) * (4.0 / 6.0**0.5)
+    once = (x @ features.banks[0].matrix()).abs().view(5, 4, -1).mean(1) * (4.0 / 6.0**0.5)
     assert torch.allclose(once, features.seen(x), atol=1e-5)
 
 

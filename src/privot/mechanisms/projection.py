@@ -203,8 +203,10 @@ def _by_class(
     def fill(start: int) -> None:
         for where, block in zip(own, blocks, strict=True):
             some = np.ascontiguousarray(block[:, start : start + width].T)
-            # a product for every row: one of all of them rounds otherwise where a class has one row than where two
-            out[where, start : start + width] = (some @ rows[where, :, None])[:, :, 0]
+            # a product for every row, which stays where it is: one of all rows of a class rounds otherwise where there
+            # is one row than where there are two, and some libraries round by where in memory a row begins
+            for i in where:
+                out[i, start : start + width] = some @ rows[i]
 
     # as many directions at a time as stay in a core's cache while every row passes by
     width = max(1, _CACHED // rows.shape[1])

@@ -35,6 +35,9 @@ ENOUGH = 1_000.0
 FILTERS = 64
 FILTERED_BANDWIDTHS = (0.0375, 0.0625)
 """The same for what 5 × 5 filters see: on USPS digits, enlarged, that lies 0.35 times as far apart as the pixels."""
+SECOND = ((128, 0.16), (256, 0.07))
+"""Second banks of 3 × 3 filters, for regions of 4 pixels and for quarters of the image: how many there are, and how far
+apart what they see lies, as a multiple of the pixels' distance and measured in the same way."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,17 @@ def choose_features(
     assert problem.shape is not None
     pixels = [b * root for b in BANDWIDTHS]
     seen = [b * root for b in FILTERED_BANDWIDTHS]
-    halves = (
-        Fourier(problem.dim, m // 2, pixels, seed, low, high, "independent"),
-        Filtered(problem.shape, FILTERS, m // 2, seen, seed, low, high),
-    )
-    return Stack(halves)
+    # where a release says enough, the rest is in what filters see of what filters see
+    second = SECOND if signal(problem) >= ENOUGH else ()
+    share, quarter = m // (2 + len(second)), -(-min(image_axes(problem.shape)[:2]) // 4)
+    maps: list[FeatureMap] = [
+        Fourier(problem.dim, share, pixels, seed, low, high, "independent"),
+        Filtered(problem.shape, FILTERS, share, seen, seed, low, high),
+    ]
+    for (filters, ratio), cell in zip(second, (2, quarter), strict=False):
+        widths, then = [ratio * h for h in pixels], (filters, 3, cell)
+        maps.append(Filtered(problem.shape, FILTERS, share, widths, seed, low, high, cell=2, then=then))
+    return Stack(maps)
 
 
 def _image(problem: Problem) -> bool:
