@@ -176,6 +176,15 @@ def test_what_filters_see_is_exact_in_any_company_and_inside_its_range(features:
 
 
 @pytest.mark.parametrize("features", IMAGES)
+def test_records_are_looked_at_in_pieces_that_fit(features: Filtered, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.rand(7, features.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(10))
+    whole = features.seen(x)
+    for most in (1, 20_000):
+        monkeypatch.setattr("privot.synthesis.banks._MOST_HELD", most)
+        assert torch.equal(features.seen(x), whole)
+
+
+@pytest.mark.parametrize("features", IMAGES)
 def test_filters_see_generated_samples_in_float32_as_they_see_records(features: Filtered) -> None:
     x = torch.rand(4, features.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(11))
     generated = x.float().requires_grad_()
@@ -206,7 +215,19 @@ def test_a_region_of_filter_answers_is_a_whole_number_of_grid_steps() -> None:
             assert features.seen(x)[0, 2 * region + f].item() == float(abs(exact)) * (2 / math.sqrt(2))
 
 
-@pytest.mark.parametrize("features", [*IMAGES, Stack([IMAGES[0], Fourier(90, 3, [1.0], 5)], [1.0, 2.0])])
+def _second(cell: int, then: int, seed: int = 3, high: float = 1.0) -> Filtered:
+    return Filtered((9, 10), 3, 4, [0.1], seed, 0.0, high, cell=cell, then=(then, 3, 2))
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        *IMAGES,
+        Stack([IMAGES[0], Fourier(90, 3, [1.0], 5)], [1.0, 2.0]),
+        # first banks that are the same, and such that are not
+        Stack([_second(2, 5), _second(2, 4), _second(1, 5), _second(2, 5, seed=4), _second(2, 5, high=2.0), IMAGES[0]]),
+    ],
+)
 def test_class_means_are_means_of_features(features: Any) -> None:
     x = torch.rand(6, features.dim, generator=torch.Generator().manual_seed(12)).requires_grad_()
     means = class_means(features, x, 2)
@@ -230,7 +251,8 @@ def test_class_means_on_cuda_agree_with_the_processor() -> None:
     (m0, s0), (m1, s1) = found
     # phases of a few turns in half precision are off by a hundredth at most
     assert (m0 - m1).norm() < 2e-3 * m0.norm() + 1e-3
-    assert (s0 - s1).norm() < 2e-2 * s0.norm()
+    # and answers of filters next to 0 may have the other sign
+    assert (s0 - s1).norm() < 3e-2 * s0.norm()
 
 
 def test_a_filter_bank_refuses_what_it_cannot_be() -> None:
@@ -243,6 +265,7 @@ def test_a_filter_bank_refuses_what_it_cannot_be() -> None:
         {"then": (0, 3, 2)},
         {"then": (2, 1, 2)},
         {"then": (2, 3, 0)},
+        {"then": (2, 3, 2**20)},
     ):
         with pytest.raises(UsageError):
             Filtered(**{"shape": (8, 8), "filters": 2, "frequencies": 2, "bandwidths": [1.0], "seed": 1, **bad})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from privot.images import Axes
 from privot.recording import lay_out
-from privot.synthesis.banks import _AtOnce
+from privot.synthesis.banks import Bank, pooled
 from privot.synthesis.filters import Filtered
 from privot.synthesis.layers import DoubledReLU, FewMaps, FewMapsTwice, FromPoint, NormedReLU, ToMaps
 
@@ -83,12 +86,13 @@ def test_slopes_of_filters_at_once_are_those_of_their_formula() -> None:
     random = torch.Generator().manual_seed(4)
     matrix, slope = torch.randn(6, 4 * 5, generator=random), 1e-7 * torch.randn(3, 5, generator=random)
     x = torch.randn(3, 6, generator=random)
+
+    def at_once(m: torch.Tensor) -> Any:
+        there, back = (lambda t: (t.to(m.dtype) @ m).view(3, 4, 5)), lambda s: s.flatten(1) @ m.t()
+        return lambda t: pooled(t, there, back, (1,))
+
     found = []
-    for work in (
-        lambda t: _AtOnce.apply(t, matrix, 4),
-        lambda t: (t @ matrix).abs().view(3, 4, 5).mean(1),
-        lambda t: _AtOnce.apply(t, matrix.half(), 4),
-    ):
+    for work in (at_once(matrix), lambda t: (t @ matrix).abs().view(3, 4, 5).mean(1), at_once(matrix.half())):
         held = x.clone().requires_grad_()
         out = work(held)
         out.backward(slope)
@@ -98,6 +102,35 @@ def test_slopes_of_filters_at_once_are_those_of_their_formula() -> None:
     torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-5, atol=1e-12)
     # slopes of 1e-7 would be nothing in half precision
     assert (found[2][1] - found[1][1]).norm() < 1e-2 * found[1][1].norm()
+
+
+@pytest.mark.parametrize(
+    ("axes", "width", "cell", "stride"),
+    [
+        (Axes(14, 14, 8, True), 3, 2, 1),
+        (Axes(14, 14, 8, True), 3, 7, 1),
+        (Axes(9, 10, 3, False), 4, 4, 2),
+        (Axes(5, 7, 2, True), 5, 3, 1),
+    ],
+)
+@pytest.mark.parametrize("kind", ["_convolution", "_product"])
+def test_a_bank_has_the_same_slopes_on_every_way(
+    axes: Axes, width: int, cell: int, stride: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ways of a GPU, run here in float32, against the plain one and autograd."""
+    monkeypatch.setattr("privot.synthesis.banks.HALF", torch.float32)
+    bank, random = Bank(axes, 6, width, cell, stride, np.random.SeedSequence(5)), torch.Generator().manual_seed(6)
+    x = torch.rand(4, axes.height * axes.width * axes.channels, generator=random)
+    slope, found = 1e-9 * torch.randn(4, bank.size, generator=random), []
+    for work in (bank.seen, lambda t: pooled(t, *getattr(bank, kind)(t)).reshape(4, -1) * bank.gain):
+        held = x.clone().requires_grad_()
+        out = work(held)
+        out.backward(slope)
+        assert held.grad is not None
+        found.append((out.detach(), held.grad))
+    (value, back), (other, other_back) = found
+    assert (other - value).norm() < 1e-5 * value.norm()
+    assert (other_back - back).norm() < 1e-4 * back.norm()
 
 
 def test_moments_from_a_file_are_laid_out_as_their_parameters() -> None:

@@ -542,21 +542,6 @@ def test_pictures_that_are_resized_at_last_carry_no_pattern_of_single_pixels(sha
         mapped([8, 8], 5, last="guessed")
 
 
-def test_a_generator_with_modes_passes_from_one_kind_to_another_at_once() -> None:
-    """Which of the first numbers of z is the largest matters, however little it is larger by."""
-    torch.manual_seed(3)
-    z = torch.randn(64, 5)
-    z[:, :2] = 4.0
-    other, labels = z.clone(), torch.arange(64) % 3
-    z[:, 0] += 1e-5
-    other[:, 1] += 1e-5
-    for modes, apart in ((0, False), (3, True)):
-        made = mapped([8, 8], 5, modes=modes).eval()
-        assert (float((made(z, labels) - made(other, labels)).detach().abs().mean()) > 1e-3) is apart
-    with pytest.raises(DataError, match="as many modes as latent numbers, 5"):
-        mapped([8, 8], 5, modes=6)
-
-
 def test_a_warp_grows_during_training_and_is_whole_without_one() -> None:
     made, z = mapped([8, 8], 9, warp=0.2), torch.randn(5, 9, generator=torch.Generator().manual_seed(2))
     labels, place = torch.tensor([0, 1, 2, 0, 1]), made.spread.data_ptr()

@@ -123,18 +123,12 @@ class MappedGenerator(PictureGenerator):
     Nothing wide is ever computed at full size: the last doubling interpolates a few maps and lets two small
     convolutions draw on them (`last` "resized"; Odena et al. 2016), or rearranges the maps of one convolution, four a
     channel (Shi et al. 2016), which leaves a pattern of single pixels.
-
-    With `modes` = K > 0 the network is also told which of z's first K numbers is the largest: one of K kinds, all as
-    likely. What is continuous in z alone passes from one kind of shoe to another through things between.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
         hidden, doublings, wide = (int(config[name]) for name in ("hidden", "doublings", "channels"))
-        self.modes = int(config.get("modes", 0))
-        if not 0 <= self.modes <= self.drawn:
-            raise UsageError(f"There can be as many modes as latent numbers, {self.drawn}; got {self.modes}.")
-        code = self.drawn + self.classes + self.modes
+        code = self.drawn + self.classes
         self.start = (-(-self.height // 2**doublings), -(-self.width // 2**doublings))
         self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
         self.project = ToMaps(hidden + self.classes, wide, self.start)
@@ -158,10 +152,7 @@ class MappedGenerator(PictureGenerator):
 
     def picture(self, code: torch.Tensor) -> torch.Tensor:
         """(rows, channels, ≥ height, ≥ width)."""
-        first = code[:, : self.modes]
-        kind = (first == first.amax(dim=1, keepdim=True)).to(code.dtype) if self.modes else first
-        mapped = self.mapping(torch.cat([code, kind], dim=1))
-        out: torch.Tensor = self.layers(self.project(torch.cat([mapped, code[:, self.drawn :]], dim=1)))
+        out: torch.Tensor = self.layers(self.project(torch.cat([self.mapping(code), code[:, self.drawn :]], dim=1)))
         return out
 
 

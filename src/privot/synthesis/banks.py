@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.grad import conv2d_input
 
 from privot.errors import UsageError
 from privot.images import Axes
 from privot.noise import arguments
 from privot.synthesis.features import BITS
 
-_SCALE = 1024.0
+_LARGEST = 64.0
+"""The largest slope in half precision: sums of a thousand of them, weighted, stay below 65,504."""
 _MOST_DENSE = 2**27
 """Numbers in a matrix that does all of the filters' work at once (256 MB); for larger images it is a convolution."""
-_MANY = 16
-"""Channels from which on a convolution in half precision is worth its rounding."""
+_LEAST_BITS = 8
+"""Behind the point of a weight; with fewer, weights would lose their digits to the sums of large regions."""
+HALF = torch.float16
+"""What a GPU computes the answers of generated samples in."""
+_MOST_HELD = 2**25
+"""Numbers that are held for records at a time: 256 MB in float64."""
+Linear = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Bank:
@@ -56,6 +64,12 @@ class Bank:
         self._kept: dict[Any, torch.Tensor] = {}
 
     @property
+    def name(self) -> tuple[Any, ...]:
+        """All that says what it sees."""
+        drawn = (self._entropy.entropy, self._entropy.spawn_key, self._each)
+        return (*self.axes, self.filters, self.width, self.cell, self.stride, self.gain, *drawn)
+
+    @property
     def size(self) -> int:
         """Numbers in u."""
         return self.filters * self.regions[0] * self.regions[1]
@@ -83,6 +97,8 @@ class Bank:
         drawn /= np.linalg.norm(drawn, axis=0)
         # |a region's sum| ≤ positions·Σ|w|: with 16 bits for x, w may have this many behind the point
         bits = 52 - BITS - math.frexp(self._side**2 * float(np.abs(drawn).sum(axis=0).max()))[1]
+        if bits < _LEAST_BITS:
+            raise UsageError("The regions are too large for sums over them to be exact: use smaller ones.")
         return np.ldexp(np.rint(np.ldexp(drawn, bits)), -bits)
 
     @cached_property
@@ -93,22 +109,53 @@ class Bank:
 
     def seen(self, x: torch.Tensor) -> torch.Tensor:
         """u, of shape (rows, regions · filters), from (rows, pixels · channels) in [0, 1]; exact in float64."""
-        side = self._side
         if x.dtype == torch.float64:
-            rows, columns = self.regions
-            patches = torch.nn.functional.unfold(self._padded(x), self.width, stride=self.stride)
-            found = (patches.transpose(1, 2) @ self._on(x)).abs().view(len(x), rows, side, columns, side, self.filters)
-            out: torch.Tensor = found.sum(dim=(2, 4)).reshape(len(x), -1) * (self.gain / side**2)
-            return out
+            step = self._at_once
+            return torch.cat([self._exact(x[i : i + step]) for i in range(0, len(x), step)])
         # generated samples need no exact sums, and unfolding launches a kernel for every image
-        if x.is_cuda and x.shape[1] * self.size * side**2 <= _MOST_DENSE:
-            made: torch.Tensor = _AtOnce.apply(x, self._dense(x.device), side**2)  # type: ignore[no-untyped-call]
-            return made * self.gain
-        if x.is_cuda and self.axes.channels >= _MANY:
-            # tensor cores multiply many channels fast, in a type that has the range of slopes
-            x = x.bfloat16()
-        regional = torch.nn.functional.avg_pool2d(self._found(x, self._on(x)).abs(), side)
-        return regional.permute(0, 2, 3, 1).reshape(len(x), -1).float() * self.gain
+        if not x.is_cuda:
+            regional = torch.nn.functional.avg_pool2d(self._found(x, self._on(x)).abs(), self._side)
+            return regional.permute(0, 2, 3, 1).reshape(len(x), -1) * self.gain
+        answers = self._product if x.shape[1] * self.size * self._side**2 <= _MOST_DENSE else self._convolution
+        return pooled(x, *answers(x)).reshape(len(x), -1) * self.gain
+
+    def _exact(self, x: torch.Tensor) -> torch.Tensor:
+        """u of rows whose numbers lie on the grid."""
+        (rows, columns), side = self.regions, self._side
+        patches = torch.nn.functional.unfold(self._padded(x), self.width, stride=self.stride)
+        found = (patches.transpose(1, 2) @ self._on(x)).abs().view(len(x), rows, side, columns, side, self.filters)
+        return found.sum(dim=(2, 4)).reshape(len(x), -1) * (self.gain / side**2)
+
+    @property
+    def _at_once(self) -> int:
+        """Rows whose patches and answers are held together."""
+        places = self.regions[0] * self.regions[1] * self._side**2
+        return max(1, _MOST_HELD // (places * (len(self.weights) + self.filters)))
+
+    def _product(self, x: torch.Tensor) -> tuple[Linear, Linear, tuple[int, ...]]:
+        """A convolution of few channels runs badly, one product of everything well."""
+        matrix, positions = self._dense(x.device), self._side**2
+        there = partial(_multiplied, matrix=matrix, positions=positions)
+        return there, lambda slope: slope.flatten(1) @ matrix.t(), (1,)
+
+    def _convolution(self, x: torch.Tensor) -> tuple[Linear, Linear, tuple[int, ...]]:
+        """Channels last, as tensor cores ask for; what comes out is (rows, down, side, across, side, filters)."""
+        bank = self._shaped(self._on(x).to(HALF)).contiguous(memory_format=torch.channels_last)
+        sizes = [n for pair in zip(self.regions, (self._side, self._side), strict=True) for n in pair]
+
+        def there(rows: torch.Tensor) -> torch.Tensor:
+            found = torch.nn.functional.conv2d(self._padded(rows.to(bank.dtype)), bank, stride=self.stride)
+            return found.permute(0, 2, 3, 1).reshape(len(rows), *sizes, self.filters)
+
+        def back(slope: torch.Tensor) -> torch.Tensor:
+            flat = slope.reshape(len(slope), sizes[0] * sizes[1], -1, self.filters).permute(0, 3, 1, 2)
+            height, width = (n * self.cell + self.width - 1 for n in self.regions)
+            padded = (len(slope), self.axes.channels, height, width)
+            whole = conv2d_input(padded, bank, flat, stride=self.stride)  # type: ignore[no-untyped-call]
+            top = self.width // 2
+            return self.axes.rows(whole[:, :, top : top + self.axes.height, top : top + self.axes.width])
+
+        return there, back, (2, 4)
 
     def _on(self, x: torch.Tensor) -> torch.Tensor:
         """The weights where `x` is and in its number type."""
@@ -124,13 +171,16 @@ class Bank:
 
     def _found(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """⟨w_f, patch⟩ of shape (rows, filters, positions down, positions across)."""
-        bank = weights.T.reshape(self.filters, self.axes.channels, self.width, self.width)
-        return torch.nn.functional.conv2d(self._padded(x), bank, stride=self.stride)
+        return torch.nn.functional.conv2d(self._padded(x), self._shaped(weights), stride=self.stride)
+
+    def _shaped(self, weights: torch.Tensor) -> torch.Tensor:
+        """(filters, channels, width, width)."""
+        return weights.T.reshape(self.filters, self.axes.channels, self.width, self.width)
 
     def _dense(self, device: torch.device) -> torch.Tensor:
-        """`matrix` in half precision: a convolution of few channels runs badly, one product of everything well."""
+        """`matrix` in half precision."""
         if device not in self._kept:
-            self._kept[device] = self.matrix().half().to(device)
+            self._kept[device] = self.matrix().to(HALF).to(device)
         return self._kept[device]
 
     def matrix(self) -> torch.Tensor:
@@ -143,19 +193,32 @@ class Bank:
         return found.permute(0, 3, 5, 2, 4, 1).reshape(len(unit), -1)
 
 
-class _AtOnce(torch.autograd.Function):
-    """Means over `positions` of |x·matrix| in half precision, x (rows, dim), matrix (dim, positions · columns)."""
+def _multiplied(x: torch.Tensor, matrix: torch.Tensor, positions: int) -> torch.Tensor:
+    return (x.to(matrix.dtype) @ matrix).view(len(x), positions, -1)
+
+
+def pooled(x: torch.Tensor, there: Linear, back: Linear, dims: tuple[int, ...]) -> torch.Tensor:
+    """Means over `dims` of |Lx|, L linear, in the number type that `there` answers in; `back` is L's transpose."""
+    out: torch.Tensor = _Pooled.apply(x, there, back, dims)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Pooled(torch.autograd.Function):
+    """`pooled`, with slopes scaled on the way back: in half precision those of a batch's mean would be next to 0."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, matrix: torch.Tensor, positions: int) -> torch.Tensor:
-        found = (x.to(matrix.dtype) @ matrix).view(len(x), positions, -1)
-        ctx.save_for_backward(found, matrix)
-        return found.abs().mean(dim=1, dtype=torch.float32)
+    def forward(ctx: Any, x: torch.Tensor, there: Linear, back: Linear, dims: tuple[int, ...]) -> torch.Tensor:
+        found = there(x)
+        ctx.save_for_backward(found)
+        ctx.back, ctx.dims = back, dims
+        return found.abs().mean(dim=dims, dtype=torch.float32)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        found, matrix = ctx.saved_tensors
-        # scaled: the slopes of a mean over a batch are small, and most would be 0 in half precision
-        slope = (slopes[0] * (_SCALE / found.shape[1])).to(matrix.dtype)
-        back = (torch.sign(found) * slope[:, None, :]).flatten(1) @ matrix.t()
-        return back.float() / _SCALE, None, None
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        (found,), slope = ctx.saved_tensors, slopes[0]
+        for dim in ctx.dims:
+            slope = slope.unsqueeze(dim)
+        count = math.prod(found.shape[dim] for dim in ctx.dims)
+        scale = _LARGEST / slope.abs().amax().clamp(min=torch.finfo(slope.dtype).tiny)
+        moved = torch.sign(found) * (slope * scale).to(found.dtype)
+        return ctx.back(moved).float() / (scale * count), None, None, None

@@ -41,7 +41,7 @@ def feature_map(fields: Mapping[str, Any]) -> FeatureMap:
     """The map that `to_dict` wrote down."""
     try:
         return _MAKERS[fields["kind"]](fields)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise DataError(f"These are not the public facts of a feature map ({type(error).__name__}).") from None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Filtered:
         def drawn(which: int) -> np.random.SeedSequence:
             return np.random.SeedSequence(self.seed, spawn_key=(which,))
 
-        first = Bank(axes, filters, width, cell, 1 if then else _STRIDE, drawn(2))
+        first = Bank(axes, filters, width, cell, _STRIDE if then is None else 1, drawn(2))
         self.banks: tuple[Bank, ...] = (first,)
         if then is not None:
             if len(then) != 3:
@@ -78,13 +79,16 @@ class Filtered:
         """A cosine and a sine for every frequency."""
         return self.inner.size
 
-    def seen(self, x: torch.Tensor) -> torch.Tensor:
-        """u, of shape (rows, regions · filters)."""
+    def seen(self, x: torch.Tensor, known: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
+        """u, of shape (rows, regions · filters); what the first bank sees of this x is kept in `known`, if given."""
         _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
-        for bank in self.banks:
-            x = bank.seen(to_unit(x, low, span))
-            low, span = x.new_zeros(()), x.new_full((), bank.most)
-        return x
+        held, name = {} if known is None else known, repr((self.banks[0].name, self.low, self.high))
+        if name not in held:
+            held[name] = self.banks[0].seen(to_unit(x, low, span))
+        seen = held[name]
+        for before, bank in pairwise(self.banks):
+            seen = bank.seen(to_unit(seen, seen.new_zeros(()), seen.new_full((), before.most)))
+        return seen
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, size) from (rows, dim)."""

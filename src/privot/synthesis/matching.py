@@ -11,16 +11,19 @@ from privot.synthesis.features import Fourier, Stack, kept_on, to_unit
 from privot.synthesis.filters import Filtered
 
 
-def class_means(features: FeatureMap, x: torch.Tensor, classes: int) -> torch.Tensor:
+def class_means(
+    features: FeatureMap, x: torch.Tensor, classes: int, known: dict[str, torch.Tensor] | None = None
+) -> torch.Tensor:
     """(classes, size): the mean of φ over the rows of each class, which come class by class in equal numbers.
 
-    On CUDA, Fourier features are averaged as they are made, in half precision.
+    On CUDA, Fourier features are averaged as they are made, in half precision. What a bank of filters sees of x is
+    `known` to all maps of a stack, once one of them has asked.
     """
     if isinstance(features, Stack):
-        parts = zip(features.shares, features.maps, strict=True)
-        return torch.cat([share * class_means(part, x, classes) for share, part in parts], dim=1)
+        parts, held = zip(features.shares, features.maps, strict=True), {} if known is None else known
+        return torch.cat([share * class_means(part, x, classes, held) for share, part in parts], dim=1)
     if isinstance(features, Filtered):
-        return class_means(features.inner, features.seen(x), classes)
+        return class_means(features.inner, features.seen(x, known), classes)
     if isinstance(features, Fourier) and x.is_cuda:
         from privot.synthesis.phases import mean_phases
 

@@ -115,14 +115,12 @@ def choose_features(
     assert problem.shape is not None
     pixels = [b * root for b in BANDWIDTHS]
     seen = [b * root for b in FILTERED_BANDWIDTHS]
-    # where a release says enough, the rest is in what filters see of what filters see
-    second = SECOND if signal(problem) >= ENOUGH else ()
-    share, quarter = m // (2 + len(second)), -(-min(image_axes(problem.shape)[:2]) // 4)
+    share, quarter = m // (2 + len(SECOND)), -(-min(image_axes(problem.shape)[:2]) // 4)
     maps: list[FeatureMap] = [
         Fourier(problem.dim, share, pixels, seed, low, high, "independent"),
         Filtered(problem.shape, FILTERS, share, seen, seed, low, high),
     ]
-    for (filters, ratio), cell in zip(second, (2, quarter), strict=False):
+    for (filters, ratio), cell in zip(SECOND, (2, quarter), strict=True):
         widths, then = [ratio * h for h in pixels], (filters, 3, cell)
         maps.append(Filtered(problem.shape, FILTERS, share, widths, seed, low, high, cell=2, then=then))
     return Stack(maps)
