@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Bound, Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
-from privot.cores import usable_cores
 from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
 from privot.images import Axes, image_axes
@@ -22,6 +21,7 @@ from privot.mechanisms.directions import check_own_seed, drawn, fresh_seed
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import check_ratio
+from privot.processors import usable_cores
 
 _CACHED = 2**15
 """Numbers of directions that a core works with at a time: 256 KiB."""

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.cores import usable_cores
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.noise import arguments, chacha, discrete, gaussian, sampling
 from privot.noise.arguments import Shape
 from privot.noise.keystream import KEY_BYTES, Keystream
 from privot.noise.recorded import is_recorded
+from privot.processors import usable_cores
 
 if TYPE_CHECKING:
     import torch

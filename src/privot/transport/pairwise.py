@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.cores import usable_cores
 from privot.errors import ConvergenceError, DataError
+from privot.processors import usable_cores
 from privot.transport.optimal import network_simplex
 
 Array = NDArray[np.float64]
