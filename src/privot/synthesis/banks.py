@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -135,8 +135,11 @@ class Bank:
     def _product(self, x: torch.Tensor) -> tuple[Linear, Linear, tuple[int, ...]]:
         """A convolution of few channels runs badly, one product of everything well."""
         matrix, positions = self._dense(x.device), self._side**2
-        there = partial(_multiplied, matrix=matrix, positions=positions)
-        return there, lambda slope: slope.flatten(1) @ matrix.t(), (1,)
+        return (
+            lambda rows: (rows.to(matrix.dtype) @ matrix).view(len(rows), positions, -1),
+            lambda slope: slope.flatten(1) @ matrix.t(),
+            (1,),
+        )
 
     def _convolution(self, x: torch.Tensor) -> tuple[Linear, Linear, tuple[int, ...]]:
         """Channels last, as tensor cores ask for; what comes out is (rows, down, side, across, side, filters)."""
@@ -191,10 +194,6 @@ class Bank:
         found = self._found(unit, torch.as_tensor(self.weights, dtype=torch.float32))
         found = found.view(len(unit), self.filters, rows, side, columns, side)
         return found.permute(0, 3, 5, 2, 4, 1).reshape(len(unit), -1)
-
-
-def _multiplied(x: torch.Tensor, matrix: torch.Tensor, positions: int) -> torch.Tensor:
-    return (x.to(matrix.dtype) @ matrix).view(len(x), positions, -1)
 
 
 def pooled(x: torch.Tensor, there: Linear, back: Linear, dims: tuple[int, ...]) -> torch.Tensor:
