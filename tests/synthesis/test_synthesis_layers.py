@@ -131,6 +131,11 @@ def test_a_bank_has_the_same_slopes_on_every_way(
     (value, back), (other, other_back) = found
     assert (other - value).norm() < 1e-5 * value.norm()
     assert (other_back - back).norm() < 1e-4 * back.norm()
+    # slopes that are 0 stay so
+    held = x.clone().requires_grad_()
+    (0.0 * pooled(held, *getattr(bank, kind)(held))).sum().backward()
+    assert held.grad is not None
+    assert (held.grad == 0.0).all()
 
 
 def test_moments_from_a_file_are_laid_out_as_their_parameters() -> None:

@@ -19,6 +19,8 @@ from privot.synthesis.features import BITS
 
 _LARGEST = 64.0
 """The largest slope in half precision: sums of a thousand of them, weighted, stay below 65,504."""
+_LEAST = 1e-30
+"""The least that slopes are divided by, so that those that are all 0 stay 0."""
 _MOST_DENSE = 2**27
 """Numbers in a matrix that does all of the filters' work at once (256 MB); for larger images it is a convolution."""
 _LEAST_BITS = 8
@@ -218,6 +220,6 @@ class _Pooled(torch.autograd.Function):
         for dim in ctx.dims:
             slope = slope.unsqueeze(dim)
         count = math.prod(found.shape[dim] for dim in ctx.dims)
-        scale = _LARGEST / slope.abs().amax().clamp(min=torch.finfo(slope.dtype).tiny)
+        scale = _LARGEST / slope.abs().amax().clamp(min=_LEAST)
         moved = torch.sign(found) * (slope * scale).to(found.dtype)
         return ctx.back(moved).float() / (scale * count), None, None, None
