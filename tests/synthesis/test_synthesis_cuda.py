@@ -115,3 +115,20 @@ def test_a_killed_job_on_a_gpu_takes_its_last_block(method: str, tmp_path: Path)
 
     again = asked(method, **options).run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 2)
     assert np.isfinite(again.sample(20, seed=1)[0]).all()
+
+
+def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
+    from privot.mechanisms.tuning import TunedHead, bounded
+    from privot.synthesis.labelling import Lesson
+
+    dice = torch.Generator().manual_seed(0)
+    x, y = torch.rand(300, 400, generator=dice), torch.randint(0, 3, (300,), generator=dice)
+    lesson = Lesson.learn(x.cuda(), y.cuda(), 3, (20, 20), (0.0, 1.0), 16, 0)
+    rows = x.double()
+    here, there = (bounded(lesson.features.features(rows.to(device))) for device in ("cpu", "cuda"))
+    assert torch.equal(here, there.cpu())
+    order = torch.randperm(300, generator=dice)
+    assert torch.equal(bounded(lesson.features.features(rows[order].cuda())), there[order.cuda()])
+    tuned = TunedHead(lesson.features, lesson.start, 1.0, 3, 0.1, "cuda")
+    one, two = tuned._slope([(here, y)], lesson.start), tuned._slope([(there, y.cuda())], lesson.start)
+    assert abs(one - two).max() < 1e-10

@@ -149,17 +149,19 @@ def test_what_filters_see_is_a_pooled_convolution() -> None:
     assert torch.allclose(weights.sum((1, 2, 3)), torch.zeros(4, dtype=torch.float64), atol=1e-6)
 
 
-def test_a_second_bank_sees_a_pooled_convolution_of_what_the_first_sees() -> None:
-    features = Filtered((12, 8), 4, 2, [1.0], 3, width=5, cell=2, then=(6, 3, 2))
+@pytest.mark.parametrize(("cell", "stride"), [(2, 2), (4, 2), (1, 1), (3, 1)])
+def test_a_second_bank_sees_a_pooled_convolution_of_what_the_first_sees(cell: int, stride: int) -> None:
+    features = Filtered((24, 24), 4, 2, [1.0], 3, width=5, cell=2, then=(6, 3, cell))
     x = torch.rand(6, features.dim, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
     one = torch.from_numpy(features.banks[0].weights).T.reshape(4, 1, 5, 5)
     two = torch.from_numpy(features.banks[1].weights).T.reshape(6, 4, 3, 3)
-    first = torch.nn.functional.avg_pool2d(torch.nn.functional.conv2d(x.view(6, 1, 12, 8), one, padding=2).abs(), 2)
-    second = torch.nn.functional.avg_pool2d(torch.nn.functional.conv2d(2.0 * first, two, padding=1).abs(), 2)
-    want = second.permute(0, 2, 3, 1).reshape(6, -1) * (2 / math.sqrt(6))
+    first = torch.nn.functional.avg_pool2d(torch.nn.functional.conv2d(x.view(6, 1, 24, 24), one, padding=2).abs(), 2)
+    second = torch.nn.functional.conv2d(2.0 * first, two, padding=1)[:, :, ::stride, ::stride].abs()
+    pooled = torch.nn.functional.avg_pool2d(second, cell // stride)
+    want = pooled.permute(0, 2, 3, 1).reshape(6, -1) * (cell / math.sqrt(6))
     assert (features.seen(x) - want).abs().max() < 1e-3
     assert features.size == 4
-    assert features.inner.dim == 3 * 2 * 6
+    assert features.inner.dim == (12 // cell) ** 2 * 6
     # of mean zero in every channel, of norm one, and not the first one's draw
     assert torch.allclose(two.sum((2, 3)), torch.zeros(6, 4, dtype=torch.float64), atol=1e-6)
     assert torch.allclose(two.square().sum((1, 2, 3)), torch.ones(6, dtype=torch.float64), atol=1e-6)
@@ -252,7 +254,7 @@ def test_class_means_on_cuda_agree_with_the_processor() -> None:
     # phases of a few turns in half precision are off by a hundredth at most
     assert (m0 - m1).norm() < 2e-3 * m0.norm() + 1e-3
     # and answers of filters next to 0 may have the other sign
-    assert (s0 - s1).norm() < 3e-2 * s0.norm()
+    assert (s0 - s1).norm() < 5e-2 * s0.norm()
 
 
 def test_a_filter_bank_refuses_what_it_cannot_be() -> None:

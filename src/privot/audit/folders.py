@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.events import Gaussian, event_from_dict
+from privot.accounting.events import Gaussian, event_from_dict, leaves
 from privot.audit.attack import audit
 from privot.audit.bounds import DEFAULT_CONFIDENCE
 from privot.audit.embeddings import EmbeddingAttack
@@ -145,10 +145,11 @@ def _attack(synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee
 
 def _sigma(guarantee: Guarantee) -> float:
     events = [event_from_dict(e) for e in guarantee.events]
-    if len(events) != 1 or not isinstance(events[0], Gaussian):
-        raise DataError(
-            "Only folders made by the embedding method can be audited: their guarantee is one Gaussian event."
-        )
+    # the second one, if any, is for labels: Gaussian steps of their own
+    if len(events) > 2 or not all(isinstance(leaf, Gaussian) for e in events for leaf, _ in leaves(e)):
+        raise DataError("Only folders made by the embedding method can be audited: their guarantee is Gaussian events.")
+    if not isinstance(events[0], Gaussian):
+        raise DataError("The first event of this folder is not a mean embedding's.")
     return events[0].sigma
 
 

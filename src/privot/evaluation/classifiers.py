@@ -46,7 +46,7 @@ def _mlp(dim: int, classes: int, shape: tuple[int, ...] | None) -> nn.Module:
     return nn.Sequential(nn.Linear(dim, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, classes))
 
 
-class _Convolutional(nn.Module):
+class Convolutional(nn.Module):
     """Two convolutions with pooling and one hidden layer."""
 
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
@@ -60,6 +60,16 @@ class _Convolutional(nn.Module):
             nn.Linear(64 * (height // 4) * (width // 4), 128), nn.ReLU(), nn.Linear(128, classes),
         )  # fmt: skip
 
+    def convolutions(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Weights and offsets of both; each is followed by a ReLU and pooling by 2."""
+        state = {name: t.double().cpu().numpy() for name, t in self.layers.state_dict().items()}
+        return [(state[f"{i}.weight"], state[f"{i}.bias"]) for i in (0, 3)]
+
+    def flat(self, x: torch.Tensor) -> torch.Tensor:
+        """What the convolutions answer, of shape (rows, channels · positions), from flat images."""
+        pictures, front = self.axes.pictures(x), self.layers[:7]
+        return torch.cat([front(pictures[s : s + _ROWS]) for s in range(0, len(x), _ROWS)])
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Scores of shape (rows, classes) from flat images."""
         out: torch.Tensor = self.layers(self.axes.pictures(x))
@@ -69,7 +79,7 @@ class _Convolutional(nn.Module):
 def _cnn(dim: int, classes: int, shape: tuple[int, ...] | None) -> nn.Module:
     if shape is None or min(image_axes(shape)[:2]) < 4 or int(np.prod(shape)) != dim:
         raise UsageError("A convolutional classifier needs images of at least 4 × 4: give their shape.")
-    return _Convolutional(shape, classes)
+    return Convolutional(shape, classes)
 
 
 CLASSIFIERS = {
@@ -105,20 +115,28 @@ def score(
     if not np.isin(y_test, y).any():
         raise DataError("No test record has a label that a synthetic one has: number the classes alike.")
     y, y_test = y.astype(np.int64), y_test.astype(np.int64)
-    recipe = CLASSIFIERS[name]
     classes = int(max(y.max(), y_test.max())) + 1
     # one public-looking scale for both, read off the synthetic side only
     low, high = float(x.min()), float(x.max())
     span = high - low if high > low else 1.0
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if device == "cuda" else []):
+    inputs, labels = _tensors((x - low) / span, y, device)
+    model = fitted(name, inputs, labels, classes, shape=shape, seed=seed)
+    return _accuracy(model, *_tensors((x_test - low) / span, y_test, device))
+
+
+def fitted(
+    name: str, x: torch.Tensor, y: torch.Tensor, classes: int, *, shape: Sequence[int] | None = None, seed: int = 0
+) -> nn.Module:
+    """A classifier trained on rows `x` in [0, 1] and their labels, where they lie; ready to be asked."""
+    recipe, device = CLASSIFIERS[name], x.device
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         model = recipe.build(x.shape[1], classes, None if shape is None else tuple(shape)).to(device)
-        order = torch.randperm(len(x))
-        inputs, labels = _tensors((x - low) / span, y, device)
+        order = torch.randperm(len(x)).to(device)
         held = max(1, int(HELD_OUT * len(x)))
-        best = _fit(model, recipe, inputs, labels, order[held:].to(device), order[:held].to(device))
+        best = _fit(model, recipe, x, y, order[held:], order[:held])
     model.load_state_dict(best)
-    return _accuracy(model, *_tensors((x_test - low) / span, y_test, device))
+    return model.eval()
 
 
 def _tensors(x: NDArray[Any], y: NDArray[Any], device: str) -> tuple[torch.Tensor, torch.Tensor]:

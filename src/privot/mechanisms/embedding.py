@@ -123,7 +123,7 @@ class MeanEmbedding:
         both, stays short. What rounding would refuse for any number of records is refused here too, and whoever looks
         on: a mode that is handed every tensor would see records.
         """
-        device = _usable_device(self.device)
+        device = usable_device(self.device)
         refuse_recording()
         try_map(self.features, device)
         self._check_rounding(facts.records or 1, self._classes(facts))
@@ -166,7 +166,7 @@ class MeanEmbedding:
         """Σ φ and the exact number of records of each class, block by block."""
         import torch
 
-        device = _usable_device(self.device)
+        device = usable_device(self.device)
         rows = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
         sums, counts = Sums(classes, self.features.size, device), np.zeros(classes)
         with torch.no_grad():
@@ -192,7 +192,7 @@ class MeanEmbedding:
             )
 
 
-def _usable_device(name: str) -> torch.device:
+def usable_device(name: str) -> torch.device:
     try:
         import torch
     except ImportError:

@@ -23,6 +23,8 @@ _LEAST = 1e-30
 """The least that slopes are divided by, so that those that are all 0 stay 0."""
 _MOST_DENSE = 2**27
 """Numbers in a matrix that does all of the filters' work at once (256 MB); for larger images it is a convolution."""
+_FEW = 4
+"""Channels up to which one product of everything, mostly zeros, takes less time than a convolution."""
 _LEAST_BITS = 8
 """Behind the point of a weight; with fewer, weights would lose their digits to the sums of large regions."""
 HALF = torch.float16
@@ -118,7 +120,8 @@ class Bank:
         if not x.is_cuda:
             regional = torch.nn.functional.avg_pool2d(self._found(x, self._on(x)).abs(), self._side)
             return regional.permute(0, 2, 3, 1).reshape(len(x), -1) * self.gain
-        answers = self._product if x.shape[1] * self.size * self._side**2 <= _MOST_DENSE else self._convolution
+        small = x.shape[1] * self.size * self._side**2 <= _MOST_DENSE and self.axes.channels <= _FEW
+        answers = self._product if small else self._convolution
         return pooled(x, *answers(x)).reshape(len(x), -1) * self.gain
 
     def _exact(self, x: torch.Tensor) -> torch.Tensor:

@@ -12,12 +12,13 @@ import torch
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Event, repeated
+from privot.accounting.events import Composed, Event, repeated
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.release import Release
 from privot.synthesis.features import feature_map
+from privot.synthesis.labelling import Labelling
 from privot.synthesis.rehearsing import rehearse, rehearse_stream
 from privot.synthesis.rules import Rules
 from privot.synthesis.strategy import Strategy
@@ -80,9 +81,19 @@ class Design:
         """Refuse records about which other things are public than about those that this was designed for."""
         check_same_facts(self.facts, facts)
 
+    @property
+    def labelling(self) -> Labelling | None:
+        """How samples get their labels, where a second release is for that."""
+        return Labelling.from_dict(self.rules.options.get("labelling")) if self.method == "embedding" else None
+
     def event(self, facts: Facts) -> Event:
-        """All that will be charged: one release, or the steps of all blocks."""
-        return repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
+        """All that will be charged: one release or two, or the steps of all blocks."""
+        if self.method != "embedding":
+            return repeated(self.mechanism.event(facts), self.rules.steps)
+        labelling, first = self.labelling, self.mechanism.event(facts)
+        if labelling is None:
+            return first  # type: ignore[no-any-return]
+        return Composed((first, labelling.event(self.mechanism.sigma, facts.adjacency)))
 
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""

@@ -21,14 +21,14 @@ from privot.synthesis.features import Fourier, kept_on, public_range, register, 
 from privot.transport.directions import check_seed
 
 _STRIDE = 2
-"""Pixels between the positions of a bank that no other looks at."""
+"""Between the positions of a bank that no other looks at, where it divides the side of a region."""
 
 
 class Filtered:
     """φ(x) = Fourier(u(x)), u what a `Bank` of `filters` of `width` × `width` sees in regions of `cell` pixels.
 
     x is scaled from [`low`, `high`] to [0, 1]; u has the gain cell/√F. With `then` = (F₂, width₂, cell₂) a second bank
-    looks at what the first sees, both at every position: corners, crossings, textures, the second order of a scattering
+    looks at what the first sees at every position: corners, crossings, textures, the second order of a scattering
     network with random filters (Bruna & Mallat 2013); u is then what the second sees, with the gain cell₂·√(F/F₂).
     `bandwidths` are those of `Fourier` in the unit of u. The norm of φ is exactly 1.
 
@@ -67,7 +67,8 @@ class Filtered:
                 raise UsageError("A second bank has a number of filters, their width and the side of a region.")
             # in the unit in which the first bank answers, times √F, which its gain was divided by
             unit = first.most * math.sqrt(first.filters)
-            self.banks = (first, Bank(first.out, then[0], then[1], then[2], 1, drawn(3), unit, each=True))
+            stride = 1 if then[2] % _STRIDE else _STRIDE
+            self.banks = (first, Bank(first.out, then[0], then[1], then[2], stride, drawn(3), unit, each=True))
         last = self.banks[-1]
         # not orthogonal: among thousands of columns directions nearly are, and a frame takes minutes to draw
         scaled = [h / last.most for h in bandwidths]

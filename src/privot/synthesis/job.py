@@ -3,7 +3,8 @@
 The order on disk makes a kill harmless. `job.json` names the job before anything is paid; the charge carries the
 job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill: no charge with this
 name, and nothing was paid; a charge and a release, and training goes on with what was paid for; a charge without a
-release, and the budget is spent with nothing to show, which only an explicit second payment can mend.
+release, and the budget is spent with nothing to show, which only an explicit second payment can mend. The same holds
+for a later part of a job (`labels.npz`), whose charge has a mark of its own.
 
 Nothing in the folder is believed because it lies there: a release is checked against what the job decided and against
 the ledger, and whatever an earlier release left behind is removed before another one is paid for. One process at a time
@@ -32,9 +33,15 @@ except ImportError:  # only POSIX has it; elsewhere two processes on one folder 
 
 NAME = "job.json"
 RELEASE = "release.npz"
+LABELS = "labels"
+"""The part of a job that pays for a labeller."""
+LESSON = "lesson.safetensors"
+"""What that one learned from samples before it was paid for."""
 SCHEMA_VERSION = 1
 MADE = (
     "checkpoint.safetensors",
+    LESSON,
+    f"{LABELS}.npz",
     "generator.safetensors",
     "config.json",
     "guarantee.json",
@@ -122,18 +129,22 @@ class Job:
         again: bool = False,
         check: Callable[[Release], None] | None = None,
         ready: Callable[[], object] | None = None,
+        part: str = "",
     ) -> Release:
         """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
+
+        `part` names a later release of the job, which has a mark and a file of its own.
 
         `spent`(mark) says how many charges with that mark stand; a release on disk without one is refused, and so is
         one that `check` refuses. `again` allows a second charge where the first one's release was lost. Before
         anything is paid, and once `ready` has refused all that can be, the folder is emptied of what an earlier
         release left: what is there later is made from what was paid last.
         """
-        path = self.folder / RELEASE
+        path = self.folder / (f"{part}.npz" if part else RELEASE)
+        mark = f"(job {self.name}, {part})" if part else self.mark
         with self.alone():
             # asked under the lock: who came first may have paid in the meantime
-            paid = spent(self.mark)
+            paid = spent(mark)
             if path.exists():
                 release = Release.load(path)
                 if not paid:
@@ -148,11 +159,11 @@ class Job:
                 )
             if ready is not None:
                 ready()
-            for pattern in MADE:
+            for pattern in () if part else MADE:
                 for old in self.folder.glob(pattern):
                     old.unlink()
             sync(self.folder)
-            release = pay(self.mark)
+            release = pay(mark)
             release.save(path)
             return release
 

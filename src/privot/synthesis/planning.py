@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,8 @@ from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
 from privot.synthesis.design import METHODS, Design, strategy_of, usable_device
 from privot.synthesis.features import public_range
-from privot.synthesis.rules import Problem, choose_features, choose_rules
+from privot.synthesis.labelling import Labelling
+from privot.synthesis.rules import Problem, choose_features, choose_labelling, choose_rules
 from privot.synthesis.tables.design import TableDesign
 from privot.transport.directions import check_seed, fresh_seed
 
@@ -52,8 +54,19 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
         raise UsageError("The method embedding takes features and rules, no options.")
     sigma = embedding(adjacency=facts.adjacency, delta=asked.delta, epsilon=asked.epsilon).sigma
     problem = Problem(facts.dim, classes, sigma, records, shape, device)
+    if asked.rules is None:
+        labelling = choose_labelling(problem) if labels else None
+    else:
+        labelling = Labelling.from_dict(asked.rules.options.get("labelling"))
+    if labelling is not None:
+        if shape is None or not labels:
+            raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
+        sigma = labelling.sigmas(sigma)[0]
+        problem = replace(problem, sigma=sigma)
     features = asked.features or choose_features(problem, seed, asked.low, asked.high)
     rules = asked.rules or choose_rules(problem)
+    if labelling is not None:
+        rules = replace(rules, options={**rules.options, "labelling": labelling.to_dict()})
     return Design(MeanEmbedding(features, sigma, labels, device=device), rules, seed, delta, facts.adjacency, facts)
 
 

@@ -16,6 +16,7 @@ from privot.synthesis.design import Design, usable_device
 from privot.synthesis.features import feature_map
 from privot.synthesis.files import read_json, read_tensors, write_bytes, write_json, write_tensors
 from privot.synthesis.generators import build
+from privot.synthesis.network import NetworkFeatures
 from privot.synthesis.synthesizer import Synthesizer
 from privot.synthesis.tables import folder as tables
 from privot.synthesis.tables.model import TableModel
@@ -24,6 +25,8 @@ CONFIG = "config.json"
 GENERATOR = "generator.safetensors"
 GUARANTEE = "guarantee.json"
 SCHEMA_VERSION = 1
+_LABELLER = "labeller."
+"""What the names of a labeller's arrays begin with."""
 
 
 def write_generator(synthesizer: Synthesizer, folder: Path) -> None:
@@ -40,11 +43,16 @@ def _learned(synthesizer: Synthesizer) -> tuple[dict[str, torch.Tensor], dict[st
     if synthesizer.codec is not None:
         return tables.tensors_of(synthesizer.model_), synthesizer.model_.config()
     design = getattr(synthesizer, "design_", None)
-    return synthesizer.generator_.state_dict(), {
+    labeller = synthesizer.labeller_
+    weights = dict(synthesizer.generator_.state_dict())
+    if labeller is not None:
+        weights |= {_LABELLER + name: tensor for name, tensor in labeller.tensors().items()}
+    return weights, {
         "generator": synthesizer.generator_.config,
         "features": None if synthesizer.features_ is None else synthesizer.features_.to_dict(),
         "counts": synthesizer.counts_.tolist(),
         "labels": synthesizer.labels_,
+        "labeller": None if labeller is None else labeller.to_dict(),
         "losses": [float(f"{v:.6g}") for v in synthesizer.losses_],
         "rules": design.rules.to_dict() if isinstance(design, Design) else None,
     }
@@ -71,12 +79,19 @@ def restore(
         return synthesizer.use_model(TableModel.build(synthesizer.codec, learned, weights))
     try:
         generator = build(learned["generator"])
-        generator.load_state_dict(dict(weights))
+        own = {name: tensor for name, tensor in weights.items() if not name.startswith(_LABELLER)}
+        generator.load_state_dict(own)
         counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
         if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
             raise DataError("The counts of this generator do not fit its classes.")
         features = None if learned["features"] is None else feature_map(learned["features"])
         synthesizer.use(generator.to(usable_device(device)), features, counts, labels)
+        if learned.get("labeller") is not None:
+            held = {n.removeprefix(_LABELLER): t for n, t in weights.items() if n.startswith(_LABELLER)}
+            labeller = NetworkFeatures.from_tensors(learned["labeller"], held)
+            if (labeller.dim, labeller.size - 1) != (generator.dim, generator.classes):
+                raise DataError("The labeller of this generator does not fit its samples.")
+            synthesizer.labeller_ = labeller
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return synthesizer

@@ -1,7 +1,8 @@
 """One interface to private synthesis: a vault goes in, a generator with a guarantee comes out; it sees no record.
 
-All it does with the vault is to ask for its public facts and for releases: one (`embedding`), or a stream of them that
-training answers with its next query or its next batch (`sinkhorn`, `sliced`). Everything after that is post-processing.
+All it does with the vault is to ask for its public facts and for releases: one, or one and another for labels
+(`embedding`), or a stream of them that training answers with its next query or its next batch (`sinkhorn`, `sliced`).
+Everything after that is post-processing.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.tuning import TunedHead
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
 from privot.synthesis.design import Design, facts_of, shares, usable_device
 from privot.synthesis.embedding import Scale, Target, train
 from privot.synthesis.estimator import PrivateEstimator
+from privot.synthesis.features import to_unit
 from privot.synthesis.generators import Generator
-from privot.synthesis.job import Job
+from privot.synthesis.job import LABELS, LESSON, Job
+from privot.synthesis.labelling import Labelling, Lesson, check_labelling, labeller, labels_of
+from privot.synthesis.network import NetworkFeatures
 from privot.synthesis.planning import plan
 from privot.synthesis.rules import Rules
 from privot.synthesis.streams import run_job, train_blocks
@@ -53,8 +58,9 @@ class Synthesizer(PrivateEstimator):
     With a `TableCodec` the records are rows of a table: what is embedded are the indicators of its cells (marginals),
     and `model_` takes the place of `generator_`.
 
-    After `fit`: `guarantee_`, `generator_`, `losses_`, `design_`, and `release_` where there is just one, which is
-    kept even where training fails: `train(release_, rules)` costs nothing more.
+    After `fit`: `guarantee_`, `generator_`, `losses_`, `design_`, `labeller_` where samples are labelled by one, and
+    `release_` where there is no stream of them, which is kept even where training fails: `train(release_, rules)` costs
+    nothing more.
     """
 
     def __init__(
@@ -121,7 +127,12 @@ class Synthesizer(PrivateEstimator):
         self._paid(design, release)
         if isinstance(design, TableDesign):
             return self.use_model(design.fit(release, progress))
-        return self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
+        self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
+        if design.labelling is not None:
+            lesson = self._lesson(design.labelling, device)
+            tuning = self._tuning(lesson, device)
+            self._labelled(lesson, vault.release(tuning, purpose=f"{purpose}, labels", delta=design.delta))
+        return self
 
     def run(
         self,
@@ -181,11 +192,29 @@ class Synthesizer(PrivateEstimator):
                 keep=checkpoint.Keeper(path, digest, every),
                 team=team,
             )
-            return self._trained(training)
+            self._trained(training)
+            if design.labelling is not None:
+                path = job.folder / LESSON
+                lesson = Lesson.load(path, digest) if path.exists() else self._lesson(design.labelling, device)
+                if not path.exists():
+                    lesson.save(path, digest)
+                tuning = self._tuning(lesson, device)
+
+                def pay_labels(mark: str) -> Release:
+                    return opened[0].release(tuning, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
+
+                def check(found: Release) -> None:
+                    check_labelling(found, tuning, design.facts, design.delta)
+
+                def opened_now() -> object:
+                    return opened or ready()
+
+                self._labelled(lesson, job.release(pay_labels, spent, pay_again, check, opened_now, LABELS))
+            return self
 
     def _forget(self) -> None:
         """What an earlier release made may not be drawn from under another one's guarantee."""
-        for name in ("generator_", "model_", "release_", "guarantee_"):
+        for name in ("generator_", "model_", "release_", "guarantee_", "labeller_"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -200,6 +229,30 @@ class Synthesizer(PrivateEstimator):
         self.use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
         return self
 
+    def _lesson(self, labelling: Labelling, device: str) -> Lesson:
+        """What a network learns from samples alone; costs nothing."""
+        assert isinstance(self.design_, Design)
+        assert self.shape is not None
+        x, y = self.sample(labelling.samples, seed=self.design_.seed % 2**32)
+        low, high = (torch.as_tensor(np.asarray(v), dtype=torch.float32) for v in (self.low, self.high))
+        unit = to_unit(torch.from_numpy(x), low, high - low).to(device)
+        shape, classes = tuple(self.shape), self.generator_.classes
+        labels = torch.from_numpy(y).to(device)
+        seed = self.design_.seed % 2**63
+        return Lesson.learn(unit, labels, classes, shape, (self.low, self.high), labelling.columns, seed)
+
+    def _tuning(self, lesson: Lesson, device: str) -> TunedHead:
+        """The mechanism of the second release, from the design and the first one."""
+        design = self.design_
+        assert isinstance(design, Design)
+        assert design.labelling is not None
+        return lesson.mechanism(design.labelling, design.mechanism.sigma, float(self.counts_.sum()), device)
+
+    def _labelled(self, lesson: Lesson, release: Release) -> None:
+        """Label by what was released from now on, under the guarantee of both releases."""
+        self.labeller_ = labeller(lesson, release)
+        self.guarantee_ = self.release_.guarantee.compose(release.guarantee)
+
     def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
         self.design_, self.guarantee_, self.losses_ = design, guarantee, training.losses
         # how many records a class has was not paid for: samples go round all classes
@@ -213,6 +266,7 @@ class Synthesizer(PrivateEstimator):
         self.features_ = features
         self.counts_ = np.asarray(counts, dtype=np.float64)
         self.labels_ = labels
+        self.labeller_ = None
 
     def use_model(self, model: TableModel) -> Synthesizer:
         """Sample from `model` from now on."""
@@ -222,7 +276,8 @@ class Synthesizer(PrivateEstimator):
     def sample(self, n: int, labels: Any = None, seed: int | None = None) -> tuple[Any, NDArray[np.int64] | None]:
         """`n` synthetic records and their labels (None where there are none).
 
-        Labels are the given ones, or follow the released counts. Of a table the records are a `Table` with all columns,
+        Labels are the given ones, or follow the released counts; where there is a labeller and none are given, it says
+        what the labels of the samples are. Of a table the records are a `Table` with all columns,
         the label's among them. Needs no vault and costs nothing.
         """
         if hasattr(self, "model_"):
@@ -247,8 +302,10 @@ class Synthesizer(PrivateEstimator):
             for start in range(0, n, _SAMPLE_ROWS):
                 part = torch.from_numpy(y[start : start + _SAMPLE_ROWS]).to(device)
                 z = random.standard_normal((len(part), self.generator_.latent)).astype(np.float32)
-                unit = self.generator_(torch.from_numpy(z).to(device), part)
-                parts.append(scale.to_records(unit).cpu().numpy())
+                made = scale.to_records(self.generator_(torch.from_numpy(z).to(device), part))
+                if self.labeller_ is not None and labels is None:
+                    y[start : start + _SAMPLE_ROWS] = labels_of(self.labeller_, made).cpu().numpy()
+                parts.append(made.cpu().numpy())
         x: Any = np.concatenate(parts)
         return x, y if self.labels_ else None
 
@@ -297,4 +354,5 @@ class Synthesizer(PrivateEstimator):
     counts_: NDArray[np.float64]
     features_: FeatureMap | None
     labels_: bool
+    labeller_: NetworkFeatures | None
     design_: Design | TableDesign

@@ -1,0 +1,189 @@
+"""Labels samples by a classifier that was trained on samples and tuned on the records, for a part of the budget.
+
+A generator's samples come with the class they were asked for. Where classes overlap, that says less than it seems: what
+a mean embedding tells about the border between two classes is what the generator made of it. A small convolutional
+network trained on samples sees what distinguishes them; a linear classifier on what it sees has few weights, so tuning
+those on the records (`TunedHead`) takes little noise. It then labels whatever is sampled: post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event
+from privot.errors import DataError, UsageError
+from privot.evaluation.classifiers import Convolutional, fitted
+from privot.guarantee import Adjacency
+from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.tuning import TunedHead, bounded, tuning_event
+from privot.noise import arguments
+from privot.release import Release
+from privot.synthesis.files import read_tensors, write_tensors
+from privot.synthesis.network import CONSTANT, NetworkFeatures
+
+_FLOOR = 1e-2
+"""Of the mean variance: directions in which samples hardly differ are not blown up beyond that."""
+_DECAY = 1e-4
+"""Of the squared weights that tuning starts from."""
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """How a labeller is made, from public facts alone (`rules.choose_labelling`)."""
+
+    share: float
+    """Of the budget: of 1/σ²."""
+    rounds: int
+    length: float
+    """Of a step, in units in which 1 is about the longest that does not overshoot."""
+    columns: int
+    """Directions of what the network sees that are kept, those in which samples differ most."""
+    samples: int
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share < 1.0 or not 0.0 < self.length < math.inf:
+            raise UsageError("A labeller takes a share of the budget strictly between 0 and 1, and steps above 0.")
+        for name, least in (("rounds", 1), ("columns", 1), ("samples", 20)):
+            arguments.whole(f"The {name} of a labeller", getattr(self, name), least)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any] | None) -> Labelling | None:
+        """Read what `to_dict` wrote; None where there is none."""
+        if fields is None:
+            return None
+        try:
+            return cls(**fields)
+        except TypeError:
+            raise DataError("This does not describe how samples are labelled.") from None
+
+    def sigmas(self, sigma: float) -> tuple[float, float]:
+        """The noise of the embedding and of the tuning that together cost what `sigma` costs: 1/σ² = 1/σ₁² + 1/σ₂²."""
+        # a little more of both, so that rounding cannot make them cost more
+        more = sigma * (1.0 + 1e-9)
+        return more / math.sqrt(1.0 - self.share), more / math.sqrt(self.share)
+
+    def tuning_sigma(self, embedding_sigma: float) -> float:
+        """The noise of the tuning beside an embedding with `embedding_sigma`."""
+        return embedding_sigma * math.sqrt((1.0 - self.share) / self.share)
+
+    def event(self, embedding_sigma: float, adjacency: Adjacency) -> Event:
+        """What tuning costs."""
+        return tuning_event(self.tuning_sigma(embedding_sigma), self.rounds, adjacency)
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What tuning starts from: features of a network and weights on them, both made of samples alone."""
+
+    features: NetworkFeatures
+    start: NDArray[np.float64]
+
+    @classmethod
+    def learn(
+        cls,
+        x: torch.Tensor,
+        labels: torch.Tensor,
+        classes: int,
+        shape: tuple[int, ...],
+        span: tuple[Any, Any],
+        columns: int,
+        seed: int,
+    ) -> Lesson:
+        """Train a network on samples `x` in [0, 1], keep the `columns` directions that vary most, made equally wide.
+
+        `span` is the public range of the records.
+        """
+        network = cast(Convolutional, fitted("cnn", x, labels, classes, shape=shape, seed=seed))
+        with torch.no_grad():
+            flat = network.flat(x)
+        mean = flat.mean(dim=0)
+        off = (flat - mean).double()
+        values, vectors = torch.linalg.eigh(off.T @ off / len(off))
+        columns = min(columns, len(values))
+        values, vectors = values[-columns:].clamp(min=0.0), vectors[:, -columns:]
+        width = torch.sqrt(values + _FLOOR * values.mean() + 1e-12)
+        projection = (vectors / width / math.sqrt(columns)).cpu().numpy()
+        shift = -(mean.double().cpu().numpy() @ projection)
+        low, high = span
+        features = NetworkFeatures(shape, network.convolutions(), projection, shift, low, high)
+        seen = (flat @ torch.as_tensor(projection).to(flat)) + torch.as_tensor(shift).to(flat)
+        g = bounded(torch.cat([seen, seen.new_full((len(seen), 1), CONSTANT)], dim=1)).to(flat)
+        return cls(features, _first_weights(g, labels, classes))
+
+    def save(self, path: Path, release: str) -> None:
+        """For a job that goes on later; `release` is the digest of the one whose samples it learned from."""
+        tensors = {**self.features.tensors(), "start": torch.tensor(self.start)}
+        write_tensors(path, tensors, {"kind": "lesson", "release": release, "features": self.features.to_dict()})
+
+    @classmethod
+    def load(cls, path: Path, release: str) -> Lesson:
+        """Read what `save` wrote, for the same release."""
+        tensors, facts = read_tensors(path)
+        if facts.get("kind") != "lesson" or facts.get("release") != release or "start" not in tensors:
+            raise DataError(f"{path} was not learned from this job's release: remove it.")
+        start = tensors.pop("start").numpy()
+        return cls(NetworkFeatures.from_tensors(facts["features"], tensors), start)
+
+    def mechanism(self, labelling: Labelling, embedding_sigma: float, records: float, device: str) -> TunedHead:
+        """What is released: `records` is the number of records as far as that is known, public or released."""
+        sigma = labelling.tuning_sigma(embedding_sigma)
+        rate = 2.0 * labelling.length * self.features.size / max(records, 1.0)
+        return TunedHead(self.features, self.start, sigma, labelling.rounds, rate, device)
+
+
+def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta: float) -> None:
+    """Refuse a release that is not what `mechanism` was paid for."""
+    wanted = mechanism.public(facts)
+    found = {name: release.public.get(name) for name in wanted}
+    events = [dict(e) for e in release.guarantee.events]
+    if found != wanted or events != [mechanism.event(facts).to_dict()] or release.guarantee.at_delta != delta:
+        raise DataError("The labelling in this folder is not the one its job paid for: restore it from a backup.")
+
+
+def labeller(lesson: Lesson, release: Release) -> NetworkFeatures:
+    """The tuned classifier as one map: its features but the last are the scores of the classes.
+
+    gW = (flat·P + s)·W' + 0.3125·w, up to the factor that bounds g, which changes no order.
+    """
+    value = release.value
+    assert isinstance(value, Mapping)
+    weights, f = np.asarray(value["weights"]), lesson.features
+    if weights.shape != lesson.start.shape:
+        raise DataError("The labelling does not fit the network it is for.")
+    offsets = f.shift @ weights[:-1] + CONSTANT * weights[-1]
+    # scores in units of the largest: only their order counts, and exact sums bound the size of weights
+    scale = max(1.0, float(np.abs(f.projection @ weights[:-1]).max()), float(np.abs(offsets).max()))
+    return NetworkFeatures(f.shape, f.convolutions, f.projection @ weights[:-1] / scale, offsets / scale, f.low, f.high)
+
+
+def labels_of(network: NetworkFeatures, x: torch.Tensor) -> torch.Tensor:
+    """The class with the largest score, of samples in the unit of the records."""
+    return network.features(x.float())[:, :-1].argmax(dim=1)
+
+
+def _first_weights(g: torch.Tensor, labels: torch.Tensor, classes: int) -> NDArray[np.float64]:
+    """The least cross-entropy of samples plus 10⁻⁴·‖W‖²."""
+    weights = torch.zeros(g.shape[1], classes, device=g.device, requires_grad=True)
+    solver = torch.optim.LBFGS([weights], max_iter=60, history_size=10, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        solver.zero_grad()
+        out = torch.nn.functional.cross_entropy(g @ weights, labels) + _DECAY * weights.square().sum()
+        out.backward()  # type: ignore[no-untyped-call]
+        return out
+
+    solver.step(loss)  # type: ignore[no-untyped-call]
+    out: NDArray[np.float64] = np.nan_to_num(weights.detach().double().cpu().numpy())
+    return out

@@ -1,0 +1,337 @@
+"""A labeller is made of samples, tuned on the records for a part of the budget, and labels what is sampled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from privot.errors import BudgetError, DataError, UsageError
+from privot.ledger import Ledger
+from privot.mechanisms.rowwise import try_map
+from privot.release import Release
+from privot.synthesis import Rules, Synthesizer
+from privot.synthesis.features import Fourier
+from privot.synthesis.job import LABELS, LESSON, Job
+from privot.synthesis.labelling import Labelling, Lesson, labeller, labels_of
+from privot.synthesis.network import CONSTANT, NetworkFeatures
+from privot.synthesis.rules import Problem, choose_labelling
+from privot.vault import Vault
+
+SHAPE = (8, 8)
+TERMS = (8.0, 1e-5)
+PLAN = Labelling(share=0.4, rounds=4, length=0.5, columns=8, samples=60)
+
+
+def pictures(records: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Three classes: a bright bar on top, in the middle or below."""
+    dice = np.random.default_rng(seed)
+    y = np.arange(records) % 3
+    x = 0.2 * dice.uniform(size=(records, *SHAPE))
+    for c in range(3):
+        x[y == c, 3 * c : 3 * c + 2] += 0.7
+    return x.reshape(records, -1), y
+
+
+def rules(labelling: Labelling | None = PLAN) -> Rules:
+    segments = [[0, 64, "interval"]]
+    generator = {"kind": "mlp", "dim": 64, "classes": 3, "segments": segments, "latent": 4, "hidden": [32]}
+    return Rules(generator, 40, 8, 1e-2, {} if labelling is None else {"labelling": labelling.to_dict()})
+
+
+def small(**given: Any) -> Synthesizer:
+    features = Fourier(64, 60, [2.0], 1)
+    fields = {"shape": SHAPE, "features": features, "rules": rules(), "device": "cpu", "seed": 5, **given}
+    return Synthesizer(*fields.pop("terms", TERMS), **fields)
+
+
+def vault(**given: Any) -> Vault:
+    x, y = pictures()
+    return Vault(x, y, classes=3, clip=8.0, adjacency="add-remove", **({"budget": TERMS} | given))
+
+
+def network(shape: tuple[int, ...] = (9, 8, 3), columns: int = 5, seed: int = 0) -> NetworkFeatures:
+    dice = np.random.default_rng(seed)
+    height, width, channels = (*shape, 1)[:3]
+    pairs = [
+        (dice.standard_normal((4, channels, 3, 3)), dice.standard_normal(4)),
+        (dice.standard_normal((6, 4, 3, 3)), dice.standard_normal(6)),
+    ]
+    flat = 6 * (height // 4) * (width // 4)
+    return NetworkFeatures(shape, pairs, dice.standard_normal((flat, columns)), dice.standard_normal(columns))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (9, 8, 3), (3, 12, 10)])
+def test_a_network_sees_what_its_layers_say(shape: tuple[int, ...]) -> None:
+    if shape[0] == 3:
+        held = network((12, 10, 3))
+        held = NetworkFeatures(shape, held.convolutions, held.projection, held.shift)
+    else:
+        held = network(shape)
+    x = torch.rand(7, held.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    seen = held.axes.pictures(x)
+    for weights, offsets in held.convolutions:
+        seen = torch.nn.functional.conv2d(seen, torch.tensor(weights), torch.tensor(offsets), padding=1)
+        seen = torch.nn.functional.max_pool2d(seen.relu(), 2)
+    want = seen.flatten(1) @ torch.tensor(held.projection) + torch.tensor(held.shift)
+    found = held.features(x)
+    assert torch.allclose(found[:, :-1], want, atol=1e-2)
+    assert (found[:, -1] == CONSTANT).all()
+    assert torch.allclose(held.features(x.float()).double(), found, atol=1e-2)
+
+
+def test_a_network_answers_a_row_alike_to_the_last_bit_in_any_company() -> None:
+    held = network()
+    x = torch.rand(300, held.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) * 3.0 - 1.0
+    whole = held.features(x)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(3))
+    assert torch.equal(held.features(x[order]), whole[order])
+    assert torch.equal(torch.cat([held.features(row[None]) for row in x[:20]]), whole[:20])
+    held._at_once = 7
+    assert torch.equal(held.features(x), whole)
+    try_map(held, torch.device("cpu"))
+
+
+def test_sums_of_a_network_are_exact() -> None:
+    held = network((4, 4), 2)
+    x = torch.rand(1, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    grid = [[[Fraction(round(float(v) * 2**16), 2**16) for v in row] for row in x.view(4, 4)]]
+    for weights, offsets in held.convolutions:
+        size, answers = len(grid[0]), []
+        for w, b in zip(weights, offsets, strict=True):
+            rows = []
+            for i in range(size):
+                row = []
+                for j in range(size):
+                    total = Fraction(float(b))
+                    for c in range(len(grid)):
+                        for k in range(3):
+                            for m in range(3):
+                                if 0 <= i + k - 1 < size and 0 <= j + m - 1 < size:
+                                    total += Fraction(float(w[c, k, m])) * grid[c][i + k - 1][j + m - 1]
+                    row.append(Fraction(round(total * 2**16), 2**16))
+                rows.append(row)
+            pooled = [
+                [max(0, *(rows[2 * i + a][2 * j + b2] for a in (0, 1) for b2 in (0, 1))) for j in range(size // 2)]
+                for i in range(size // 2)
+            ]
+            answers.append(pooled)
+        grid = answers
+    flat = [v for channel in grid for row in channel for v in row]
+    for c in range(2):
+        total = sum((f * Fraction(float(p)) for f, p in zip(flat, held.projection[:, c], strict=True)), Fraction(0))
+        total += Fraction(float(held.shift[c]))
+        assert Fraction(float(held.features(x)[0, c])) == Fraction(round(total * 2**16), 2**16)
+
+
+def test_a_network_is_written_down_and_read_back_to_the_last_bit() -> None:
+    held = network()
+    again = NetworkFeatures.from_tensors(json.loads(json.dumps(held.to_dict())), held.tensors())
+    x = torch.rand(5, held.dim, dtype=torch.float64)
+    assert torch.equal(again.features(x), held.features(x))
+    changed = held.tensors()
+    changed["projection"] = changed["projection"] * 2.0
+    with pytest.raises(DataError, match="not the one"):
+        NetworkFeatures.from_tensors(held.to_dict(), changed)
+    with pytest.raises(DataError, match="not a network"):
+        NetworkFeatures.from_tensors(held.to_dict(), {})
+
+
+@pytest.mark.parametrize("what", ["channels", "flat", "shift", "large", "nan"])
+def test_a_network_that_cannot_be_is_refused(what: str) -> None:
+    held = network()
+    pairs, projection, shift = held.convolutions, held.projection.copy(), held.shift
+    if what == "channels":
+        pairs = pairs[1:]
+    elif what == "flat":
+        projection = projection[:-1]
+    elif what == "shift":
+        shift = shift[:-1]
+    else:
+        projection[0, 0] = 1e12 if what == "large" else np.nan
+    with pytest.raises(UsageError):
+        NetworkFeatures((9, 8, 3), pairs, projection, shift)
+
+
+def test_both_releases_cost_what_was_asked_for() -> None:
+    made = small()
+    design = made.design(vault().facts)
+    assert design.mechanism.sigma > small(rules=rules(None)).design(vault().facts).mechanism.sigma
+    done = made.fit(vault())
+    assert len(done.guarantee_.events) == 2
+    assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
+    assert done.guarantee_.epsilon() <= 8.0
+    assert done.release_.guarantee.epsilon() < 8.0
+    # the memory budget is what the vault has: nothing is left
+    held = vault()
+    small().fit(held)
+    with pytest.raises(BudgetError):
+        small(terms=(0.5, 1e-5)).fit(held)
+
+
+def test_samples_are_labelled_by_the_labeller_and_saved_with_it(tmp_path: Path) -> None:
+    done = small().fit(vault())
+    x, y = done.sample(300, seed=1)
+    assert done.labeller_ is not None
+    assert np.array_equal(y, labels_of(done.labeller_, torch.from_numpy(x)).numpy())
+    given = np.zeros(5, dtype=np.int64)
+    assert np.array_equal(done.sample(5, labels=given, seed=1)[1], given)
+    done.save(tmp_path)
+    again = Synthesizer.load(tmp_path)
+    x2, y2 = again.sample(300, seed=1)
+    assert np.allclose(x, x2, atol=1e-6)
+    assert (y == y2).mean() > 0.99
+    assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+    # records get the right class from it: bars are easy
+    rows, truth = pictures(90, seed=3)
+    assert (labels_of(done.labeller_, torch.from_numpy(rows)).numpy() == truth).mean() > 0.6
+
+
+def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
+    x, y = pictures(600)
+    wrong = torch.from_numpy((y + (np.random.default_rng(0).uniform(size=600) < 0.6)) % 3)
+    plan = replace(PLAN, rounds=40, length=1.0)
+    lesson = Lesson.learn(torch.from_numpy(x).float(), wrong, 3, SHAPE, (0.0, 1.0), 16, 0)
+    held = Vault(x, y, classes=3, clip=8.0, adjacency="add-remove", budget=(50.0, 1e-5))
+    release = held.release(lesson.mechanism(plan, 0.5, 600.0, "cpu"), purpose="labels")
+    first = Release({"weights": lesson.start}, release.guarantee, release.public)
+    rows, truth = pictures(300, seed=9)
+    before, after = (
+        (labels_of(labeller(lesson, r), torch.from_numpy(rows)).numpy() == truth).mean() for r in (first, release)
+    )
+    assert before < 0.7
+    assert after > 0.95
+
+
+def test_a_labeller_gives_the_class_that_the_tuned_weights_give() -> None:
+    x, y = pictures(120)
+    lesson = Lesson.learn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (0.0, 1.0), 8, 0)
+    held = vault()
+    release = held.release(lesson.mechanism(PLAN, 2.0, 200.0, "cpu"), purpose="labels")
+    scores = lesson.features.features(torch.from_numpy(x)).numpy() @ np.asarray(release.value["weights"])
+    found = labels_of(labeller(lesson, release), torch.from_numpy(x)).numpy()
+    near = np.sort(scores, axis=1)
+    clear = near[:, -1] - near[:, -2] > 1e-3
+    assert clear.mean() > 0.9
+    assert np.array_equal(found[clear], scores.argmax(axis=1)[clear])
+
+
+def test_a_rule_asks_for_a_labeller_where_images_have_classes_and_a_gpu() -> None:
+    problem = Problem(784, 10, 3.7, 60_000, (28, 28), "cuda")
+    chosen = choose_labelling(problem)
+    assert chosen is not None
+    assert chosen.length < 1.0
+    assert choose_labelling(replace(problem, device="cpu")) is None
+    assert choose_labelling(replace(problem, classes=1)) is None
+    assert choose_labelling(replace(problem, shape=None)) is None
+    # less noise, longer steps
+    less = choose_labelling(replace(problem, sigma=0.5))
+    assert less is not None
+    assert chosen.length < less.length <= 1.0
+    one, two = chosen.sigmas(3.7)
+    assert 1 / one**2 + 1 / two**2 == pytest.approx(1 / 3.7**2, rel=1e-8)
+    assert 1 / one**2 + 1 / two**2 < 1 / 3.7**2
+    assert chosen.tuning_sigma(one) == pytest.approx(two, rel=1e-12)
+
+
+@pytest.mark.parametrize("bad", [{"share": 0.0}, {"share": 1.0}, {"rounds": 0}, {"length": 0.0}, {"samples": 3}])
+def test_labellings_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Labelling(**{**PLAN.to_dict(), **bad})
+    with pytest.raises(DataError):
+        Labelling.from_dict({"share": 0.5})
+
+
+def test_only_images_with_classes_can_be_labelled() -> None:
+    x, _ = pictures()
+    plain = Vault(x, clip=8.0, adjacency="add-remove", budget=TERMS)
+    with pytest.raises(UsageError, match="several classes"):
+        small().design(plain.facts)
+    with pytest.raises(UsageError, match="several classes"):
+        small(shape=None).design(vault().facts)
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing after it runs."""
+
+
+def spent(ledger: Ledger) -> Any:
+    return lambda mark: sum(mark in entry.purpose for entry in ledger.entries())
+
+
+@pytest.mark.parametrize("when", ["learning", "paying", "paid"])
+def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held = vault(ledger=ledger)
+    folder = tmp_path / "out"
+
+    def kill(*_: Any, **__: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if when == "learning":
+            patch.setattr(Lesson, "learn", kill)
+        elif when == "paying":
+            patch.setattr("privot.synthesis.synthesizer.Synthesizer._tuning", kill)
+        else:
+            patch.setattr("privot.synthesis.synthesizer.Synthesizer._labelled", kill)
+        with pytest.raises(Killed):
+            small().fit(held, folder=folder)
+    assert len(ledger.entries()) == (2 if when == "paid" else 1)
+    assert (folder / LESSON).exists() == (when != "learning")
+    job = Job.open(folder)
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger))
+    assert len(ledger.entries()) == 2
+    assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
+    assert done.labeller_ is not None
+    # and once more, from what lies there
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
+    assert len(ledger.entries()) == 2
+    assert np.array_equal(again.sample(50, seed=1)[1], done.sample(50, seed=1)[1])
+
+
+def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held = vault(ledger=ledger, budget=(30.0, 1e-5))
+    folder = tmp_path / "out"
+    small().fit(held, folder=folder)
+    params = Job.open(folder).settings["params"]
+
+    def resume(paid: Any = None, **given: Any) -> Synthesizer:
+        return Synthesizer.from_params(params, "cpu").run(
+            Job.open(folder), lambda: held, paid or spent(ledger), **given
+        )
+
+    with pytest.raises(DataError, match="never paid"):
+        resume(lambda mark: 0 if LABELS in mark else 1)
+    # another network than the one that was paid for
+    lesson = (folder / LESSON).read_bytes()
+    (folder / LESSON).write_bytes(lesson[:-9] + b"123456789")
+    with pytest.raises(DataError, match="damaged"):
+        resume()
+    (folder / LESSON).unlink()
+    with pytest.raises(DataError, match="not the one its job paid for"):
+        Synthesizer.from_params({**params}, "cpu").run(_other_seed(folder), lambda: held, spent(ledger))
+    (folder / LESSON).write_bytes(lesson)
+    (folder / f"{LABELS}.npz").unlink()
+    with pytest.raises(BudgetError, match="pay-again"):
+        resume()
+    assert len(ledger.entries()) == 2
+    resume(pay_again=True)
+    assert len(ledger.entries()) == 3
+
+
+def _other_seed(folder: Path) -> Job:
+    """The job as if its samples had been drawn from another seed."""
+    job = Job.open(folder)
+    settings = json.loads(json.dumps(dict(job.settings)))
+    settings["design"]["seed"] += 1
+    return Job(job.folder, job.name, settings)
