@@ -88,8 +88,8 @@ def test_slopes_of_filters_at_once_are_those_of_their_formula() -> None:
     x = torch.randn(3, 6, generator=random)
 
     def at_once(m: torch.Tensor) -> Any:
-        there, back = (lambda t: (t.to(m.dtype) @ m).view(3, 4, 5)), lambda s: s.flatten(1) @ m.t()
-        return lambda t: pooled(t, there, back, (1,))
+        there, back = (lambda t: (t.to(m.dtype) @ m).view(3, 1, 4, 1, 1, 5)), lambda s: s.flatten(1) @ m.t()
+        return lambda t: pooled(t, there, back).reshape(3, 5)
 
     found = []
     for work in (at_once(matrix), lambda t: (t @ matrix).abs().view(3, 4, 5).mean(1), at_once(matrix.half())):
@@ -109,30 +109,36 @@ def test_slopes_of_filters_at_once_are_those_of_their_formula() -> None:
     [
         (Axes(14, 14, 8, True), 3, 2, 1),
         (Axes(14, 14, 8, True), 3, 7, 1),
+        (Axes(14, 14, 8, True), 3, 2, 2),
+        (Axes(14, 14, 8, True), 3, 8, 2),
         (Axes(9, 10, 3, False), 4, 4, 2),
         (Axes(5, 7, 2, True), 5, 3, 1),
     ],
 )
 @pytest.mark.parametrize("kind", ["_convolution", "_product"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_bank_has_the_same_slopes_on_every_way(
-    axes: Axes, width: int, cell: int, stride: int, kind: str, monkeypatch: pytest.MonkeyPatch
+    axes: Axes, width: int, cell: int, stride: int, kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ways of a GPU, run here in float32, against the plain one and autograd."""
+    """The ways of a GPU, in float32, against the plain one of a processor and autograd."""
+    if device == "cuda":
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr("privot.synthesis.banks.HALF", torch.float32)
     bank, random = Bank(axes, 6, width, cell, stride, np.random.SeedSequence(5)), torch.Generator().manual_seed(6)
     x = torch.rand(4, axes.height * axes.width * axes.channels, generator=random)
     slope, found = 1e-9 * torch.randn(4, bank.size, generator=random), []
-    for work in (bank.seen, lambda t: pooled(t, *getattr(bank, kind)(t)).reshape(4, -1) * bank.gain):
-        held = x.clone().requires_grad_()
+    other_way = lambda t: pooled(t, *getattr(bank, kind)(t)).reshape(4, -1) * bank.gain  # noqa: E731
+    for work, where in ((bank.seen, "cpu"), (other_way, device)):
+        held = x.to(where).clone().requires_grad_()
         out = work(held)
-        out.backward(slope)
+        out.backward(slope.to(where))
         assert held.grad is not None
-        found.append((out.detach(), held.grad))
+        found.append((out.detach().cpu(), held.grad.cpu()))
     (value, back), (other, other_back) = found
     assert (other - value).norm() < 1e-5 * value.norm()
     assert (other_back - back).norm() < 1e-4 * back.norm()
     # slopes that are 0 stay so
-    held = x.clone().requires_grad_()
+    held = x.to(device).clone().requires_grad_()
     (0.0 * pooled(held, *getattr(bank, kind)(held))).sum().backward()
     assert held.grad is not None
     assert (held.grad == 0.0).all()

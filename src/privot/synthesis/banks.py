@@ -32,6 +32,8 @@ HALF = torch.float16
 _MOST_HELD = 2**25
 """Numbers that are held for records at a time: 256 MB in float64."""
 Linear = Callable[[torch.Tensor], torch.Tensor]
+_POSITIONS = (2, 4)
+"""Where (rows, down, side, across, side, filters) has the positions of a region."""
 
 
 class Bank:
@@ -120,9 +122,13 @@ class Bank:
         if not x.is_cuda:
             regional = torch.nn.functional.avg_pool2d(self._found(x, self._on(x)).abs(), self._side)
             return regional.permute(0, 2, 3, 1).reshape(len(x), -1) * self.gain
+        return self.plain(x) * self.gain
+
+    def plain(self, x: torch.Tensor) -> torch.Tensor:
+        """u without its gain, of generated samples on a GPU: whoever looks at u can multiply its own weights by it."""
         small = x.shape[1] * self.size * self._side**2 <= _MOST_DENSE and self.axes.channels <= _FEW
         answers = self._product if small else self._convolution
-        return pooled(x, *answers(x)).reshape(len(x), -1) * self.gain
+        return pooled(x, *answers(x)).reshape(len(x), -1)
 
     def _exact(self, x: torch.Tensor) -> torch.Tensor:
         """u of rows whose numbers lie on the grid."""
@@ -137,17 +143,16 @@ class Bank:
         places = self.regions[0] * self.regions[1] * self._side**2
         return max(1, _MOST_HELD // (places * (len(self.weights) + self.filters)))
 
-    def _product(self, x: torch.Tensor) -> tuple[Linear, Linear, tuple[int, ...]]:
+    def _product(self, x: torch.Tensor) -> tuple[Linear, Linear]:
         """A convolution of few channels runs badly, one product of everything well."""
         matrix, positions = self._dense(x.device), self._side**2
         return (
-            lambda rows: (rows.to(matrix.dtype) @ matrix).view(len(rows), positions, -1),
+            lambda rows: (rows.to(matrix.dtype) @ matrix).view(len(rows), 1, positions, 1, 1, -1),
             lambda slope: slope.flatten(1) @ matrix.t(),
-            (1,),
         )
 
-    def _convolution(self, x: torch.Tensor) -> tuple[Linear, Linear, tuple[int, ...]]:
-        """Channels last, as tensor cores ask for; what comes out is (rows, down, side, across, side, filters)."""
+    def _convolution(self, x: torch.Tensor) -> tuple[Linear, Linear]:
+        """Channels last, as tensor cores ask for."""
         bank = self._shaped(self._on(x).to(HALF)).contiguous(memory_format=torch.channels_last)
         sizes = [n for pair in zip(self.regions, (self._side, self._side), strict=True) for n in pair]
 
@@ -163,7 +168,7 @@ class Bank:
             top = self.width // 2
             return self.axes.rows(whole[:, :, top : top + self.axes.height, top : top + self.axes.width])
 
-        return there, back, (2, 4)
+        return there, back
 
     def _on(self, x: torch.Tensor) -> torch.Tensor:
         """The weights where `x` is and in its number type."""
@@ -201,9 +206,13 @@ class Bank:
         return found.permute(0, 3, 5, 2, 4, 1).reshape(len(unit), -1)
 
 
-def pooled(x: torch.Tensor, there: Linear, back: Linear, dims: tuple[int, ...]) -> torch.Tensor:
-    """Means over `dims` of |Lx|, L linear, in the number type that `there` answers in; `back` is L's transpose."""
-    out: torch.Tensor = _Pooled.apply(x, there, back, dims)  # type: ignore[no-untyped-call]
+def pooled(x: torch.Tensor, there: Linear, back: Linear) -> torch.Tensor:
+    """Means of |Lx| over the positions of each region, L linear, in the number type that `there` answers in.
+
+    `there` answers with (rows, down, side, across, side, filters), for regions down and across and side² positions in
+    each; `back` is its transpose.
+    """
+    out: torch.Tensor = _Pooled.apply(x, there, back)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -211,18 +220,27 @@ class _Pooled(torch.autograd.Function):
     """`pooled`, with slopes scaled on the way back: in half precision those of a batch's mean would be next to 0."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, there: Linear, back: Linear, dims: tuple[int, ...]) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, there: Linear, back: Linear) -> torch.Tensor:
         found = there(x)
         ctx.save_for_backward(found)
-        ctx.back, ctx.dims = back, dims
-        return found.abs().mean(dim=dims, dtype=torch.float32)
+        ctx.back = back
+        if not found.is_cuda:
+            return found.abs().mean(dim=_POSITIONS, dtype=torch.float32)
+        from privot.synthesis.bank_kernels import region_means
+
+        return region_means(found)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (found,), slope = ctx.saved_tensors, slopes[0]
-        for dim in ctx.dims:
-            slope = slope.unsqueeze(dim)
-        count = math.prod(found.shape[dim] for dim in ctx.dims)
+        count = math.prod(found.shape[dim] for dim in _POSITIONS)
         scale = _LARGEST / slope.abs().amax().clamp(min=_LEAST)
-        moved = torch.sign(found) * (slope * scale).to(found.dtype)
-        return ctx.back(moved).float() / (scale * count), None, None, None
+        if found.is_cuda:
+            from privot.synthesis.bank_kernels import region_slopes
+
+            moved = region_slopes(found, slope, scale)
+        else:
+            for dim in _POSITIONS:
+                slope = slope.unsqueeze(dim)
+            moved = torch.sign(found) * (slope * scale).to(found.dtype)
+        return ctx.back(moved).float() / (scale * count), None, None

@@ -80,16 +80,27 @@ class Filtered:
         """A cosine and a sine for every frequency."""
         return self.inner.size
 
-    def seen(self, x: torch.Tensor, known: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
-        """u, of shape (rows, regions · filters); what the first bank sees of this x is kept in `known`, if given."""
+    def seen(self, x: torch.Tensor) -> torch.Tensor:
+        """u, of shape (rows, regions · filters)."""
         _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
-        held, name = {} if known is None else known, repr((self.banks[0].name, self.low, self.high))
-        if name not in held:
-            held[name] = self.banks[0].seen(to_unit(x, low, span))
-        seen = held[name]
+        seen = self.banks[0].seen(to_unit(x, low, span))
         for before, bank in pairwise(self.banks):
             seen = bank.seen(to_unit(seen, seen.new_zeros(()), seen.new_full((), before.most)))
         return seen
+
+    def plain(self, x: torch.Tensor, known: dict[str, torch.Tensor] | None = None) -> tuple[torch.Tensor, float]:
+        """u/f and f, of generated samples on a GPU, where multiplying by f would be another pass over large arrays.
+
+        What the first bank sees of this x is kept in `known`, if given.
+        """
+        _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
+        held, name = {} if known is None else known, repr((self.banks[0].name, self.low, self.high))
+        if name not in held:
+            held[name] = self.banks[0].plain(to_unit(x, low, span))
+        seen, factor = held[name], self.banks[0].gain
+        for before, bank in pairwise(self.banks):
+            seen, factor = bank.plain(seen), factor * bank.gain / before.most
+        return seen, factor
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, size) from (rows, dim)."""

@@ -22,15 +22,22 @@ def class_means(
     if isinstance(features, Stack):
         parts, held = zip(features.shares, features.maps, strict=True), {} if known is None else known
         return torch.cat([share * class_means(part, x, classes, held) for share, part in parts], dim=1)
+    if not x.is_cuda or not isinstance(features, Fourier | Filtered):
+        return features.features(x).view(classes, len(x) // classes, -1).mean(dim=1)
     if isinstance(features, Filtered):
-        return class_means(features.inner, features.seen(x, known), classes)
-    if isinstance(features, Fourier) and x.is_cuda:
-        from privot.synthesis.phases import mean_phases
+        seen, factor = features.plain(x, known)
+        # from 0 to the most that can be seen: nothing is clamped, and the unit is a factor too
+        return _means(features.inner, seen, factor / features.banks[-1].most, classes)
+    _, low, span = kept_on(features, x, features.constants)
+    return _means(features, to_unit(x, low, span), 1.0, classes)
 
-        turns, low, span = kept_on(features, x, features.constants)
-        angles = features.__dict__.setdefault("_angles", {})
-        if x.device not in angles:
-            angles[x.device] = (turns * (2.0 * math.pi)).half()
-        means = mean_phases(to_unit(x, low, span), angles[x.device], classes)
-        return means / math.sqrt(features.frequencies)
-    return features.features(x).view(classes, len(x) // classes, -1).mean(dim=1)
+
+def _means(features: Fourier, x: torch.Tensor, factor: float, classes: int) -> torch.Tensor:
+    """Class means of `features` of x · `factor`, on a GPU, x · `factor` in [0, 1]."""
+    from privot.synthesis.phases import mean_phases
+
+    angles = features.__dict__.setdefault("_angles", {})
+    if x.device not in angles:
+        turns, _, _ = kept_on(features, x, features.constants)
+        angles[x.device] = (turns * (2.0 * math.pi * factor)).half()
+    return mean_phases(x, angles[x.device], classes) / math.sqrt(features.frequencies)
