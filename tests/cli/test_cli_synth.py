@@ -405,3 +405,17 @@ def test_methods_that_pay_as_they_go_leave_the_same_folder(method: str, tmp_path
     assert run([*arguments[:-1], "--set", "batch"]) == 2
     with Ledger.open(tmp_path / "data.npz.ledger") as book:
         assert len(book.entries()) == 2
+
+
+def test_a_job_that_has_paid_does_not_go_on_with_other_records(capsys: Any, data: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert synth(data, out) == 0
+    (out / "release.npz").unlink()
+    with np.load(data) as held:
+        np.savez(data, x=held["x"][:-3], y=held["y"][:-3])
+    capsys.readouterr()
+    # they would have a budget of their own, beside the one that was charged before
+    assert synth(data, out, "--resume", "--pay-again") == 4
+    assert "--new-records" in sentence(capsys)
+    with Ledger.open(tmp_path / "data.npz.ledger") as book:
+        assert len(book.datasets()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,7 @@ from privot.accounting import Gaussian, account
 from privot.accounting.events import Composed, Repeated
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
+from privot.mechanisms import Facts
 from privot.mechanisms.rowwise import MARGIN
 from privot.mechanisms.tuning import TunedHead, bounded, on_grid
 from privot.noise import SystemNoise
@@ -190,7 +192,13 @@ def test_an_inexact_map_other_classes_and_too_many_records_are_refused_before_pa
     x = np.zeros((4, 3))
     with pytest.raises(UsageError, match="classes"):
         head().event(Plain(x, np.zeros(4, dtype=int), ADD, 3).facts)
+    facts = Facts(3, 10**7, 1.0, REPLACE, 2)
     with pytest.raises(UsageError, match="Rounding"):
-        head()._check_rounding(10**8)
+        head().event(facts)
+    many = Plain(x, np.zeros(4, dtype=int), ADD, 2)
+    many.count = 10**7
+    with pytest.raises(UsageError, match="Rounding"):
+        head().run(many, Silent(), head().event(many.facts), 0)
+    head().event(replace(facts, records=6 * 10**6))
     with pytest.raises(UsageError, match="event it made"):
         head().run(Plain(x, np.zeros(4, dtype=int), ADD, 2), Silent(), Gaussian(2.0, 1.0, ADD), 0)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger
 from privot.mechanisms.rowwise import try_map
@@ -20,7 +21,7 @@ from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.features import Fourier
 from privot.synthesis.job import LABELS, LESSON, Job
 from privot.synthesis.labelling import Labelling, Lesson, labeller, labels_of
-from privot.synthesis.network import CONSTANT, NetworkFeatures
+from privot.synthesis.network import CONSTANT, NetworkFeatures, _answers, _on_grid
 from privot.synthesis.rules import Problem, choose_labelling
 from privot.vault import Vault
 
@@ -96,6 +97,35 @@ def test_a_network_answers_a_row_alike_to_the_last_bit_in_any_company() -> None:
     held._at_once = 7
     assert torch.equal(held.features(x), whole)
     try_map(held, torch.device("cpu"))
+
+
+def test_sums_of_a_network_do_not_depend_on_their_order() -> None:
+    """Before they are put on a grid, which would hide what is rounded."""
+    held, dice = network((16, 16, 3), 40), torch.Generator().manual_seed(5)
+    for number, (weights, offsets) in enumerate(held.convolutions):
+        top = 2.0**number * 20.0
+        x = (
+            torch.round(torch.rand(9, weights.shape[1], 8, 8, generator=dice, dtype=torch.float64) * top * 2**16)
+            / 2**16
+        )
+        w, b, order = torch.tensor(weights), torch.tensor(offsets), torch.randperm(weights.shape[1], generator=dice)
+        assert torch.equal(_answers(x, w, b), _answers(x[:, order], w[:, order].contiguous(), b))
+    flat = held.flat(torch.rand(50, held.dim, generator=dice, dtype=torch.float64))
+    order = torch.randperm(flat.shape[1], generator=dice)
+    p = torch.tensor(held.projection)
+    assert torch.equal(flat @ p, flat[:, order] @ p[order])
+
+
+def test_numbers_on_their_grid_stay_there() -> None:
+    """Also where rounding brings a sum over a power of two, with which the grid changes."""
+    dice = np.random.default_rng(6)
+    for _ in range(300):
+        weights = dice.standard_normal((20, 3))
+        weights *= (2.0 ** dice.integers(0, 8) - 0.5 - 1e-9 * dice.uniform()) / np.abs(weights).sum(axis=0)
+        once, shift, _ = _on_grid(weights, dice.standard_normal(3) * 1e-3, 1.0)
+        again, moved, _ = _on_grid(once, shift, 1.0)
+        assert np.array_equal(once, again)
+        assert np.array_equal(shift, moved)
 
 
 def test_sums_of_a_network_are_exact() -> None:
@@ -175,6 +205,42 @@ def test_both_releases_cost_what_was_asked_for() -> None:
         small(terms=(0.5, 1e-5)).fit(held)
 
 
+def test_what_is_asked_for_is_compared_with_the_cost_of_both() -> None:
+    facts = vault().facts
+    design = small().design(facts)
+    # the embedding alone costs less than that; the labels come on top
+    assert account(design.mechanism.event(facts), 1e-5).epsilon() < 7.0
+    with pytest.raises(DataError, match="nothing was paid"):
+        design.check(facts, 7.0, 1e-5, "cpu")
+    other = replace(design.rules.options["labelling"] and PLAN, share=0.9)
+    dearer = replace(design, rules=replace(design.rules, options={"labelling": other.to_dict()}))
+    with pytest.raises(DataError, match="nothing was paid"):
+        dearer.check(facts, *TERMS, "cpu")
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (64, 64)])
+def test_images_that_cannot_be_labelled_are_refused_before_paying(shape: tuple[int, int]) -> None:
+    with pytest.raises(UsageError, match="too small or too large"):
+        PLAN.check(shape, None)
+    with pytest.raises(UsageError, match="records"):
+        PLAN.check(SHAPE, 10**7)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (1, 8, 8)])
+def test_replace_one_and_ranges_by_column_cost_what_was_asked_for_too(shape: tuple[int, ...]) -> None:
+    x, y = pictures()
+    low, high = np.full(64, -1.0), np.linspace(1.0, 3.0, 64)
+    held = Vault(low + x * (high - low), y, classes=3, clip=30.0, adjacency="replace-one", budget=TERMS)
+    span = {"low": low.tolist(), "high": high.tolist()}
+    generator = {**rules().generator, "shape": list(shape)}
+    plan = replace(rules(), generator=generator)
+    done = small(shape=shape, features=Fourier(64, 60, [2.0], 1, **span), rules=plan, **span).fit(held)
+    assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
+    assert done.guarantee_.epsilon() <= 8.0
+    x, y = done.sample(30, seed=2)
+    assert np.array_equal(y, labels_of(done.labeller_, torch.from_numpy(x)).numpy())
+
+
 def test_samples_are_labelled_by_the_labeller_and_saved_with_it(tmp_path: Path) -> None:
     done = small().fit(vault())
     x, y = done.sample(300, seed=1)
@@ -223,20 +289,25 @@ def test_a_labeller_gives_the_class_that_the_tuned_weights_give() -> None:
 
 
 def test_a_rule_asks_for_a_labeller_where_images_have_classes_and_a_gpu() -> None:
-    problem = Problem(784, 10, 3.7, 60_000, (28, 28), "cuda")
+    problem = Problem(784, 10, 1.1, 60_000, (28, 28), "cuda")
     chosen = choose_labelling(problem)
     assert chosen is not None
-    assert chosen.length < 1.0
+    assert chosen.length < 2.0
+    # noise that leaves means too little, images whose covariance would not fit, sums that would be rounded
+    assert choose_labelling(replace(problem, sigma=3.7)) is None
+    assert choose_labelling(replace(problem, dim=64 * 64, shape=(64, 64))) is None
+    assert choose_labelling(replace(problem, records=10**7)) is None
     assert choose_labelling(replace(problem, device="cpu")) is None
     assert choose_labelling(replace(problem, classes=1)) is None
     assert choose_labelling(replace(problem, shape=None)) is None
     # less noise, longer steps
     less = choose_labelling(replace(problem, sigma=0.5))
     assert less is not None
-    assert chosen.length < less.length <= 1.0
-    one, two = chosen.sigmas(3.7)
-    assert 1 / one**2 + 1 / two**2 == pytest.approx(1 / 3.7**2, rel=1e-8)
-    assert 1 / one**2 + 1 / two**2 < 1 / 3.7**2
+    assert chosen.length < less.length <= 2.0
+    for sigma in np.geomspace(0.1, 100.0, 400):
+        one, two = chosen.sigmas(sigma)
+        assert 1 / one**2 + 1 / two**2 == pytest.approx(1 / sigma**2, rel=1e-8)
+        assert 1 / one**2 + 1 / two**2 < 1 / sigma**2
     assert chosen.tuning_sigma(one) == pytest.approx(two, rel=1e-12)
 
 
@@ -317,16 +388,56 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
     (folder / LESSON).write_bytes(lesson[:-9] + b"123456789")
     with pytest.raises(DataError, match="damaged"):
         resume()
+    (folder / LESSON).write_bytes(lesson)
+    with pytest.raises(DataError, match="not learned from this job"):
+        Lesson.load(folder / LESSON, "another release")
+    labels = Release.load(folder / f"{LABELS}.npz")
+    dearer = replace(labels.guarantee, at_delta=1e-6)
+    Release(labels.value, dearer, labels.public).save(folder / "other.npz")
+    kept = (folder / f"{LABELS}.npz").read_bytes()
+    (folder / "other.npz").rename(folder / f"{LABELS}.npz")
+    with pytest.raises(DataError, match="not the one its job paid for"):
+        resume()
+    (folder / f"{LABELS}.npz").write_bytes(kept)
+    silent = Job.open(folder)
+    settings = json.loads(json.dumps(dict(silent.settings)))
+    del settings["design"]["rules"]["options"]["labelling"]
+    with pytest.raises(DataError, match="does not speak of"):
+        Synthesizer.from_params(params, "cpu").run(Job(folder, silent.name, settings), lambda: held, spent(ledger))
     (folder / LESSON).unlink()
     with pytest.raises(DataError, match="not the one its job paid for"):
         Synthesizer.from_params({**params}, "cpu").run(_other_seed(folder), lambda: held, spent(ledger))
     (folder / LESSON).write_bytes(lesson)
     (folder / f"{LABELS}.npz").unlink()
+    (folder / "synthetic.npz").write_bytes(b"made with the labels that are lost")
     with pytest.raises(BudgetError, match="pay-again"):
         resume()
     assert len(ledger.entries()) == 2
     resume(pay_again=True)
     assert len(ledger.entries()) == 3
+    assert not (folder / "synthetic.npz").exists()
+    assert (folder / "checkpoint.safetensors").exists()
+    # a first release that is paid for anew leaves nothing of what was made from the old one
+    (folder / "release.npz").unlink()
+    with pytest.raises(BudgetError, match="pay-again"):
+        resume()
+    before = [(folder / name).read_bytes() for name in (f"{LABELS}.npz", LESSON)]
+    resume(pay_again=True)
+    assert len(ledger.entries()) == 5
+    assert all((folder / n).read_bytes() != old for n, old in zip((f"{LABELS}.npz", LESSON), before, strict=True))
+
+
+def test_a_labelled_folder_is_audited(tmp_path: Path) -> None:
+    from privot.audit.folders import audit_folder
+    from privot.synthesis.folder import write_folder
+
+    folder = tmp_path / "out"
+    done = small().fit(vault(), folder=folder)
+    write_folder(done, folder, 60, 0)
+    findings, _, guarantee = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
+    assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)
+    names = [f.to_dict() for f in findings]
+    assert any("labels.npz" in str(name) for name in names)
 
 
 def _other_seed(folder: Path) -> Job:

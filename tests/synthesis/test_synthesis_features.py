@@ -149,9 +149,9 @@ def test_what_filters_see_is_a_pooled_convolution() -> None:
     assert torch.allclose(weights.sum((1, 2, 3)), torch.zeros(4, dtype=torch.float64), atol=1e-6)
 
 
-@pytest.mark.parametrize(("cell", "stride"), [(2, 2), (4, 2), (1, 1), (3, 1)])
+@pytest.mark.parametrize(("cell", "stride"), [(2, 2), (4, 2), (1, 1), (2, 1), (3, 1)])
 def test_a_second_bank_sees_a_pooled_convolution_of_what_the_first_sees(cell: int, stride: int) -> None:
-    features = Filtered((24, 24), 4, 2, [1.0], 3, width=5, cell=2, then=(6, 3, cell))
+    features = Filtered((24, 24), 4, 2, [1.0], 3, width=5, cell=2, then=(6, 3, cell, stride))
     x = torch.rand(6, features.dim, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
     one = torch.from_numpy(features.banks[0].weights).T.reshape(4, 1, 5, 5)
     two = torch.from_numpy(features.banks[1].weights).T.reshape(6, 4, 3, 3)
@@ -241,7 +241,7 @@ def test_class_means_are_means_of_features(features: Any) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_class_means_on_cuda_agree_with_the_processor() -> None:
-    second = Filtered((28, 28), 16, 200, [0.5, 0.8], 3, cell=2, then=(32, 3, 2))
+    second = Filtered((28, 28), 16, 200, [0.5, 0.8], 3, cell=2, then=(32, 3, 2, 2))
     features = Stack([Fourier(784, 300, [3.0, 5.0], 1), Filtered((28, 28), 8, 200, [1.0, 1.75], 2), second])
     x = torch.rand(60, 784, generator=torch.Generator().manual_seed(13))
     found = []

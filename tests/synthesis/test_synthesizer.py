@@ -247,7 +247,7 @@ def test_where_noise_is_the_limit_less_is_asked_and_more_is_known_beforehand() -
     clear, noisy = (Problem(784, 10, sigma, 60_000, (28, 28), "cuda") for sigma in (0.5, 17.0))
     between = Problem(784, 10, 4.0, 60_000, (28, 28), "cuda")
     thens = [[m.get("then") for m in choose_features(p, 1, 0.0, 1.0).to_dict()["maps"]] for p in (clear, between)]
-    assert thens == 2 * [[None, None, [128, 3, 2], [256, 3, 8]]]
+    assert thens == 2 * [[None, None, [128, 3, 2, 2], [256, 3, 8, 2]]]
     features = choose_features(noisy, 1, 0.0, 1.0).to_dict()
     assert features["kind"] == "fourier"
     assert min(features["bandwidths"]) > 0.14 * 28

@@ -148,8 +148,8 @@ def synth(
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
             held = read.pop() if read else _records(data, classes, codec)
-            # a job that goes on has the schema it was started with
-            others = new_records or going_on
+            # a job that goes on has the schema it was started with; one that has paid goes on with the same records
+            others = new_records or (going_on and not charges(book)(job.mark))
             return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound_for(held), others)
 
         opened: Callable[[], Vault] = open_vault

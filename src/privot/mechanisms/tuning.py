@@ -129,7 +129,7 @@ class TunedHead:
         ):
             raise UsageError("A classifier is tuned on the event it made.")
         if facts.adjacency is Adjacency.ADD_REMOVE:
-            # cannot be asked before paying, since the number is private; beyond 10⁷ records
+            # cannot be asked before paying, since the number is private; beyond 6·10⁶ records (`docs/limits.md`)
             self._check_rounding(records.count)
         seen = list(self._seen(records))
         weights, speed = self.start.copy(), np.zeros_like(self.start)
@@ -156,7 +156,10 @@ class TunedHead:
         }
 
     def _seen(self, records: Records) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """g and labels of all records, block by block; held for all steps, since a map may be slow."""
+        """g and labels of all records, block by block; held for all steps, since a map may be slow.
+
+        In float32, which holds multiples of 2⁻²⁴ below 1 as they are.
+        """
         import torch
 
         device = usable_device(self.device)
@@ -164,7 +167,8 @@ class TunedHead:
             for first in range(0, records.count, _ROWS):
                 indices = np.arange(first, min(first + _ROWS, records.count))
                 x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
-                yield bounded(self.features.features(x)), torch.from_numpy(records.labels(indices)).to(device)
+                g = bounded(self.features.features(x)).float()
+                yield g, torch.from_numpy(records.labels(indices)).to(device)
 
     def _slope(self, seen: list[tuple[torch.Tensor, torch.Tensor]], weights: NDArray[np.float64]) -> Any:
         """Σ g ⊗ (p − e_c)·min(1, 1/‖p − e_c‖), in float64."""
@@ -172,7 +176,8 @@ class TunedHead:
 
         held = torch.from_numpy(on_grid(weights)).to(seen[0][0].device)
         total = torch.zeros_like(held)
-        for g, labels in seen:
+        for kept, labels in seen:
+            g = kept.double()
             off = torch.softmax(g @ held, dim=1)
             off[torch.arange(len(off), device=off.device), labels] -= 1.0
             off /= off.square().sum(dim=1, keepdim=True).sqrt().clamp(min=1.0)

@@ -21,15 +21,16 @@ from privot.synthesis.features import Fourier, kept_on, public_range, register, 
 from privot.transport.directions import check_seed
 
 _STRIDE = 2
-"""Between the positions of a bank that no other looks at, where it divides the side of a region."""
+"""Pixels between the positions of a bank that no other looks at."""
 
 
 class Filtered:
     """φ(x) = Fourier(u(x)), u what a `Bank` of `filters` of `width` × `width` sees in regions of `cell` pixels.
 
-    x is scaled from [`low`, `high`] to [0, 1]; u has the gain cell/√F. With `then` = (F₂, width₂, cell₂) a second bank
-    looks at what the first sees at every position: corners, crossings, textures, the second order of a scattering
-    network with random filters (Bruna & Mallat 2013); u is then what the second sees, with the gain cell₂·√(F/F₂).
+    x is scaled from [`low`, `high`] to [0, 1]; u has the gain cell/√F. With `then` = (F₂, width₂, cell₂, stride₂), 1
+    unless said, a second bank looks at what the first sees at every position: corners, crossings, textures, the second
+    order of a scattering network with random filters (Bruna & Mallat 2013); u is then what the second sees, with the
+    gain cell₂·√(F/F₂).
     `bandwidths` are those of `Fourier` in the unit of u. The norm of φ is exactly 1.
 
     In float64 everything is as exact as there: x lies on a grid of 2⁻¹⁶, a bank's answers are exact, and are put on
@@ -63,12 +64,12 @@ class Filtered:
         first = Bank(axes, filters, width, cell, _STRIDE if then is None else 1, drawn(2))
         self.banks: tuple[Bank, ...] = (first,)
         if then is not None:
-            if len(then) != 3:
-                raise UsageError("A second bank has a number of filters, their width and the side of a region.")
+            if len(then) not in (3, 4):
+                raise UsageError("A second bank has a number of filters, their width, the side of a region, a stride.")
             # in the unit in which the first bank answers, times √F, which its gain was divided by
             unit = first.most * math.sqrt(first.filters)
-            stride = 1 if then[2] % _STRIDE else _STRIDE
-            self.banks = (first, Bank(first.out, then[0], then[1], then[2], stride, drawn(3), unit, each=True))
+            filters, width, cell, stride = (*then, 1)[:4]
+            self.banks = (first, Bank(first.out, filters, width, cell, stride, drawn(3), unit, each=True))
         last = self.banks[-1]
         # not orthogonal: among thousands of columns directions nearly are, and a frame takes minutes to draw
         scaled = [h / last.most for h in bandwidths]
@@ -109,7 +110,8 @@ class Filtered:
     def to_dict(self) -> dict[str, Any]:
         """All it takes to draw the map again."""
         first, *others = self.banks
-        then = {"then": [others[0].filters, others[0].width, others[0].cell]} if others else {}
+        last = self.banks[-1]
+        then = {"then": [last.filters, last.width, last.cell, last.stride]} if others else {}
         return {
             "kind": self.kind,
             "shape": list(self.shape),

@@ -37,6 +37,7 @@ LABELS = "labels"
 """The part of a job that pays for a labeller."""
 LESSON = "lesson.safetensors"
 """What that one learned from samples before it was paid for."""
+BEFORE_LABELS = ("checkpoint.safetensors", LESSON)
 SCHEMA_VERSION = 1
 MADE = (
     "checkpoint.safetensors",
@@ -159,9 +160,11 @@ class Job:
                 )
             if ready is not None:
                 ready()
-            for pattern in () if part else MADE:
+            for pattern in MADE:
                 for old in self.folder.glob(pattern):
-                    old.unlink()
+                    # a later part is made of what the first release and its training left
+                    if not part or old.name not in BEFORE_LABELS:
+                        old.unlink()
             sync(self.folder)
             release = pay(mark)
             release.save(path)

@@ -9,7 +9,7 @@ those on the records (`TunedHead`) takes little noise. It then labels whatever i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +22,7 @@ from privot.accounting.events import Event
 from privot.errors import DataError, UsageError
 from privot.evaluation.classifiers import Convolutional, fitted
 from privot.guarantee import Adjacency
+from privot.images import image_axes
 from privot.mechanisms.mechanism import Facts
 from privot.mechanisms.tuning import TunedHead, bounded, tuning_event
 from privot.noise import arguments
@@ -31,6 +32,12 @@ from privot.synthesis.network import CONSTANT, NetworkFeatures
 
 _FLOOR = 1e-2
 """Of the mean variance: directions in which samples hardly differ are not blown up beyond that."""
+WIDE = 64
+"""Channels of what the network sees, a pixel for 4 × 4 of the image's."""
+MOST_SEEN = 8192
+"""Numbers that the network may see: their covariance has as many squared."""
+MOST_RECORDS = 5_000_000
+"""Sums over more would be rounded by too much (`TunedHead`)."""
 _DECAY = 1e-4
 """Of the squared weights that tuning starts from."""
 
@@ -67,6 +74,14 @@ class Labelling:
             return cls(**fields)
         except TypeError:
             raise DataError("This does not describe how samples are labelled.") from None
+
+    def check(self, shape: Sequence[int], records: int | None) -> None:
+        """Refuse, before anything is paid, what could not be labelled."""
+        height, width, _, _ = image_axes(shape)
+        if min(height, width) < 4 or WIDE * (height // 4) * (width // 4) > MOST_SEEN:
+            raise UsageError(f"Images of {height} × {width} are too small or too large to be labelled.")
+        if records is not None and records > MOST_RECORDS:
+            raise UsageError(f"More than {MOST_RECORDS} records cannot be labelled: leave out the labelling.")
 
     def sigmas(self, sigma: float) -> tuple[float, float]:
         """The noise of the embedding and of the tuning that together cost what `sigma` costs: 1/σ² = 1/σ₁² + 1/σ₂²."""
@@ -132,9 +147,9 @@ class Lesson:
         """Read what `save` wrote, for the same release."""
         tensors, facts = read_tensors(path)
         if facts.get("kind") != "lesson" or facts.get("release") != release or "start" not in tensors:
-            raise DataError(f"{path} was not learned from this job's release: remove it.")
+            raise DataError(f"{path} was not learned from this job's release: restore it from a backup.")
         start = tensors.pop("start").numpy()
-        return cls(NetworkFeatures.from_tensors(facts["features"], tensors), start)
+        return cls(NetworkFeatures.from_tensors(facts.get("features", {}), tensors), start)
 
     def mechanism(self, labelling: Labelling, embedding_sigma: float, records: float, device: str) -> TunedHead:
         """What is released: `records` is the number of records as far as that is known, public or released."""

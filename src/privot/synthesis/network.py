@@ -149,16 +149,18 @@ def _on_grid(
     if not (np.isfinite(weights).all() and np.isfinite(offsets).all()):
         raise UsageError("The weights of a network must be finite numbers.")
 
-    def most() -> float:
-        return float((top * np.abs(weights).sum(axis=0) + np.abs(offsets)).max())
-
-    # twice, for what rounding adds
-    bits = 51 - BITS - math.frexp(2.0 * most() + 1.0)[1]
-    if bits < _LEAST_BITS:
-        raise UsageError("The weights of this network are too large for exact sums.")
-    weights = np.ldexp(np.rint(np.ldexp(weights, bits)), -bits)
     offsets = np.ldexp(np.rint(np.ldexp(offsets, BITS)), -BITS)
-    return weights, offsets, most()
+    # again where rounding brings a sum over a power of two: what is on its grid must stay there when it is read back
+    while True:
+        most = float((top * np.abs(weights).sum(axis=0) + np.abs(offsets)).max())
+        # twice, for what rounding adds
+        bits = 51 - BITS - math.frexp(2.0 * most + 1.0)[1]
+        if bits < _LEAST_BITS:
+            raise UsageError("The weights of this network are too large for exact sums.")
+        rounded = np.ldexp(np.rint(np.ldexp(weights, bits)), -bits)
+        if np.array_equal(rounded, weights):
+            return weights, offsets, most
+        weights = rounded
 
 
 def _snapped(x: torch.Tensor) -> torch.Tensor:

@@ -61,6 +61,7 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
     if labelling is not None:
         if shape is None or not labels:
             raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
+        labelling.check(shape, records)
         sigma = labelling.sigmas(sigma)[0]
         problem = replace(problem, sigma=sigma)
     features = asked.features or choose_features(problem, seed, asked.low, asked.high)

@@ -18,7 +18,7 @@ from privot.synthesis.architectures import AFFINE
 from privot.synthesis.features import Fourier, Stack
 from privot.synthesis.filters import Filtered
 from privot.synthesis.generators import Segment
-from privot.synthesis.labelling import Labelling
+from privot.synthesis.labelling import MOST_RECORDS, MOST_SEEN, WIDE, Labelling
 
 ASSUMED_RECORDS = 10_000
 """Where the number of records is private and nobody states it; a guess that only steers sizes."""
@@ -42,7 +42,7 @@ apart what they see lies, as a multiple of the pixels' distance and measured in 
 so that positions can lie two apart: four times faster than all of them."""
 LABELLING = {"share": 0.25, "rounds": 40, "columns": 512, "samples": 60_000}
 """Of a labeller: its part of the budget, and how it is made (`labelling.Labelling`)."""
-LONGEST, STEADY = 1.0, 0.006
+LONGEST, STEADY = 2.0, 0.006
 """The longest step of its tuning, and how far noise alone may move it in one."""
 
 
@@ -127,7 +127,7 @@ def choose_features(
         Filtered(problem.shape, FILTERS, share, seen, seed, low, high),
     ]
     for (filters, ratio), cell in zip(SECOND, (2, quarter), strict=True):
-        widths, then = [ratio * h for h in pixels], (filters, 3, cell)
+        widths, then = [ratio * h for h in pixels], (filters, 3, cell, 2)
         maps.append(Filtered(problem.shape, FILTERS, share, widths, seed, low, high, cell=2, then=then))
     return Stack(maps)
 
@@ -172,9 +172,16 @@ def choose_rules(problem: Problem) -> Rules:
 def choose_labelling(problem: Problem) -> Labelling | None:
     """How samples get their labels, σ being the noise of the whole budget; None where they keep the class asked for.
 
-    A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(1, 0.006/κ) long.
+    That is where a release does not say enough (`ENOUGH`): means need the budget more than labels do.
+
+    A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long.
     """
     if problem.device == "cpu" or problem.classes < 2 or not _image(problem):
+        return None
+    assert problem.shape is not None
+    height, width, _, _ = image_axes(problem.shape)
+    many = problem.records is not None and problem.records > MOST_RECORDS
+    if many or WIDE * (height // 4) * (width // 4) > MOST_SEEN or signal(problem) < ENOUGH:
         return None
     plain = Labelling(length=1.0, **LABELLING)  # type: ignore[arg-type]
     noise = plain.sigmas(problem.sigma)[1] * math.sqrt(plain.rounds * plain.columns)

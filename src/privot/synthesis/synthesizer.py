@@ -28,7 +28,7 @@ from privot.synthesis.embedding import Scale, Target, train
 from privot.synthesis.estimator import PrivateEstimator
 from privot.synthesis.features import to_unit
 from privot.synthesis.generators import Generator
-from privot.synthesis.job import LABELS, LESSON, Job
+from privot.synthesis.job import LABELS, LESSON, NAME, Job
 from privot.synthesis.labelling import Labelling, Lesson, check_labelling, labeller, labels_of
 from privot.synthesis.network import NetworkFeatures
 from privot.synthesis.planning import plan
@@ -50,7 +50,8 @@ class Synthesizer(PrivateEstimator):
 
     `low` and `high` are the public range of values and `shape` the public shape of an image; both are stated,
     never read off the records. `method` says where the noise enters: "embedding" (class means of random features,
-    released once), "sinkhorn" (gradients at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD);
+    released once, and on a GPU for images of several classes a classifier that labels samples), "sinkhorn" (gradients
+    at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD);
     `options` are the knobs of the last two. `records` may say about how many there are where that is public although
     the adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
     makes everything but the privacy noise repeatable. `allow_unproven` lets releases through that no theorem covers.
@@ -180,6 +181,8 @@ class Synthesizer(PrivateEstimator):
             if isinstance(design, TableDesign):
                 # the release is all the checkpoint there is: the fit takes seconds, and gives the same again
                 return self.use_model(design.fit(release, progress))
+            if design.labelling is None and (job.folder / f"{LABELS}.npz").exists():
+                raise DataError(f"The job in {job.folder} has labels that it does not speak of: restore its {NAME}.")
             path, digest = job.folder / checkpoint.NAME, release.digest()
             training = checkpoint.load(path, design.rules, device, release=digest) if path.exists() else None
             training = train(
@@ -246,7 +249,9 @@ class Synthesizer(PrivateEstimator):
         design = self.design_
         assert isinstance(design, Design)
         assert design.labelling is not None
-        return lesson.mechanism(design.labelling, design.mechanism.sigma, float(self.counts_.sum()), device)
+        value: Any = self.release_.value
+        records = design.facts.records or self.records or float(np.asarray(value["counts"]).sum())
+        return lesson.mechanism(design.labelling, design.mechanism.sigma, float(records), device)
 
     def _labelled(self, lesson: Lesson, release: Release) -> None:
         """Label by what was released from now on, under the guarantee of both releases."""
