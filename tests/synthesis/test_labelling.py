@@ -22,12 +22,12 @@ from privot.synthesis.features import Fourier
 from privot.synthesis.job import LABELS, LESSON, Job
 from privot.synthesis.labelling import Labelling, Lesson, labeller, labels_of
 from privot.synthesis.network import CONSTANT, NetworkFeatures, _answers, _on_grid
-from privot.synthesis.rules import Problem, choose_labelling
+from privot.synthesis.rules import LABELLING, Problem, choose_labelling, labelling_of
 from privot.vault import Vault
 
 SHAPE = (8, 8)
 TERMS = (8.0, 1e-5)
-PLAN = Labelling(share=0.4, rounds=4, length=0.5, columns=8, samples=60)
+PLAN = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
 
 
 def pictures(records: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +202,7 @@ def test_both_releases_cost_what_was_asked_for() -> None:
     held = vault()
     small().fit(held)
     with pytest.raises(BudgetError):
-        small(terms=(0.5, 1e-5)).fit(held)
+        small(terms=(0.5, 1e-5), rules=rules(None)).fit(held)
 
 
 def test_what_is_asked_for_is_compared_with_the_cost_of_both() -> None:
@@ -212,7 +212,7 @@ def test_what_is_asked_for_is_compared_with_the_cost_of_both() -> None:
     assert account(design.mechanism.event(facts), 1e-5).epsilon() < 7.0
     with pytest.raises(DataError, match="nothing was paid"):
         design.check(facts, 7.0, 1e-5, "cpu")
-    other = replace(design.rules.options["labelling"] and PLAN, share=0.9)
+    other = replace(PLAN, sigma=0.6)
     dearer = replace(design, rules=replace(design.rules, options={"labelling": other.to_dict()}))
     with pytest.raises(DataError, match="nothing was paid"):
         dearer.check(facts, *TERMS, "cpu")
@@ -233,7 +233,7 @@ def test_replace_one_and_ranges_by_column_cost_what_was_asked_for_too(shape: tup
     held = Vault(low + x * (high - low), y, classes=3, clip=30.0, adjacency="replace-one", budget=TERMS)
     span = {"low": low.tolist(), "high": high.tolist()}
     generator = {**rules().generator, "shape": list(shape)}
-    plan = replace(rules(), generator=generator)
+    plan = replace(rules(replace(PLAN, sigma=2.5)), generator=generator)
     done = small(shape=shape, features=Fourier(64, 60, [2.0], 1, **span), rules=plan, **span).fit(held)
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     assert done.guarantee_.epsilon() <= 8.0
@@ -262,10 +262,10 @@ def test_samples_are_labelled_by_the_labeller_and_saved_with_it(tmp_path: Path) 
 def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
     x, y = pictures(600)
     wrong = torch.from_numpy((y + (np.random.default_rng(0).uniform(size=600) < 0.6)) % 3)
-    plan = replace(PLAN, rounds=40, length=1.0)
+    plan = replace(PLAN, sigma=0.6, rounds=40, length=1.0)
     lesson = Lesson.learn(torch.from_numpy(x).float(), wrong, 3, SHAPE, (0.0, 1.0), 16, 0)
     held = Vault(x, y, classes=3, clip=8.0, adjacency="add-remove", budget=(50.0, 1e-5))
-    release = held.release(lesson.mechanism(plan, 0.5, 600.0, "cpu"), purpose="labels")
+    release = held.release(lesson.mechanism(plan, 600.0, "cpu"), purpose="labels")
     first = Release({"weights": lesson.start}, release.guarantee, release.public)
     rows, truth = pictures(300, seed=9)
     before, after = (
@@ -279,7 +279,7 @@ def test_a_labeller_gives_the_class_that_the_tuned_weights_give() -> None:
     x, y = pictures(120)
     lesson = Lesson.learn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (0.0, 1.0), 8, 0)
     held = vault()
-    release = held.release(lesson.mechanism(PLAN, 2.0, 200.0, "cpu"), purpose="labels")
+    release = held.release(lesson.mechanism(PLAN, 200.0, "cpu"), purpose="labels")
     scores = lesson.features.features(torch.from_numpy(x)).numpy() @ np.asarray(release.value["weights"])
     found = labels_of(labeller(lesson, release), torch.from_numpy(x)).numpy()
     near = np.sort(scores, axis=1)
@@ -304,19 +304,23 @@ def test_a_rule_asks_for_a_labeller_where_images_have_classes_and_a_gpu() -> Non
     less = choose_labelling(replace(problem, sigma=0.5))
     assert less is not None
     assert chosen.length < less.length <= 2.0
-    for sigma in np.geomspace(0.1, 100.0, 400):
-        one, two = chosen.sigmas(sigma)
-        assert 1 / one**2 + 1 / two**2 == pytest.approx(1 / sigma**2, rel=1e-8)
-        assert 1 / one**2 + 1 / two**2 < 1 / sigma**2
-    assert chosen.tuning_sigma(one) == pytest.approx(two, rel=1e-12)
+    assert chosen.sigma == pytest.approx(2.2)
+    for share in (0.01, 0.25, 0.9):
+        for sigma in np.geomspace(0.1, 100.0, 200):
+            two = labelling_of(replace(problem, sigma=sigma), share)
+            one = two.beside(sigma)
+            assert 1 / one**2 + 1 / two.sigma**2 == pytest.approx(1 / sigma**2, rel=1e-7)
+            assert 1 / one**2 + 1 / two.sigma**2 < 1 / sigma**2
+    with pytest.raises(UsageError, match="whole budget"):
+        chosen.beside(2.2)
 
 
-@pytest.mark.parametrize("bad", [{"share": 0.0}, {"share": 1.0}, {"rounds": 0}, {"length": 0.0}, {"samples": 3}])
+@pytest.mark.parametrize("bad", [{"sigma": 0.0}, {"rounds": 0}, {"length": 0.0}, {"samples": 3}])
 def test_labellings_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Labelling(**{**PLAN.to_dict(), **bad})
     with pytest.raises(DataError):
-        Labelling.from_dict({"share": 0.5})
+        Labelling.from_dict({"sigma": 0.5})
 
 
 def test_only_images_with_classes_can_be_labelled() -> None:
@@ -367,6 +371,60 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
     again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
     assert len(ledger.entries()) == 2
     assert np.array_equal(again.sample(50, seed=1)[1], done.sample(50, seed=1)[1])
+
+
+def streamed(method: str = "sinkhorn", share: float = 0.3) -> Synthesizer:
+    options = {"steps": 6, "blocks": 2, "batch": 10, "points": 6, "labelled": share}
+    return Synthesizer(*TERMS, method=method, shape=SHAPE, records=200, options=options, device="cpu", seed=5)
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
+def test_a_stream_and_its_labels_cost_what_was_asked_for(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LABELLING, "samples", 60)
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "out"
+    plain = streamed(method, 0.0).design(held.facts)
+    assert streamed(method).design(held.facts).mechanism.sigma > plain.mechanism.sigma
+
+    def kill(*_: Any, **__: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.synthesis.synthesizer.Synthesizer._tuning", kill)
+        with pytest.raises(Killed):
+            streamed(method).fit(held, folder=folder)
+    assert len(ledger.entries()) == 2
+    job = Job.open(folder)
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger))
+    assert len(ledger.entries()) == 3
+    assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-2)
+    assert done.guarantee_.epsilon() <= 8.0
+    [data] = ledger.datasets()
+    assert ledger.spent(data.fingerprint).epsilon(1e-5) == pytest.approx(done.guarantee_.epsilon(), rel=1e-6)
+    x, y = done.sample(40, seed=1)
+    assert np.array_equal(y, labels_of(done.labeller_, torch.from_numpy(x)).numpy())
+    done.save(tmp_path / "saved")
+    assert np.array_equal(Synthesizer.load(tmp_path / "saved").sample(40, seed=1)[1], y)
+    # all is paid for, and nothing is learned anew
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
+    assert len(ledger.entries()) == 3
+    assert np.array_equal(again.sample(40, seed=1)[1], y)
+    # without a folder too
+    assert streamed(method).fit(vault()).guarantee_.epsilon() <= 8.0
+
+
+@pytest.mark.parametrize("share", [1.0, -0.1, 2.0])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(UsageError, match="share"):
+        streamed(share=share).design(vault().facts)
+
+
+def test_a_stream_without_classes_or_images_has_no_labels_to_tune() -> None:
+    x, _ = pictures()
+    with pytest.raises(UsageError, match="several classes"):
+        streamed().design(Vault(x, clip=8.0, adjacency="add-remove", budget=TERMS).facts)
 
 
 def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path) -> None:

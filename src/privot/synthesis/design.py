@@ -84,16 +84,13 @@ class Design:
     @property
     def labelling(self) -> Labelling | None:
         """How samples get their labels, where a second release is for that."""
-        return Labelling.from_dict(self.rules.options.get("labelling")) if self.method == "embedding" else None
+        return Labelling.from_dict(self.rules.options.get("labelling"))
 
     def event(self, facts: Facts) -> Event:
-        """All that will be charged: one release or two, or the steps of all blocks."""
-        if self.method != "embedding":
-            return repeated(self.mechanism.event(facts), self.rules.steps)
-        labelling, first = self.labelling, self.mechanism.event(facts)
-        if labelling is None:
-            return first  # type: ignore[no-any-return]
-        return Composed((first, labelling.event(self.mechanism.sigma, facts.adjacency)))
+        """All that will be charged: one release, or the steps of all blocks, and the labels."""
+        first = repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
+        labelling = self.labelling
+        return first if labelling is None else Composed((first, labelling.event(facts.adjacency)))
 
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""

@@ -46,8 +46,8 @@ _DECAY = 1e-4
 class Labelling:
     """How a labeller is made, from public facts alone (`rules.choose_labelling`)."""
 
-    share: float
-    """Of the budget: of 1/σ²."""
+    sigma: float
+    """The noise of the tuning, of all of its steps together."""
     rounds: int
     length: float
     """Of a step, in units in which 1 is about the longest that does not overshoot."""
@@ -56,8 +56,9 @@ class Labelling:
     samples: int
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.share < 1.0 or not 0.0 < self.length < math.inf:
-            raise UsageError("A labeller takes a share of the budget strictly between 0 and 1, and steps above 0.")
+        arguments.sigma(self.sigma)
+        if not 0.0 < self.length < math.inf:
+            raise UsageError(f"The steps of a labeller must have a length above 0, got {self.length!r}.")
         for name, least in (("rounds", 1), ("columns", 1), ("samples", 20)):
             arguments.whole(f"The {name} of a labeller", getattr(self, name), least)
 
@@ -83,19 +84,18 @@ class Labelling:
         if records is not None and records > MOST_RECORDS:
             raise UsageError(f"More than {MOST_RECORDS} records cannot be labelled: leave out the labelling.")
 
-    def sigmas(self, sigma: float) -> tuple[float, float]:
-        """The noise of the embedding and of the tuning that together cost what `sigma` costs: 1/σ² = 1/σ₁² + 1/σ₂²."""
-        # a little more of both, so that rounding cannot make them cost more
-        more = sigma * (1.0 + 1e-9)
-        return more / math.sqrt(1.0 - self.share), more / math.sqrt(self.share)
+    def beside(self, sigma: float) -> float:
+        """The noise of another Gaussian release that together with the tuning costs what `sigma` costs.
 
-    def tuning_sigma(self, embedding_sigma: float) -> float:
-        """The noise of the tuning beside an embedding with `embedding_sigma`."""
-        return embedding_sigma * math.sqrt((1.0 - self.share) / self.share)
+        1/σ₁² = 1/σ² − 1/σ₂², and a little more, so that rounding cannot make both cost more.
+        """
+        if not self.sigma > sigma * (1.0 + 1e-6):
+            raise UsageError(f"Labels with noise of {self.sigma:g} would cost the whole budget: raise it.")
+        return (1.0 + 1e-9) / math.sqrt(1.0 / sigma**2 - 1.0 / self.sigma**2)
 
-    def event(self, embedding_sigma: float, adjacency: Adjacency) -> Event:
+    def event(self, adjacency: Adjacency) -> Event:
         """What tuning costs."""
-        return tuning_event(self.tuning_sigma(embedding_sigma), self.rounds, adjacency)
+        return tuning_event(self.sigma, self.rounds, adjacency)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class Lesson:
         return cls(features, _first_weights(g, labels, classes))
 
     def save(self, path: Path, release: str) -> None:
-        """For a job that goes on later; `release` is the digest of the one whose samples it learned from."""
+        """For a job that goes on later; `release` names what its samples were made from, by digest or by job."""
         tensors = {**self.features.tensors(), "start": torch.tensor(self.start)}
         write_tensors(path, tensors, {"kind": "lesson", "release": release, "features": self.features.to_dict()})
 
@@ -151,11 +151,10 @@ class Lesson:
         start = tensors.pop("start").numpy()
         return cls(NetworkFeatures.from_tensors(facts.get("features", {}), tensors), start)
 
-    def mechanism(self, labelling: Labelling, embedding_sigma: float, records: float, device: str) -> TunedHead:
+    def mechanism(self, labelling: Labelling, records: float, device: str) -> TunedHead:
         """What is released: `records` is the number of records as far as that is known, public or released."""
-        sigma = labelling.tuning_sigma(embedding_sigma)
         rate = 2.0 * labelling.length * self.features.size / max(records, 1.0)
-        return TunedHead(self.features, self.start, sigma, labelling.rounds, rate, device)
+        return TunedHead(self.features, self.start, labelling.sigma, labelling.rounds, rate, device)
 
 
 def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta: float) -> None:

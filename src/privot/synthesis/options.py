@@ -79,6 +79,7 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
         "channels": 256 if cuda else 64,
         "latent": 12,
         "warp": SINKHORN_WARP,
+        "labelled": 0.0,
     }
     return _checked(usual, given, problem)
 
@@ -144,6 +145,10 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
     for name in (*_COUNTS, "latent", "channels"):
         if name in options and options[name] < 1:
             raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
+    if not 0.0 <= options.get("labelled", 0.0) < 1.0:
+        raise UsageError(
+            f"The option labelled is a share of the budget, from 0 to below 1, got {options['labelled']!r}."
+        )
     if options["warp"] < 0.0:
         raise UsageError(f"The option warp must be 0 or more, got {options['warp']!r}.")
     if options["learning_rate"] <= 0.0 or not 0.0 <= options["average"] < 1.0:

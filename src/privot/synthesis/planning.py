@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privot.accounting import embedding
+from privot.accounting import calibrate, embedding
+from privot.accounting.events import Composed, Event, repeated
 from privot.errors import UsageError
 from privot.images import image_axes
 from privot.mechanisms import MeanEmbedding
@@ -17,7 +18,7 @@ from privot.noise import arguments
 from privot.synthesis.design import METHODS, Design, strategy_of, usable_device
 from privot.synthesis.features import public_range
 from privot.synthesis.labelling import Labelling
-from privot.synthesis.rules import Problem, choose_features, choose_labelling, choose_rules
+from privot.synthesis.rules import Problem, Rules, choose_features, choose_labelling, choose_rules, labelling_of
 from privot.synthesis.tables.design import TableDesign
 from privot.transport.directions import check_seed, fresh_seed
 
@@ -47,6 +48,8 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
         problem = Problem(facts.dim, classes, math.nan, records, shape, device)
         terms, span = (asked.epsilon, asked.delta), (asked.low, asked.high)
         mechanism, rules = strategy_of(asked.method).design(problem, facts, terms, span, asked.options or {})
+        if rules.options.get("labelled"):
+            mechanism, rules = _with_labels(mechanism, rules, facts, problem, terms)
         design = Design(mechanism, rules, seed, delta, facts.adjacency, facts, asked.method)
         design.check_standing(asked.allow_unproven)
         return design
@@ -62,13 +65,33 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
         if shape is None or not labels:
             raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
         labelling.check(shape, records)
-        sigma = labelling.sigmas(sigma)[0]
+        sigma = labelling.beside(sigma)
         problem = replace(problem, sigma=sigma)
     features = asked.features or choose_features(problem, seed, asked.low, asked.high)
     rules = asked.rules or choose_rules(problem)
     if labelling is not None:
         rules = replace(rules, options={**rules.options, "labelling": labelling.to_dict()})
     return Design(MeanEmbedding(features, sigma, labels, device=device), rules, seed, delta, facts.adjacency, facts)
+
+
+def _with_labels(
+    mechanism: Any, rules: Rules, facts: Facts, problem: Problem, terms: tuple[float, float]
+) -> tuple[Any, Rules]:
+    """A stream's mechanism with so much more noise that all of its steps and a labeller cost what is asked for."""
+    epsilon, delta = terms
+    whole = embedding(adjacency=facts.adjacency, delta=delta, epsilon=epsilon).sigma
+    labelling = labelling_of(replace(problem, sigma=whole), float(rules.options["labelled"]))
+    if problem.shape is None or problem.classes < 2:
+        raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
+    labelling.check(problem.shape, problem.records)
+
+    def both(sigma: float) -> Event:
+        stream = repeated(replace(mechanism, sigma=sigma).event(facts), rules.steps)
+        return Composed((stream, labelling.event(facts.adjacency)))
+
+    sigma = calibrate(both, epsilon=epsilon, delta=delta)
+    options = {**rules.options, "labelling": labelling.to_dict()}
+    return replace(mechanism, sigma=sigma), replace(rules, options=options)
 
 
 def _shape(asked: Synthesizer, facts: Facts) -> tuple[int, ...] | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 from privot.images import image_axes
 from privot.mechanisms.embedding import FeatureMap
 from privot.synthesis.architectures import AFFINE
@@ -40,8 +40,10 @@ SECOND = ((128, 0.235), (256, 0.085))
 """Second banks of 3 × 3 filters, for regions of 4 pixels and for quarters of the image: how many there are, and how far
 apart what they see lies, as a multiple of the pixels' distance and measured in the same way. A region has an even side,
 so that positions can lie two apart: four times faster than all of them."""
-LABELLING = {"share": 0.25, "rounds": 40, "columns": 512, "samples": 60_000}
-"""Of a labeller: its part of the budget, and how it is made (`labelling.Labelling`)."""
+LABELS_SHARE = 0.25
+"""Of the budget, of 1/σ², for labels."""
+LABELLING = {"rounds": 40, "columns": 512, "samples": 60_000}
+"""How a labeller is made (`labelling.Labelling`)."""
 LONGEST, STEADY = 2.0, 0.006
 """The longest step of its tuning, and how far noise alone may move it in one."""
 
@@ -173,8 +175,6 @@ def choose_labelling(problem: Problem) -> Labelling | None:
     """How samples get their labels, σ being the noise of the whole budget; None where they keep the class asked for.
 
     That is where a release does not say enough (`ENOUGH`): means need the budget more than labels do.
-
-    A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long.
     """
     if problem.device == "cpu" or problem.classes < 2 or not _image(problem):
         return None
@@ -183,8 +183,18 @@ def choose_labelling(problem: Problem) -> Labelling | None:
     many = problem.records is not None and problem.records > MOST_RECORDS
     if many or WIDE * (height // 4) * (width // 4) > MOST_SEEN or signal(problem) < ENOUGH:
         return None
-    plain = Labelling(length=1.0, **LABELLING)  # type: ignore[arg-type]
-    noise = plain.sigmas(problem.sigma)[1] * math.sqrt(plain.rounds * plain.columns)
+    return labelling_of(problem, LABELS_SHARE)
+
+
+def labelling_of(problem: Problem, share: float) -> Labelling:
+    """A labeller for a `share` of the budget whose noise is the problem's σ: σ₂ = σ/√share.
+
+    A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long.
+    """
+    if not 0.0 < share < 1.0:
+        raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
+    plain = Labelling(problem.sigma / math.sqrt(share), length=1.0, **LABELLING)
+    noise = plain.sigma * math.sqrt(plain.rounds * plain.columns)
     return replace(plain, length=min(LONGEST, STEADY * problem.records_a_class * problem.classes / noise))
 
 

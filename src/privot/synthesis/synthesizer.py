@@ -32,7 +32,7 @@ from privot.synthesis.job import LABELS, LESSON, NAME, Job
 from privot.synthesis.labelling import Labelling, Lesson, check_labelling, labeller, labels_of
 from privot.synthesis.network import NetworkFeatures
 from privot.synthesis.planning import plan
-from privot.synthesis.rules import Rules
+from privot.synthesis.rules import ASSUMED_RECORDS, Rules
 from privot.synthesis.streams import run_job, train_blocks
 from privot.synthesis.tables.design import TableDesign
 from privot.synthesis.tables.model import TableModel
@@ -113,27 +113,22 @@ class Synthesizer(PrivateEstimator):
         if isinstance(design, Design) and design.method != "embedding":
             self._forget()
             start = Training.start(design.rules, design.seed, device)
-            return self._streamed(
+            trained = train_blocks(
+                lambda: vault,
                 design,
-                *train_blocks(
-                    lambda: vault,
-                    design,
-                    purpose=purpose,
-                    training=start,
-                    allow_unproven=self.allow_unproven,
-                    progress=progress,
-                ),
+                purpose=purpose,
+                training=start,
+                allow_unproven=self.allow_unproven,
+                progress=progress,
             )
+            self._streamed(design, *trained)
+            return self._label(vault, purpose, device)
         release = vault.release(design.mechanism, purpose=purpose, delta=design.delta)
         self._paid(design, release)
         if isinstance(design, TableDesign):
             return self.use_model(design.fit(release, progress))
         self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
-        if design.labelling is not None:
-            lesson = self._lesson(design.labelling, device)
-            tuning = self._tuning(lesson, device)
-            self._labelled(lesson, vault.release(tuning, purpose=f"{purpose}, labels", delta=design.delta))
-        return self
+        return self._label(vault, purpose, device)
 
     def run(
         self,
@@ -172,17 +167,22 @@ class Synthesizer(PrivateEstimator):
             return vault.release(design.mechanism, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
 
         with job.alone():
+            if isinstance(design, Design) and design.labelling is None and (job.folder / f"{LABELS}.npz").exists():
+                raise DataError(f"The job in {job.folder} has labels that it does not speak of: restore its {NAME}.")
+
+            def label(made_from: str) -> Synthesizer:
+                return self._label_in(job, lambda: (opened or [ready()])[0], spent, pay_again, made_from, device)
+
             if isinstance(design, Design) and design.method != "embedding":
                 self._forget()
                 unproven = self.allow_unproven
-                return self._streamed(design, *run_job(job, design, ready, spent, device, progress, unproven))
+                self._streamed(design, *run_job(job, design, ready, spent, device, progress, unproven))
+                return label(job.name)
             release = job.release(pay, spent, pay_again, design.check_release, ready)
             self._paid(design, release)
             if isinstance(design, TableDesign):
                 # the release is all the checkpoint there is: the fit takes seconds, and gives the same again
                 return self.use_model(design.fit(release, progress))
-            if design.labelling is None and (job.folder / f"{LABELS}.npz").exists():
-                raise DataError(f"The job in {job.folder} has labels that it does not speak of: restore its {NAME}.")
             path, digest = job.folder / checkpoint.NAME, release.digest()
             training = checkpoint.load(path, design.rules, device, release=digest) if path.exists() else None
             training = train(
@@ -196,24 +196,44 @@ class Synthesizer(PrivateEstimator):
                 team=team,
             )
             self._trained(training)
-            if design.labelling is not None:
-                path = job.folder / LESSON
-                lesson = Lesson.load(path, digest) if path.exists() else self._lesson(design.labelling, device)
-                if not path.exists():
-                    lesson.save(path, digest)
-                tuning = self._tuning(lesson, device)
+            return label(digest)
 
-                def pay_labels(mark: str) -> Release:
-                    return opened[0].release(tuning, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
-
-                def check(found: Release) -> None:
-                    check_labelling(found, tuning, design.facts, design.delta)
-
-                def opened_now() -> object:
-                    return opened or ready()
-
-                self._labelled(lesson, job.release(pay_labels, spent, pay_again, check, opened_now, LABELS))
+    def _label(self, vault: Vault, purpose: str, device: str) -> Synthesizer:
+        """Pay for a labeller, if the design says so."""
+        assert isinstance(self.design_, Design)
+        if self.design_.labelling is None:
             return self
+        lesson = self._lesson(self.design_.labelling, device)
+        tuning, delta = self._tuning(lesson, device), self.design_.delta
+        return self._labelled(lesson, vault.release(tuning, purpose=f"{purpose}, labels", delta=delta))
+
+    def _label_in(
+        self,
+        job: Job,
+        vault: Callable[[], Vault],
+        spent: Callable[[str], int],
+        pay_again: bool,
+        made_from: str,
+        device: str,
+    ) -> Synthesizer:
+        """The same as a part of `job`, whose samples are `made_from` a release or from what the job itself was paid."""
+        design = self.design_
+        assert isinstance(design, Design)
+        if design.labelling is None:
+            return self
+        path = job.folder / LESSON
+        lesson = Lesson.load(path, made_from) if path.exists() else self._lesson(design.labelling, device)
+        if not path.exists():
+            lesson.save(path, made_from)
+        tuning = self._tuning(lesson, device)
+
+        def pay(mark: str) -> Release:
+            return vault().release(tuning, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
+
+        def check(found: Release) -> None:
+            check_labelling(found, tuning, design.facts, design.delta)
+
+        return self._labelled(lesson, job.release(pay, spent, pay_again, check, vault, LABELS))
 
     def _forget(self) -> None:
         """What an earlier release made may not be drawn from under another one's guarantee."""
@@ -249,14 +269,21 @@ class Synthesizer(PrivateEstimator):
         design = self.design_
         assert isinstance(design, Design)
         assert design.labelling is not None
-        value: Any = self.release_.value
-        records = design.facts.records or self.records or float(np.asarray(value["counts"]).sum())
-        return lesson.mechanism(design.labelling, design.mechanism.sigma, float(records), device)
+        records = design.facts.records or self.records or self._counted()
+        return lesson.mechanism(design.labelling, float(records), device)
 
-    def _labelled(self, lesson: Lesson, release: Release) -> None:
-        """Label by what was released from now on, under the guarantee of both releases."""
+    def _counted(self) -> float:
+        """How many records there are, as far as was paid for; a guess where that was not."""
+        if not hasattr(self, "release_"):
+            return ASSUMED_RECORDS
+        value: Any = self.release_.value
+        return float(np.asarray(value["counts"]).sum())
+
+    def _labelled(self, lesson: Lesson, release: Release) -> Synthesizer:
+        """Label by what was released from now on, under the guarantee of all releases."""
         self.labeller_ = labeller(lesson, release)
-        self.guarantee_ = self.release_.guarantee.compose(release.guarantee)
+        self.guarantee_ = self.guarantee_.compose(release.guarantee)
+        return self
 
     def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
         self.design_, self.guarantee_, self.losses_ = design, guarantee, training.losses
