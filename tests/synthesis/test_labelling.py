@@ -14,8 +14,10 @@ import torch
 
 from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
+from privot.guarantee import Standing
 from privot.ledger import Ledger
 from privot.mechanisms.rowwise import try_map
+from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.features import Fourier
@@ -221,9 +223,11 @@ def test_what_is_asked_for_is_compared_with_the_cost_of_both() -> None:
 @pytest.mark.parametrize("shape", [(3, 3), (64, 64)])
 def test_images_that_cannot_be_labelled_are_refused_before_paying(shape: tuple[int, int]) -> None:
     with pytest.raises(UsageError, match="too small or too large"):
-        PLAN.check(shape, None)
+        PLAN.check(shape, 3, None)
     with pytest.raises(UsageError, match="records"):
-        PLAN.check(SHAPE, 10**7)
+        PLAN.check(SHAPE, 3, 200, 10**7)
+    with pytest.raises(UsageError, match="Rounding"):
+        replace(PLAN, sigma=1e8).check(SHAPE, 3, 200)
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (1, 8, 8)])
@@ -382,7 +386,7 @@ def streamed(method: str = "sinkhorn", share: float = 0.3) -> Synthesizer:
 def test_a_stream_and_its_labels_cost_what_was_asked_for(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(LABELLING, "samples", 60)
+    monkeypatch.setitem(LABELLING["cpu"], "samples", 60)
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
     plain = streamed(method, 0.0).design(held.facts)
@@ -412,7 +416,19 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     assert len(ledger.entries()) == 3
     assert np.array_equal(again.sample(40, seed=1)[1], y)
     # without a folder too
-    assert streamed(method).fit(vault()).guarantee_.epsilon() <= 8.0
+    alone = streamed(method).fit(vault())
+    assert alone.labeller_ is not None
+    assert alone.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-2)
+    assert alone.guarantee_.epsilon() <= 8.0
+
+
+def test_noise_that_is_not_secret_is_allowed_for_labels_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LABELLING["cpu"], "samples", 60)
+    options = {"steps": 4, "blocks": 1, "batch": 10, "points": 6, "labelled": 0.3}
+    asked = {"method": "sinkhorn", "shape": SHAPE, "records": 200, "options": options, "device": "cpu", "seed": 5}
+    done = Synthesizer(*TERMS, **asked, allow_unproven=True).fit(vault(noise=SeededNoise(1)))
+    assert done.labeller_ is not None
+    assert done.guarantee_.standing is Standing.UNPROVEN
 
 
 @pytest.mark.parametrize("share", [1.0, -0.1, 2.0])
@@ -471,8 +487,12 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
     with pytest.raises(BudgetError, match="pay-again"):
         resume()
     assert len(ledger.entries()) == 2
-    resume(pay_again=True)
+    done = resume(pay_again=True)
     assert len(ledger.entries()) == 3
+    # the first labels may have been looked at, so they count as well
+    [data] = ledger.datasets()
+    assert done.guarantee_.epsilon() == pytest.approx(ledger.spent(data.fingerprint).epsilon(1e-5), rel=1e-6)
+    assert done.guarantee_.epsilon() > 8.0
     assert not (folder / "synthetic.npz").exists()
     assert (folder / "checkpoint.safetensors").exists()
     # a first release that is paid for anew leaves nothing of what was made from the old one

@@ -114,8 +114,12 @@ class TunedHead:
         if facts.classes != self.start.shape[1]:
             raise UsageError(f"The first weights are for {self.start.shape[1]} classes, the records have others.")
         try_map(self.features, device)
-        self._check_rounding(facts.records or 1)
+        self._check(facts.records or 1)
         return tuning_event(self.sigma, self.rounds, facts.adjacency)
+
+    def _check(self, records: int) -> None:
+        size, classes = self.start.shape
+        check_rounding(records, size, classes, self.sigma, self.rounds)
 
     def run(
         self, records: Records, noise: NoiseSource, event: Event, step: int
@@ -130,7 +134,7 @@ class TunedHead:
             raise UsageError("A classifier is tuned on the event it made.")
         if facts.adjacency is Adjacency.ADD_REMOVE:
             # cannot be asked before paying, since the number is private; beyond 6·10⁶ records (`docs/limits.md`)
-            self._check_rounding(records.count)
+            self._check(records.count)
         seen = list(self._seen(records))
         weights, speed = self.start.copy(), np.zeros_like(self.start)
         last, kept = rounds // 2, np.zeros_like(self.start)
@@ -184,20 +188,20 @@ class TunedHead:
             total += g.T @ off
         return total.cpu().numpy()
 
-    def _check_rounding(self, records: int) -> None:
-        """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
 
-        With u = 2⁻⁵³ and k classes a record's p − e_c is off by at most (2k + 32)u; a sum of terms of norm 1 in blocks
-        of r rows by r·u a record within a block, in whatever order, and by u for every block added later.
-        """
-        blocks, classes = -(-records // _ROWS), self.start.shape[1]
-        each = (2 * classes + 32 + _ROWS + blocks) * _UNIT
-        grid = grid_of(self.sigma * math.sqrt(self.rounds)) * math.sqrt(self.start.size)
-        if not (records < MOST_RECORDS and 2.0 * records * each + grid <= MARGIN):
-            raise UsageError(
-                "Rounding could outgrow the margin that keeps this release private: use fewer records, "
-                "a map with fewer numbers, or less noise."
-            )
+def check_rounding(records: int, size: int, classes: int, sigma: float, rounds: int) -> None:
+    """Refuse unless everything that a step rounds, for both neighbours, stays below the margin.
+
+    With u = 2⁻⁵³ and k classes a record's p − e_c is off by at most (2k + 32)u; a sum of terms of norm 1 in blocks of r
+    rows by r·u a record within a block, in whatever order, and by u for every block added later.
+    """
+    each = (2 * classes + 32 + _ROWS + -(-records // _ROWS)) * _UNIT
+    grid = grid_of(sigma * math.sqrt(rounds)) * math.sqrt(size * classes)
+    if not (records < MOST_RECORDS and 2.0 * records * each + grid <= MARGIN):
+        raise UsageError(
+            "Rounding could outgrow the margin that keeps this release private: use fewer records, "
+            "a map with fewer numbers, or less noise."
+        )
 
 
 def bounded(phi: torch.Tensor) -> torch.Tensor:

@@ -97,6 +97,10 @@ class Job:
         """What a charge of this job carries in its purpose."""
         return f"(job {self.name})"
 
+    def marked(self, part: str) -> str:
+        """The same for a later part of this job; neither mark contains the other."""
+        return f"(job {self.name}, {part})"
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep every other process out of the folder; within one that has it, taking it again changes nothing."""
@@ -142,7 +146,7 @@ class Job:
         release left: what is there later is made from what was paid last.
         """
         path = self.folder / (f"{part}.npz" if part else RELEASE)
-        mark = f"(job {self.name}, {part})" if part else self.mark
+        mark = self.marked(part) if part else self.mark
         with self.alone():
             # asked under the lock: who came first may have paid in the meantime
             paid = spent(mark)
@@ -154,8 +158,9 @@ class Job:
                     check(release)
                 return release
             if paid and not again:
+                what = f"the charge for its {part}" if part else "its charge"
                 raise BudgetError(
-                    f"This job was stopped between its charge and its release, so its budget is spent and nothing can "
+                    f"This job was stopped between {what} and its release, so that budget is spent and nothing can "
                     f"be shown for it: add --pay-again to charge a second time for {self.folder}."
                 )
             if ready is not None:

@@ -24,7 +24,7 @@ from privot.evaluation.classifiers import Convolutional, fitted
 from privot.guarantee import Adjacency
 from privot.images import image_axes
 from privot.mechanisms.mechanism import Facts
-from privot.mechanisms.tuning import TunedHead, bounded, tuning_event
+from privot.mechanisms.tuning import TunedHead, bounded, check_rounding, tuning_event
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis.files import read_tensors, write_tensors
@@ -76,13 +76,15 @@ class Labelling:
         except TypeError:
             raise DataError("This does not describe how samples are labelled.") from None
 
-    def check(self, shape: Sequence[int], records: int | None) -> None:
-        """Refuse, before anything is paid, what could not be labelled."""
+    def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
+        """Refuse, before anything is paid, what could not be labelled; `records` are all numbers that are public."""
         height, width, _, _ = image_axes(shape)
         if min(height, width) < 4 or WIDE * (height // 4) * (width // 4) > MOST_SEEN:
             raise UsageError(f"Images of {height} × {width} are too small or too large to be labelled.")
-        if records is not None and records > MOST_RECORDS:
+        most = max((n for n in records if n is not None), default=1)
+        if most > MOST_RECORDS:
             raise UsageError(f"More than {MOST_RECORDS} records cannot be labelled: leave out the labelling.")
+        check_rounding(most, self.columns + 1, classes, self.sigma, self.rounds)
 
     def beside(self, sigma: float) -> float:
         """The noise of another Gaussian release that together with the tuning costs what `sigma` costs.

@@ -64,7 +64,7 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
     if labelling is not None:
         if shape is None or not labels:
             raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
-        labelling.check(shape, records)
+        labelling.check(shape, classes, records, facts.records)
         sigma = labelling.beside(sigma)
         problem = replace(problem, sigma=sigma)
     features = asked.features or choose_features(problem, seed, asked.low, asked.high)
@@ -83,7 +83,7 @@ def _with_labels(
     labelling = labelling_of(replace(problem, sigma=whole), float(rules.options["labelled"]))
     if problem.shape is None or problem.classes < 2:
         raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
-    labelling.check(problem.shape, problem.records)
+    labelling.check(problem.shape, problem.classes, problem.records, facts.records)
 
     def both(sigma: float) -> Event:
         stream = repeated(replace(mechanism, sigma=sigma).event(facts), rules.steps)

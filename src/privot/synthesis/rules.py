@@ -42,7 +42,10 @@ apart what they see lies, as a multiple of the pixels' distance and measured in 
 so that positions can lie two apart: four times faster than all of them."""
 LABELS_SHARE = 0.25
 """Of the budget, of 1/σ², for labels."""
-LABELLING = {"rounds": 40, "columns": 512, "samples": 60_000}
+LABELLING = {
+    "cpu": {"rounds": 40, "columns": 128, "samples": 6_000},
+    "cuda": {"rounds": 40, "columns": 512, "samples": 60_000},
+}
 """How a labeller is made (`labelling.Labelling`)."""
 LONGEST, STEADY = 2.0, 0.006
 """The longest step of its tuning, and how far noise alone may move it in one."""
@@ -193,7 +196,7 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
-    plain = Labelling(problem.sigma / math.sqrt(share), length=1.0, **LABELLING)
+    plain = Labelling(problem.sigma / math.sqrt(share), length=1.0, **LABELLING[problem.device])
     noise = plain.sigma * math.sqrt(plain.rounds * plain.columns)
     return replace(plain, length=min(LONGEST, STEADY * problem.records_a_class * problem.classes / noise))
 

@@ -8,6 +8,8 @@ ledger is then the durable record of what may have left the vault, and a resumed
     way is lost: its noise is gone with the process, and none of its steps runs again under the same charge;
   * what remains are the blocks not yet charged. The job never runs or charges more than the T steps it was designed
     for, so it ends with fewer trained steps, and with a guarantee of *all* blocks charged, lost ones included.
+
+A labeller, where one is asked for, is a release of its own after the last block (`labelling`).
 """
 
 from __future__ import annotations

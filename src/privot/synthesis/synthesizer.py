@@ -1,7 +1,7 @@
 """One interface to private synthesis: a vault goes in, a generator with a guarantee comes out; it sees no record.
 
-All it does with the vault is to ask for its public facts and for releases: one, or one and another for labels
-(`embedding`), or a stream of them that training answers with its next query or its next batch (`sinkhorn`, `sliced`).
+All it does with the vault is to ask for its public facts and for releases: one (`embedding`), or a stream of them that
+training answers with its next query or its next batch (`sinkhorn`, `sliced`), and perhaps one more for labels.
 Everything after that is post-processing.
 """
 
@@ -204,8 +204,8 @@ class Synthesizer(PrivateEstimator):
         if self.design_.labelling is None:
             return self
         lesson = self._lesson(self.design_.labelling, device)
-        tuning, delta = self._tuning(lesson, device), self.design_.delta
-        return self._labelled(lesson, vault.release(tuning, purpose=f"{purpose}, labels", delta=delta))
+        tuning = self._tuning(lesson, device)
+        return self._labelled(lesson, self._paid_labels(vault, tuning, f"{purpose}, labels"))
 
     def _label_in(
         self,
@@ -228,12 +228,18 @@ class Synthesizer(PrivateEstimator):
         tuning = self._tuning(lesson, device)
 
         def pay(mark: str) -> Release:
-            return vault().release(tuning, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
+            return self._paid_labels(vault(), tuning, f"synthesis by {self.method} {mark}")
 
         def check(found: Release) -> None:
             check_labelling(found, tuning, design.facts, design.delta)
 
-        return self._labelled(lesson, job.release(pay, spent, pay_again, check, vault, LABELS))
+        release = job.release(pay, spent, pay_again, check, vault, LABELS)
+        # labels that were paid for before may have been looked at, whatever became of their file
+        return self._labelled(lesson, release, max(1, int(spent(job.marked(LABELS)))))
+
+    def _paid_labels(self, vault: Vault, tuning: TunedHead, purpose: str) -> Release:
+        delta, unproven = self.design_.delta, self.allow_unproven
+        return vault.release(tuning, purpose=purpose, delta=delta, allow_unproven=unproven)
 
     def _forget(self) -> None:
         """What an earlier release made may not be drawn from under another one's guarantee."""
@@ -279,10 +285,10 @@ class Synthesizer(PrivateEstimator):
         value: Any = self.release_.value
         return float(np.asarray(value["counts"]).sum())
 
-    def _labelled(self, lesson: Lesson, release: Release) -> Synthesizer:
-        """Label by what was released from now on, under the guarantee of all releases."""
+    def _labelled(self, lesson: Lesson, release: Release, times: int = 1) -> Synthesizer:
+        """Label by what was released from now on, under the guarantee of all releases, labels being paid `times`."""
         self.labeller_ = labeller(lesson, release)
-        self.guarantee_ = self.guarantee_.compose(release.guarantee)
+        self.guarantee_ = self.guarantee_.compose(*[release.guarantee] * times)
         return self
 
     def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
