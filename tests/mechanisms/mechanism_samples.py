@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts
@@ -48,3 +49,18 @@ class Silent:
     def normal(self, shape: Any, sigma: float) -> np.ndarray:
         self.asked.append((shape, sigma))
         return np.zeros(shape)
+
+
+class Raw:
+    """A map that bounds nothing: φ(x) = x. The mechanism must do the bounding."""
+
+    rounding = 0.0
+
+    def __init__(self, dim: int) -> None:
+        self.dim = self.size = dim
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "raw"}

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from mechanism_samples import Plain, Silent
+from mechanism_samples import Plain, Raw, Silent
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from privot.accounting import Gaussian
@@ -27,21 +27,6 @@ from privot.vault import Vault
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 ANY = st.floats(allow_nan=False, allow_infinity=False)
-
-
-class Raw:
-    """A map that bounds nothing: φ(x) = x. The mechanism must do the bounding."""
-
-    rounding = 0.0
-
-    def __init__(self, dim: int) -> None:
-        self.dim = self.size = dim
-
-    def features(self, x: torch.Tensor) -> torch.Tensor:
-        return x
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "raw"}
 
 
 def joint(mechanism: MeanEmbedding, records: Plain, noise: Any = None) -> np.ndarray:

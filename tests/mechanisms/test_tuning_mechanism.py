@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from mechanism_samples import Plain, Silent
+from mechanism_samples import Plain, Raw, Silent
 from scipy import stats
 
 from privot.accounting import Gaussian, account
@@ -30,21 +30,6 @@ from weaker_noise import WeakerNoise
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 ANY = st.floats(allow_nan=True, allow_infinity=True)
-
-
-class Raw:
-    """φ(x) = x, exactly; the mechanism must do the bounding."""
-
-    rounding = 0.0
-
-    def __init__(self, dim: int) -> None:
-        self.dim = self.size = dim
-
-    def features(self, x: torch.Tensor) -> torch.Tensor:
-        return x
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "raw"}
 
 
 def head(dim: int = 3, classes: int = 2, **given: Any) -> TunedHead:
