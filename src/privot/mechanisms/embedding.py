@@ -18,7 +18,7 @@ from privot.accounting.events import Event, Gaussian
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.lane import refuse_recording
-from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.mechanisms.rowwise import MARGIN, MOST_RECORDS, FeatureMap, Sums, clip_features, rounding_a_record, try_map
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import grid_of
@@ -43,7 +43,7 @@ def count_share(size: int) -> float:
 
 
 @dataclass(frozen=True)
-class MeanEmbedding:
+class MeanEmbedding(Once):
     """For each class c the sum of φ over its records, and their number, plus N(0, σ²): one Gaussian release.
 
     A record (x, c) adds the vector (a·φ(x), b) to the row of its class, a² + b² = 1, so the counts are paid for
@@ -93,19 +93,9 @@ class MeanEmbedding:
         return Needs(dim=self.features.dim, labels=self.labels)
 
     @property
-    def steps(self) -> int:
-        """One: nothing is sampled and nothing repeated."""
-        return 1
-
-    @property
     def standing(self) -> Standing:
         """PROVEN: the event's own theorem is all it rests on."""
         return Standing.PROVEN
-
-    @property
-    def seed(self) -> int | None:
-        """None: the guarantee does not rest on the map's law, so its seed may serve again."""
-        return None
 
     def identity(self) -> bytes:
         """The map to the last bit, and every other choice; refuses a map that does not say its own (`exact_bytes`)."""

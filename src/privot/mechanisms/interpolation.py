@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event, Unbounded
 from privot.errors import DataError, UsageError
 from privot.guarantee import Standing
-from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.noise import NoiseSource
 
 
 @dataclass(frozen=True, eq=False)
-class Interpolation:
+class Interpolation(Once):
     """η = (1 − t)·x + t·T(x), T the barycentric map of the optimal plan to `towards` (m, d).
 
     No noise takes part and no theorem covers it: whoever holds `towards` gets the records back from η (for equal
@@ -43,19 +43,9 @@ class Interpolation:
         return Needs(dim=self.towards.shape[1])
 
     @property
-    def steps(self) -> int:
-        """One release."""
-        return 1
-
-    @property
     def standing(self) -> Standing:
         """UNPROVEN: as published."""
         return Standing.UNPROVEN
-
-    @property
-    def seed(self) -> None:
-        """No public randomness of its own."""
-        return None
 
     def event(self, facts: Facts) -> Event:
         """No finite ε."""

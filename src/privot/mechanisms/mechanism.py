@@ -122,6 +122,20 @@ class Mechanism(Protocol):
         ...
 
 
+class Once:
+    """What mechanisms share that release one value a charge and draw nothing public; each says its own standing."""
+
+    @property
+    def steps(self) -> int:
+        """One release."""
+        return 1
+
+    @property
+    def seed(self) -> int | None:
+        """None: no guarantee rests on the law of a public draw, so a seed may serve again."""
+        return None
+
+
 class Identified(Mechanism, Protocol):
     """A mechanism that can be told from every other one, so that a release that was paid for can be made again."""
 

@@ -14,7 +14,7 @@ from privot.accounting.events import Event, Gaussian
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import MARGIN
-from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.mechanisms.sketch_design import BLOCKS, SketchDesign
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import check_ratio, grid_of
@@ -25,7 +25,7 @@ UNIT = 2.0**-32
 
 
 @dataclass(frozen=True)
-class PrivateSketch:
+class PrivateSketch(Once):
     """Σ_i w∘v(x_i) + N(0, `sigma`²): one Gaussian mechanism for all blocks of a `SketchDesign`.
 
     Formal guarantees, for add-remove and for replace-one neighbours:
@@ -48,19 +48,9 @@ class PrivateSketch:
         return Needs(dim=self.design.dim, labels=self.design.classes > 0)
 
     @property
-    def steps(self) -> int:
-        """One release."""
-        return 1
-
-    @property
     def standing(self) -> Standing:
         """PROVEN: the Gaussian mechanism."""
         return Standing.PROVEN
-
-    @property
-    def seed(self) -> None:
-        """None: the sensitivity holds for every choice of directions, so no seed is used up."""
-        return None
 
     def identity(self) -> bytes:
         """The design to the last bit, and σ: what tells this sketch from every other."""

@@ -21,7 +21,7 @@ from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.embedding import usable_device
 from privot.mechanisms.lane import refuse_recording
-from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.mechanisms.rowwise import MARGIN, MOST_RECORDS, FeatureMap, try_map
 from privot.noise import NoiseSource, add_noise, arguments
 from privot.noise.adding import grid_of
@@ -44,7 +44,7 @@ def tuning_event(sigma: float, rounds: int, adjacency: Adjacency) -> Event:
 
 
 @dataclass(frozen=True, eq=False)
-class TunedHead:
+class TunedHead(Once):
     """W of shape (size, classes) after T steps down the noisy gradient of the records' cross-entropy.
 
     With g = φ(x) and p = softmax(gW), a record (x, c) has the gradient g ⊗ (p − e_c), e_c its class. A step releases
@@ -93,19 +93,9 @@ class TunedHead:
         return Needs(dim=self.features.dim, labels=True)
 
     @property
-    def steps(self) -> int:
-        """One release, of what all of its own steps come to."""
-        return 1
-
-    @property
     def standing(self) -> Standing:
         """PROVEN: the event's own theorem is all it rests on."""
         return Standing.PROVEN
-
-    @property
-    def seed(self) -> int | None:
-        """None: nothing here is drawn but noise."""
-        return None
 
     def event(self, facts: Facts) -> Event:
         """T Gaussian mechanisms; all that can be refused is refused here, before anything is paid."""
