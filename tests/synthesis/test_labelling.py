@@ -14,7 +14,7 @@ import torch
 
 from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
-from privot.guarantee import Standing
+from privot.guarantee import Adjacency, Standing
 from privot.ledger import Ledger
 from privot.mechanisms.rowwise import try_map
 from privot.noise import SeededNoise
@@ -22,8 +22,9 @@ from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.features import Fourier
 from privot.synthesis.job import LABELS, LESSON, Job
-from privot.synthesis.labelling import Labelling, Lesson, labeller, labels_of
+from privot.synthesis.labelling import Drawn, Labelling, Lesson, labeller, labels_of
 from privot.synthesis.network import CONSTANT, NetworkFeatures, _answers, _on_grid
+from privot.synthesis.planning import beside
 from privot.synthesis.rules import LABELLING, Problem, choose_labelling, labelling_of
 from privot.vault import Vault
 
@@ -267,7 +268,7 @@ def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
     x, y = pictures(600)
     wrong = torch.from_numpy((y + (np.random.default_rng(0).uniform(size=600) < 0.6)) % 3)
     plan = replace(PLAN, sigma=0.6, rounds=40, length=1.0)
-    lesson = Lesson.learn(torch.from_numpy(x).float(), wrong, 3, SHAPE, (0.0, 1.0), 16, 0)
+    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), wrong, 3, SHAPE, (0.0, 1.0)), 16, 0)
     held = Vault(x, y, classes=3, clip=8.0, adjacency="add-remove", budget=(50.0, 1e-5))
     release = held.release(lesson.mechanism(plan, 600.0, "cpu"), purpose="labels")
     first = Release({"weights": lesson.start}, release.guarantee, release.public)
@@ -281,7 +282,7 @@ def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
 
 def test_a_labeller_gives_the_class_that_the_tuned_weights_give() -> None:
     x, y = pictures(120)
-    lesson = Lesson.learn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (0.0, 1.0), 8, 0)
+    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (0.0, 1.0)), 8, 0)
     held = vault()
     release = held.release(lesson.mechanism(PLAN, 200.0, "cpu"), purpose="labels")
     scores = lesson.features.features(torch.from_numpy(x)).numpy() @ np.asarray(release.value["weights"])
@@ -312,11 +313,11 @@ def test_a_rule_asks_for_a_labeller_where_images_have_classes_and_a_gpu() -> Non
     for share in (0.01, 0.25, 0.9):
         for sigma in np.geomspace(0.1, 100.0, 200):
             two = labelling_of(replace(problem, sigma=sigma), share)
-            one = two.beside(sigma)
+            one = beside(sigma, Adjacency.ADD_REMOVE, two.event(Adjacency.ADD_REMOVE))
             assert 1 / one**2 + 1 / two.sigma**2 == pytest.approx(1 / sigma**2, rel=1e-7)
             assert 1 / one**2 + 1 / two.sigma**2 < 1 / sigma**2
     with pytest.raises(UsageError, match="whole budget"):
-        chosen.beside(2.2)
+        beside(2.2, Adjacency.ADD_REMOVE, chosen.event(Adjacency.ADD_REMOVE))
 
 
 @pytest.mark.parametrize("bad", [{"sigma": 0.0}, {"rounds": 0}, {"length": 0.0}, {"samples": 3}])

@@ -119,11 +119,11 @@ def test_a_killed_job_on_a_gpu_takes_its_last_block(method: str, tmp_path: Path)
 
 def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
     from privot.mechanisms.tuning import TunedHead, bounded
-    from privot.synthesis.labelling import Lesson
+    from privot.synthesis.labelling import Drawn, Lesson
 
     dice = torch.Generator().manual_seed(0)
     x, y = torch.rand(300, 400, generator=dice), torch.randint(0, 3, (300,), generator=dice)
-    lesson = Lesson.learn(x.cuda(), y.cuda(), 3, (20, 20), (0.0, 1.0), 16, 0)
+    lesson = Lesson.learn(Drawn(x.cuda(), y.cuda(), 3, (20, 20), (0.0, 1.0)), 16, 0)
     rows = x.double()
     here, there = (bounded(lesson.features.features(rows.to(device))) for device in ("cpu", "cuda"))
     assert torch.equal(here, there.cpu())
@@ -132,3 +132,21 @@ def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
     tuned = TunedHead(lesson.features, lesson.start, 1.0, 3, 0.1, "cuda")
     one, two = tuned._slope([(here, y)], lesson.start), tuned._slope([(there, y.cuda())], lesson.start)
     assert abs(one - two).max() < 1e-10
+
+
+def test_hits_are_the_same_on_cuda() -> None:
+    from privot.mechanisms.hits import Hits
+    from privot.synthesis.labelling import Drawn, Lesson, classifier
+
+    dice = torch.Generator().manual_seed(0)
+    x, y = torch.rand(1500, 400, generator=dice), torch.randint(0, 3, (1500,), generator=dice)
+    lesson = Lesson.learn(Drawn(x[:300].cuda(), y[:300].cuda(), 3, (20, 20), (0.0, 1.0)), 16, 0)
+    scores = classifier(lesson.features, lesson.start)
+
+    def counted(device: str) -> list[float]:
+        vault = Vault(x.numpy(), y.numpy(), classes=3, clip=20.0, adjacency="add-remove", budget=(1e9, 1e-5))
+        release = vault.release(Hits((scores,) * 2, 0.01, device), purpose="hits", delta=1e-5)
+        return [float(v) for v in np.asarray(release.value).round()]
+
+    assert counted("cuda") == counted("cpu")
+    assert counted("cpu")[0] > 400.0

@@ -2,8 +2,8 @@
 
 Candidates are synthetic records of the folder, so they look like the data; a coin decides which are trained on. The
 mechanism of the folder (its feature map, its σ) releases their sums anew and a generator is trained on that, with the
-folder's own rules. Who can be told from it by the same means can be told from the folder. A second release, for labels,
-is attacked by what the guarantee says happened.
+folder's own rules. Who can be told from it by the same means can be told from the folder. Later releases, for a choice
+or for labels, are attacked by what the guarantee says happened.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.events import Composed, Gaussian, event_from_dict, leaves
+from privot.accounting.events import Composed, Event, Gaussian, event_from_dict, leaves
 from privot.audit.attack import audit
 from privot.audit.bounds import DEFAULT_CONFIDENCE
 from privot.audit.embeddings import EmbeddingAttack
@@ -31,7 +31,7 @@ from privot.release import Release
 from privot.synthesis import Generator, Rules, Synthesizer, train
 from privot.synthesis.checkpoint import NAME as CHECKPOINT
 from privot.synthesis.files import read_json, write_json
-from privot.synthesis.job import LABELS, RELEASE
+from privot.synthesis.job import CHOICE, LABELS, RELEASE
 from privot.synthesis.report import AUDIT, write_report
 from privot.synthesis.saved import CONFIG, read_folder_guarantee, read_generator
 from privot.vault import Vault
@@ -75,7 +75,7 @@ def audit_folder(
     else:
         attack = _attack(synthesizer, features, guarantee, device)
         findings.append(audit(attack, runs=runs, trials=trials, confidence=confidence))
-        if synthesizer.labeller_ is not None:
+        if len(_events(guarantee)) > 1:
             findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
         tests = _membership(synthesizer, features, guarantee, folder, candidates, steps, confidence, device)
         findings += _guesses(tests, guarantee)
@@ -115,7 +115,7 @@ def _guesses(tests: list[Membership], guarantee: Guarantee) -> list[Check]:
 def _files(folder: Path) -> list[Check]:
     """What lies in the folder besides the generator."""
     found = []
-    for path in (folder / RELEASE, folder / f"{LABELS}.npz"):
+    for path in (folder / RELEASE, folder / f"{CHOICE}.npz", folder / f"{LABELS}.npz"):
         if not path.exists():
             continue
         release = Release.load(path)
@@ -149,13 +149,16 @@ def _attack(synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee
     )
 
 
-def _sigma(guarantee: Guarantee) -> float:
+def _events(guarantee: Guarantee) -> list[Event]:
     events = [event_from_dict(e) for e in guarantee.events]
-    if len(events) == 1 and isinstance(events[0], Composed):
-        events = list(events[0].events)
-    # the second one, if any, is for labels: Gaussian steps of their own
+    return list(events[0].events) if len(events) == 1 and isinstance(events[0], Composed) else events
+
+
+def _sigma(guarantee: Guarantee) -> float:
+    events = _events(guarantee)
+    # those after the first, if any, are for a choice and for labels: Gaussian ones too
     gaussian = all(isinstance(leaf, Gaussian) for e in events for leaf, _ in leaves(e))
-    if len(events) > 2 or not gaussian or not isinstance(events[0], Gaussian):
+    if not gaussian or not isinstance(events[0], Gaussian):
         raise DataError(
             "Only folders made by the embedding method can be audited: their guarantee begins with a Gaussian event."
         )

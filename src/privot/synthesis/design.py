@@ -17,7 +17,9 @@ from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.release import Release
+from privot.synthesis.choosing import Choosing
 from privot.synthesis.features import feature_map
+from privot.synthesis.job import CHOICE, LABELS
 from privot.synthesis.labelling import Labelling
 from privot.synthesis.rehearsing import rehearse, rehearse_stream
 from privot.synthesis.rules import Rules
@@ -86,11 +88,22 @@ class Design:
         """How samples get their labels, where a second release is for that."""
         return Labelling.from_dict(self.rules.options.get("labelling"))
 
+    @property
+    def choosing(self) -> Choosing | None:
+        """How far samples are warped, where a later release is for that."""
+        return Choosing.from_dict(self.rules.options.get("choosing"))
+
+    @property
+    def parts(self) -> dict[str, Choosing | Labelling]:
+        """What is released after the first release, by the names of a job's parts, in that order."""
+        found = {CHOICE: self.choosing, LABELS: self.labelling}
+        return {name: part for name, part in found.items() if part is not None}
+
     def event(self, facts: Facts) -> Event:
-        """All that will be charged: one release, or the steps of all blocks, and the labels."""
+        """All that will be charged: one release, or the steps of all blocks, and the later parts."""
         first = repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
-        labelling = self.labelling
-        return first if labelling is None else Composed((first, labelling.event(facts.adjacency)))
+        later = [part.event(facts.adjacency) for part in self.parts.values()]
+        return Composed((first, *later)) if later else first
 
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""

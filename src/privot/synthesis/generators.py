@@ -25,6 +25,9 @@ _KINDS: dict[str, Callable[..., Generator]] = {}
 class Generator(nn.Module, ABC):
     """x' = head(body(z, class)) with z ~ N(0, I) of length `latent`; labels are 0 where there are no classes."""
 
+    warp = 0.0
+    """How far what is made is warped at random; most generators do not."""
+
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.config = dict(config)

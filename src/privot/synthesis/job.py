@@ -4,7 +4,7 @@ The order on disk makes a kill harmless. `job.json` names the job before anythin
 job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill: no charge with this
 name, and nothing was paid; a charge and a release, and training goes on with what was paid for; a charge without a
 release, and the budget is spent with nothing to show, which only an explicit second payment can mend. The same holds
-for a later part of a job (`labels.npz`), whose charge has a mark of its own.
+for the later parts of a job (`choice.npz`, `labels.npz`), whose charges have marks of their own.
 
 Nothing in the folder is believed because it lies there: a release is checked against what the job decided and against
 the ledger, and whatever an earlier release left behind is removed before another one is paid for. One process at a time
@@ -33,14 +33,18 @@ except ImportError:  # only POSIX has it; elsewhere two processes on one folder 
 
 NAME = "job.json"
 RELEASE = "release.npz"
+CHOICE = "choice"
+"""The part of a job that pays for choosing how far samples are warped."""
 LABELS = "labels"
-"""The part of a job that pays for a labeller."""
+"""The part of a job that pays for a labeller, after that."""
 LESSON = "lesson.safetensors"
 """What that one learned from samples before it was paid for."""
-BEFORE_LABELS = ("checkpoint.safetensors", LESSON)
+BEFORE = {CHOICE: ("checkpoint.safetensors",), LABELS: ("checkpoint.safetensors", f"{CHOICE}.npz", LESSON)}
+"""What a part is made of besides the first release: it stays where the part is paid for anew."""
 SCHEMA_VERSION = 1
 MADE = (
     "checkpoint.safetensors",
+    f"{CHOICE}.npz",
     LESSON,
     f"{LABELS}.npz",
     "generator.safetensors",
@@ -167,8 +171,7 @@ class Job:
                 ready()
             for pattern in MADE:
                 for old in self.folder.glob(pattern):
-                    # a later part is made of what the first release and its training left
-                    if not part or old.name not in BEFORE_LABELS:
+                    if not part or old.name not in BEFORE[part]:
                         old.unlink()
             sync(self.folder)
             release = pay(mark)

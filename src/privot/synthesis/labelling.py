@@ -78,26 +78,34 @@ class Labelling:
 
     def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
         """Refuse, before anything is paid, what could not be labelled; `records` are all numbers that are public."""
-        height, width, _, _ = image_axes(shape)
-        if min(height, width) < 4 or WIDE * (height // 4) * (width // 4) > MOST_SEEN:
-            raise UsageError(f"Images of {height} × {width} are too small or too large to be labelled.")
+        check_seen(shape)
         most = max((n for n in records if n is not None), default=1)
         if most > MOST_RECORDS:
             raise UsageError(f"More than {MOST_RECORDS} records cannot be labelled: leave out the labelling.")
         check_rounding(most, self.columns + 1, classes, self.sigma, self.rounds)
 
-    def beside(self, sigma: float) -> float:
-        """The noise of another Gaussian release that together with the tuning costs what `sigma` costs.
-
-        1/σ₁² = 1/σ² − 1/σ₂², and a little more, so that rounding cannot make both cost more.
-        """
-        if not self.sigma > sigma * (1.0 + 1e-6):
-            raise UsageError(f"Labels with noise of {self.sigma:g} would cost the whole budget: raise it.")
-        return (1.0 + 1e-9) / math.sqrt(1.0 / sigma**2 - 1.0 / self.sigma**2)
-
     def event(self, adjacency: Adjacency) -> Event:
         """What tuning costs."""
         return tuning_event(self.sigma, self.rounds, adjacency)
+
+
+def check_seen(shape: Sequence[int]) -> None:
+    """Refuse images that a network cannot learn to see here."""
+    height, width, _, _ = image_axes(shape)
+    if min(height, width) < 4 or WIDE * (height // 4) * (width // 4) > MOST_SEEN:
+        raise UsageError(f"Images of {height} × {width} are too small or too large for a network to look at.")
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Samples to learn from, scaled to [0, 1], with their classes and what is public about records like them."""
+
+    x: torch.Tensor
+    labels: torch.Tensor
+    classes: int
+    shape: tuple[int, ...]
+    span: tuple[Any, Any]
+    """The public range of the records."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,20 +116,9 @@ class Lesson:
     start: NDArray[np.float64]
 
     @classmethod
-    def learn(
-        cls,
-        x: torch.Tensor,
-        labels: torch.Tensor,
-        classes: int,
-        shape: tuple[int, ...],
-        span: tuple[Any, Any],
-        columns: int,
-        seed: int,
-    ) -> Lesson:
-        """Train a network on samples `x` in [0, 1], keep the `columns` directions that vary most, made equally wide.
-
-        `span` is the public range of the records.
-        """
+    def learn(cls, drawn: Drawn, columns: int, seed: int) -> Lesson:
+        """Train a network on samples, keep the `columns` directions that vary most, made equally wide."""
+        x, labels, classes, shape = drawn.x, drawn.labels, drawn.classes, drawn.shape
         network = cast(Convolutional, fitted("cnn", x, labels, classes, shape=shape, seed=seed))
         with torch.no_grad():
             flat = network.flat(x)
@@ -133,8 +130,7 @@ class Lesson:
         width = torch.sqrt(values + _FLOOR * values.mean() + 1e-12)
         projection = (vectors / width / math.sqrt(columns)).cpu().numpy()
         shift = -(mean.double().cpu().numpy() @ projection)
-        low, high = span
-        features = NetworkFeatures(shape, network.convolutions(), projection, shift, low, high)
+        features = NetworkFeatures(shape, network.convolutions(), projection, shift, *drawn.span)
         seen = (flat @ torch.as_tensor(projection).to(flat)) + torch.as_tensor(shift).to(flat)
         g = bounded(torch.cat([seen, seen.new_full((len(seen), 1), CONSTANT)], dim=1)).to(flat)
         return cls(features, _first_weights(g, labels, classes))
@@ -169,19 +165,37 @@ def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta:
 
 
 def labeller(lesson: Lesson, release: Release) -> NetworkFeatures:
-    """The tuned classifier as one map: its features but the last are the scores of the classes.
+    """The tuned classifier."""
+    value = release.value
+    assert isinstance(value, Mapping)
+    weights = np.asarray(value["weights"])
+    if weights.shape != lesson.start.shape:
+        raise DataError("The labelling does not fit the network it is for.")
+    return classifier(lesson.features, weights)
+
+
+def classifier(f: NetworkFeatures, weights: NDArray[np.float64]) -> NetworkFeatures:
+    """A network and weights on what it sees as one map: its features but the last are the scores of the classes.
 
     gW = (flat·P + s)·W' + 0.3125·w, up to the factor that bounds g, which changes no order.
     """
-    value = release.value
-    assert isinstance(value, Mapping)
-    weights, f = np.asarray(value["weights"]), lesson.features
-    if weights.shape != lesson.start.shape:
-        raise DataError("The labelling does not fit the network it is for.")
     offsets = f.shift @ weights[:-1] + CONSTANT * weights[-1]
-    # scores in units of the largest: only their order counts, and exact sums bound the size of weights
-    scale = max(1.0, float(np.abs(f.projection @ weights[:-1]).max()), float(np.abs(offsets).max()))
-    return NetworkFeatures(f.shape, f.convolutions, f.projection @ weights[:-1] / scale, offsets / scale, f.low, f.high)
+    return _scored(f.shape, f.convolutions, f.projection @ weights[:-1], offsets, (f.low, f.high))
+
+
+def of_pixels(drawn: Drawn, seed: int) -> NetworkFeatures:
+    """A linear classifier of pixels, trained on samples, as such a map."""
+    model = fitted("logreg", drawn.x, drawn.labels, drawn.classes, seed=seed)
+    weights, offsets = (p.detach().double().cpu().numpy() for p in model.parameters())
+    return _scored(drawn.shape, [], weights.T, offsets, drawn.span)
+
+
+def _scored(
+    shape: Sequence[int], convolutions: Any, weights: Any, offsets: Any, span: tuple[Any, Any]
+) -> NetworkFeatures:
+    # in units of the largest: only the order of scores counts, and exact sums bound the size of weights
+    scale = max(1.0, float(np.abs(weights).max()), float(np.abs(offsets).max()))
+    return NetworkFeatures(shape, convolutions, weights / scale, offsets / scale, *span)
 
 
 def labels_of(network: NetworkFeatures, x: torch.Tensor) -> torch.Tensor:

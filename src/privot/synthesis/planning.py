@@ -9,16 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privot.accounting import calibrate, embedding
-from privot.accounting.events import Composed, Event, repeated
+from privot.accounting.events import Composed, Event, Gaussian, leaves, repeated
 from privot.errors import UsageError
+from privot.guarantee import Adjacency
 from privot.images import image_axes
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.noise import arguments
+from privot.synthesis.choosing import Choosing, check_warps
 from privot.synthesis.design import METHODS, Design, strategy_of, usable_device
 from privot.synthesis.features import public_range
-from privot.synthesis.labelling import Labelling
-from privot.synthesis.rules import Problem, Rules, choose_features, choose_labelling, choose_rules, labelling_of
+from privot.synthesis.labelling import Labelling, check_seen
+from privot.synthesis.rules import (
+    Problem,
+    Rules,
+    choose_choosing,
+    choose_features,
+    choose_labelling,
+    choose_rules,
+    labelling_of,
+)
 from privot.synthesis.tables.design import TableDesign
 from privot.transport.directions import check_seed, fresh_seed
 
@@ -59,19 +69,45 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
     problem = Problem(facts.dim, classes, sigma, records, shape, device)
     if asked.rules is None:
         labelling = choose_labelling(problem) if labels else None
+        choosing = choose_choosing(problem, facts.adjacency) if labels else None
     else:
         labelling = Labelling.from_dict(asked.rules.options.get("labelling"))
+        choosing = Choosing.from_dict(asked.rules.options.get("choosing"))
     if labelling is not None:
         if shape is None or not labels:
             raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
         labelling.check(shape, classes, records, facts.records)
-        sigma = labelling.beside(sigma)
-        problem = replace(problem, sigma=sigma)
+        sigma = beside(sigma, facts.adjacency, labelling.event(facts.adjacency))
+    if choosing is not None:
+        if shape is None or not labels:
+            raise UsageError("Only for images of several classes is a warp chosen: leave out the choosing.")
+        check_seen(shape)
+        sigma = beside(sigma, facts.adjacency, choosing.event(facts.adjacency))
+    problem = replace(problem, sigma=sigma)
     features = asked.features or choose_features(problem, seed, asked.low, asked.high)
     rules = asked.rules or choose_rules(problem)
-    if labelling is not None:
-        rules = replace(rules, options={**rules.options, "labelling": labelling.to_dict()})
+    if choosing is not None:
+        check_warps(rules.generator)
+    parts = {"labelling": labelling, "choosing": choosing}
+    rules = replace(
+        rules, options={**rules.options, **{name: p.to_dict() for name, p in parts.items() if p is not None}}
+    )
     return Design(MeanEmbedding(features, sigma, labels, device=device), rules, seed, delta, facts.adjacency, facts)
+
+
+def beside(sigma: float, adjacency: Adjacency, event: Event) -> float:
+    """The noise σ₁ of a Gaussian release that together with `event`, made of Gaussian ones, costs what `sigma` costs.
+
+    Δ²/σ₁² = Δ²/σ² − Σ (Δᵢ/σᵢ)², and a little more noise, so that rounding cannot make both cost more.
+    """
+    reach, taken = adjacency.sensitivity(1.0), 0.0
+    for leaf, times in leaves(event):
+        assert isinstance(leaf, Gaussian)
+        taken += times * (leaf.sensitivity / leaf.sigma) ** 2
+    whole = (reach / sigma) ** 2
+    if not taken < whole * (1.0 - 2e-6):
+        raise UsageError("What is released beside the means would cost the whole budget: raise its noise.")
+    return (1.0 + 1e-9) * reach / math.sqrt(whole - taken)
 
 
 def _with_labels(

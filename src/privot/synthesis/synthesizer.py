@@ -1,8 +1,8 @@
 """One interface to private synthesis: a vault goes in, a generator with a guarantee comes out; it sees no record.
 
 All it does with the vault is to ask for its public facts and for releases: one (`embedding`), or a stream of them that
-training answers with its next query or its next batch (`sinkhorn`, `sliced`), and perhaps one more for labels.
-Everything after that is post-processing.
+training answers with its next query or its next batch (`sinkhorn`, `sliced`), and perhaps one more for a choice and one
+for labels. Everything after that is post-processing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from numpy.typing import NDArray
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms import FeatureMap
-from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.hits import Hits
+from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.mechanisms.tuning import TunedHead
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
+from privot.synthesis.choosing import Choosing, warped
 from privot.synthesis.design import Design, facts_of, shares, usable_device
 from privot.synthesis.embedding import Scale, Target, train
 from privot.synthesis.estimator import PrivateEstimator
 from privot.synthesis.features import to_unit
 from privot.synthesis.generators import Generator
-from privot.synthesis.job import LABELS, LESSON, NAME, Job
-from privot.synthesis.labelling import Labelling, Lesson, check_labelling, labeller, labels_of
+from privot.synthesis.job import BEFORE, CHOICE, LABELS, LESSON, NAME, Job
+from privot.synthesis.labelling import Drawn, Labelling, Lesson, check_labelling, labeller, labels_of
 from privot.synthesis.network import NetworkFeatures
 from privot.synthesis.planning import plan
 from privot.synthesis.rules import ASSUMED_RECORDS, Rules
@@ -43,6 +45,10 @@ from privot.transport.directions import check_seed, fresh_seed
 from privot.vault import Vault
 
 _SAMPLE_ROWS = 4096
+Check = Callable[[Release], None]
+Paid = Callable[[str, Callable[[], Mechanism], Check], tuple[Release, int]]
+"""The release of a later part, from its name, what makes its mechanism and what refuses another; how often it was paid
+for."""
 
 
 class Synthesizer(PrivateEstimator):
@@ -50,9 +56,9 @@ class Synthesizer(PrivateEstimator):
 
     `low` and `high` are the public range of values and `shape` the public shape of an image; both are stated,
     never read off the records. `method` says where the noise enters: "embedding" (class means of random features,
-    released once, and on a GPU for images of several classes a classifier that labels samples), "sinkhorn" (gradients
-    at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD);
-    `options` are the knobs of the last two. `records` may say about how many there are where that is public although
+    released once, and on a GPU for images of several classes how far to warp samples or how to label them), "sinkhorn"
+    (gradients at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD); `options` are the knobs of
+    the last two. `records` may say about how many there are where that is public although
     the adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
     makes everything but the privacy noise repeatable. `allow_unproven` lets releases through that no theorem covers.
 
@@ -110,6 +116,10 @@ class Synthesizer(PrivateEstimator):
             return self.run(job, lambda: vault, lambda mark: False, progress=progress)
         device, purpose = usable_device(self.device), f"synthesis by {self.method}"
         design.check(vault.facts, self.epsilon, self.delta, device)
+
+        def paid(part: str, made: Callable[[], Mechanism], _: Check) -> tuple[Release, int]:
+            return self._pay(vault, made(), f"{purpose}, {part}"), 1
+
         if isinstance(design, Design) and design.method != "embedding":
             self._forget()
             start = Training.start(design.rules, design.seed, device)
@@ -122,13 +132,13 @@ class Synthesizer(PrivateEstimator):
                 progress=progress,
             )
             self._streamed(design, *trained)
-            return self._label(vault, purpose, device)
+            return self._finish(paid, device)
         release = vault.release(design.mechanism, purpose=purpose, delta=design.delta)
         self._paid(design, release)
         if isinstance(design, TableDesign):
             return self.use_model(design.fit(release, progress))
         self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
-        return self._label(vault, purpose, device)
+        return self._finish(paid, device)
 
     def run(
         self,
@@ -167,17 +177,26 @@ class Synthesizer(PrivateEstimator):
             return vault.release(design.mechanism, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
 
         with job.alone():
-            if isinstance(design, Design) and design.labelling is None and (job.folder / f"{LABELS}.npz").exists():
-                raise DataError(f"The job in {job.folder} has labels that it does not speak of: restore its {NAME}.")
+            said = design.parts if isinstance(design, Design) else {}
+            for part in set(BEFORE) - set(said):
+                if (job.folder / f"{part}.npz").exists():
+                    raise DataError(
+                        f"The job in {job.folder} has a {part}.npz that it does not speak of: restore its {NAME}."
+                    )
 
-            def label(made_from: str) -> Synthesizer:
-                return self._label_in(job, lambda: (opened or [ready()])[0], spent, pay_again, made_from, device)
+            def paid(part: str, made: Callable[[], Mechanism], check: Check) -> tuple[Release, int]:
+                def pay_part(mark: str) -> Release:
+                    return self._pay(opened[0], made(), f"synthesis by {self.method} {mark}")
+
+                release = job.release(pay_part, spent, pay_again, check, lambda: opened or ready(), part)
+                # what was paid for before may have been looked at, whatever became of its file
+                return release, max(1, int(spent(job.marked(part))))
 
             if isinstance(design, Design) and design.method != "embedding":
                 self._forget()
                 unproven = self.allow_unproven
                 self._streamed(design, *run_job(job, design, ready, spent, device, progress, unproven))
-                return label(job.name)
+                return self._finish(paid, device, job.folder / LESSON, job.name)
             release = job.release(pay, spent, pay_again, design.check_release, ready)
             self._paid(design, release)
             if isinstance(design, TableDesign):
@@ -196,50 +215,51 @@ class Synthesizer(PrivateEstimator):
                 team=team,
             )
             self._trained(training)
-            return label(digest)
+            return self._finish(paid, device, job.folder / LESSON, digest)
 
-    def _label(self, vault: Vault, purpose: str, device: str) -> Synthesizer:
-        """Pay for a labeller, if the design says so."""
-        assert isinstance(self.design_, Design)
-        if self.design_.labelling is None:
-            return self
-        lesson = self._lesson(self.design_.labelling, device)
-        tuning = self._tuning(lesson, device)
-        return self._labelled(lesson, self._paid_labels(vault, tuning, f"{purpose}, labels"))
+    def _finish(self, paid: Paid, device: str, path: Path | None = None, made_from: str = "") -> Synthesizer:
+        """Pay for the later parts that the design speaks of: a choice, then labels.
 
-    def _label_in(
-        self,
-        job: Job,
-        vault: Callable[[], Vault],
-        spent: Callable[[str], int],
-        pay_again: bool,
-        made_from: str,
-        device: str,
-    ) -> Synthesizer:
-        """The same as a part of `job`, whose samples are `made_from` a release or from what the job itself was paid."""
+        What a labeller learns is kept at `path`, for samples that are `made_from` a release, or from what a job paid.
+        """
         design = self.design_
         assert isinstance(design, Design)
-        if design.labelling is None:
-            return self
-        path = job.folder / LESSON
-        lesson = Lesson.load(path, made_from) if path.exists() else self._lesson(design.labelling, device)
-        if not path.exists():
-            lesson.save(path, made_from)
-        tuning = self._tuning(lesson, device)
+        if design.choosing is not None:
+            self._choose(design, design.choosing, paid, device)
+        if design.labelling is not None:
+            known = path is not None and path.exists()
+            lesson = Lesson.load(path, made_from) if path and known else self._lesson(design.labelling, device)
+            if path and not known:
+                lesson.save(path, made_from)
+            tuning = self._tuning(lesson, device)
+            release, times = paid(
+                LABELS, lambda: tuning, lambda found: check_labelling(found, tuning, design.facts, design.delta)
+            )
+            self._labelled(lesson, release, times)
+        return self
 
-        def pay(mark: str) -> Release:
-            return self._paid_labels(vault(), tuning, f"synthesis by {self.method} {mark}")
+    def _choose(self, design: Design, choosing: Choosing, paid: Paid, device: str) -> None:
+        """Warp samples as far as the records say from now on, under the guarantee of all releases."""
+        trained = self.generator_
 
-        def check(found: Release) -> None:
-            check_labelling(found, tuning, design.facts, design.delta)
+        def made() -> Hits:
+            classifiers: list[NetworkFeatures] = []
+            try:
+                for factor in choosing.factors:
+                    self.generator_ = warped(trained, factor).eval()
+                    drawn = self._drawn(choosing.samples, device)
+                    classifiers += choosing.classifiers(drawn, self._public_seed)
+            finally:
+                self.generator_ = trained
+            return Hits(tuple(classifiers), choosing.sigma, device)
 
-        release = job.release(pay, spent, pay_again, check, vault, LABELS)
-        # labels that were paid for before may have been looked at, whatever became of their file
-        return self._labelled(lesson, release, max(1, int(spent(job.marked(LABELS)))))
+        release, times = paid(CHOICE, made, lambda found: choosing.check(found, design.facts, design.delta))
+        self.use(warped(trained, choosing.chosen(release)), self.features_, self.counts_, self.labels_)
+        self.guarantee_ = self.guarantee_.compose(*[release.guarantee] * times)
 
-    def _paid_labels(self, vault: Vault, tuning: TunedHead, purpose: str) -> Release:
+    def _pay(self, vault: Vault, mechanism: Mechanism, purpose: str) -> Release:
         delta, unproven = self.design_.delta, self.allow_unproven
-        return vault.release(tuning, purpose=purpose, delta=delta, allow_unproven=unproven)
+        return vault.release(mechanism, purpose=purpose, delta=delta, allow_unproven=unproven)
 
     def _forget(self) -> None:
         """What an earlier release made may not be drawn from under another one's guarantee."""
@@ -260,15 +280,21 @@ class Synthesizer(PrivateEstimator):
 
     def _lesson(self, labelling: Labelling, device: str) -> Lesson:
         """What a network learns from samples alone; costs nothing."""
+        return Lesson.learn(self._drawn(labelling.samples, device), labelling.columns, self._public_seed)
+
+    @property
+    def _public_seed(self) -> int:
         assert isinstance(self.design_, Design)
+        return self.design_.seed % 2**63
+
+    def _drawn(self, samples: int, device: str) -> Drawn:
+        """Samples to learn from; the same z for the same design."""
         assert self.shape is not None
-        x, y = self.sample(labelling.samples, seed=self.design_.seed % 2**32)
+        x, y = self.sample(samples, seed=self._public_seed % 2**32)
         low, high = (torch.as_tensor(np.asarray(v), dtype=torch.float32) for v in (self.low, self.high))
         unit = to_unit(torch.from_numpy(x), low, high - low).to(device)
-        shape, classes = tuple(self.shape), self.generator_.classes
         labels = torch.from_numpy(y).to(device)
-        seed = self.design_.seed % 2**63
-        return Lesson.learn(unit, labels, classes, shape, (self.low, self.high), labelling.columns, seed)
+        return Drawn(unit, labels, self.generator_.classes, tuple(self.shape), (self.low, self.high))
 
     def _tuning(self, lesson: Lesson, device: str) -> TunedHead:
         """The mechanism of the second release, from the design and the first one."""

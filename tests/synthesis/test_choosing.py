@@ -1,0 +1,316 @@
+"""How far samples are warped is chosen by a count of records that is paid for, once, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from privot.accounting import account
+from privot.errors import BudgetError, DataError, UsageError
+from privot.evaluation.classifiers import fitted
+from privot.guarantee import Adjacency
+from privot.ledger import Ledger
+from privot.release import Release
+from privot.synthesis import Rules, Synthesizer
+from privot.synthesis.choosing import EACH, Choosing, warped
+from privot.synthesis.features import Fourier
+from privot.synthesis.generators import build
+from privot.synthesis.job import CHOICE, LABELS, Job
+from privot.synthesis.labelling import Drawn, Labelling
+from privot.synthesis.planning import beside
+from privot.synthesis.rules import FACTORS, Problem, choose_choosing
+from privot.vault import Vault
+
+SHAPE = (8, 8)
+TERMS = (8.0, 1e-5)
+PLAN = Choosing(sigma=8.0, factors=(0.5, 1.0, 2.0), columns=8, samples=60)
+ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+
+
+def pictures(records: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    """Three classes: a bright bar on top, in the middle or below."""
+    y = np.arange(records) % 3
+    x = 0.2 * np.random.default_rng(0).uniform(size=(records, *SHAPE))
+    for c in range(3):
+        x[y == c, 3 * c : 3 * c + 2] += 0.7
+    return x.reshape(records, -1), y
+
+
+def rules(*, warp: float = 0.05, kind: str = "mapped", **options: Any) -> Rules:
+    generator = {
+        "kind": kind, "dim": 64, "classes": 3, "segments": [[0, 64, "interval"]], "latent": 10, "hidden": 8,
+        "channels": 8, "shape": list(SHAPE), "doublings": 1, "warp": warp,
+    }  # fmt: skip
+    return Rules(generator, 20, 8, 1e-2, {"choosing": PLAN.to_dict(), **options})
+
+
+def small(**given: Any) -> Synthesizer:
+    fields = {"shape": SHAPE, "features": Fourier(64, 60, [2.0], 1), "rules": rules(), "device": "cpu", "seed": 5}
+    fields |= given
+    return Synthesizer(*fields.pop("terms", TERMS), **fields)
+
+
+def vault(**given: Any) -> Vault:
+    x, y = pictures()
+    return Vault(x, y, classes=3, clip=8.0, **({"budget": TERMS, "adjacency": "add-remove"} | given))
+
+
+def spent(ledger: Ledger) -> Any:
+    return lambda mark: sum(mark in entry.purpose for entry in ledger.entries())
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing after it runs."""
+
+
+def kill(*_: Any, **__: Any) -> Any:
+    raise Killed
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_both_releases_cost_what_was_asked_for(adjacency: str) -> None:
+    held = vault(adjacency=adjacency)
+    done = small().fit(held)
+    assert len(done.guarantee_.events) == 2
+    assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
+    assert done.guarantee_.epsilon() <= 8.0
+    assert done.release_.guarantee.epsilon() < 8.0
+    assert done.generator_.config["warp"] in [pytest.approx(0.05 * f) for f in PLAN.factors]
+    with pytest.raises(BudgetError):
+        small(terms=(0.5, 1e-5), rules=replace(rules(), options={})).fit(held)
+
+
+def test_a_choice_and_labels_cost_what_was_asked_for_together() -> None:
+    labelling = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
+    done = small(rules=rules(labelling=labelling.to_dict())).fit(vault())
+    assert len(done.guarantee_.events) == 3
+    assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
+    assert done.guarantee_.epsilon() <= 8.0
+    assert done.labeller_ is not None
+
+
+@pytest.mark.parametrize("best", [0, 1, 2])
+def test_the_factor_with_the_most_hits_is_taken_and_saved(
+    best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def count(self: Any, records: Any) -> np.ndarray:
+        seen.append(len(self.classifiers))
+        # pixels say otherwise, but the sum counts
+        pixels, seen_by_network = np.where(np.arange(3) == 1, 100, 0), np.where(np.arange(3) == best, 1000, 0)
+        return np.stack([pixels, seen_by_network], axis=1).reshape(-1)
+
+    monkeypatch.setattr("privot.mechanisms.hits.Hits._count", count)
+    done = small().fit(vault())
+    assert seen == [6]
+    assert done.generator_.config["warp"] == pytest.approx(0.05 * PLAN.factors[best])
+    done.save(tmp_path)
+    again = Synthesizer.load(tmp_path)
+    assert np.allclose(again.sample(20, seed=1)[0], done.sample(20, seed=1)[0], atol=1e-6)
+    assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+
+
+def test_a_generator_warps_by_its_factor_and_is_otherwise_the_same() -> None:
+    torch.manual_seed(0)
+    one = build(rules().generator).eval()
+    z, labels = torch.randn(6, 10), torch.zeros(6, dtype=torch.int64)
+    same, more = warped(one, 1.0).eval(), warped(one, 3.0).eval()
+    assert torch.equal(same(z, labels), one(z, labels))
+    assert not torch.allclose(more(z, labels), one(z, labels))
+    # where the map of the plane is the identity, the factor does not matter
+    z[:, -6:] = 0.0
+    assert torch.allclose(more(z, labels), one(z, labels), atol=1e-6)
+    before = torch.random.get_rng_state()
+    warped(one, 2.0)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    warps: list[float] = []
+    drawn = Synthesizer._drawn
+
+    def look(self: Synthesizer, *given: Any) -> Any:
+        warps.append(self.generator_.config["warp"])
+        return drawn(self, *given)
+
+    monkeypatch.setattr(Synthesizer, "_drawn", look)
+    small().fit(vault())
+    assert warps == [pytest.approx(0.05 * f) for f in PLAN.factors]
+
+
+def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
+    x, y = pictures(600)
+    low, span = -2.0, 5.0
+    drawn = Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (low, low + span))
+    both = PLAN.classifiers(drawn, 0)
+    assert len(both) == EACH
+    for one in both:
+        # records come in their own unit
+        scores = one.features(torch.from_numpy(low + span * x))[:, :3]
+        assert (scores.argmax(dim=1).numpy() == y).mean() > 0.95
+    # the first is the linear classifier itself, up to a factor
+    model = fitted("logreg", drawn.x, drawn.labels, 3, seed=0)
+    wanted = model(drawn.x).detach().double()
+    found = both[0].features(torch.from_numpy(low + span * x))[:, :3]
+    shares = (wanted / found).numpy()
+    assert np.allclose(shares, np.median(shares), rtol=0.02)
+
+
+def test_the_more_hits_in_all_count() -> None:
+    release = small().fit(vault()).release_
+    counts = np.array([5.0, 1.0, 3.0, 4.0, 0.0, 6.5])
+    assert PLAN.chosen(Release(counts, release.guarantee, {})) == PLAN.factors[1]
+
+
+def test_what_is_asked_for_is_compared_with_the_cost_of_both() -> None:
+    facts = vault().facts
+    design = small().design(facts)
+    assert account(design.mechanism.event(facts), 1e-5).epsilon() < 7.95
+    with pytest.raises(DataError, match="nothing was paid"):
+        design.check(facts, 7.95, 1e-5, "cpu")
+
+
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+def test_a_rule_asks_for_a_choice_where_images_are_warped(adjacency: Adjacency) -> None:
+    problem = Problem(784, 10, 3.7, 60_000, (28, 28), "cuda")
+    for sigma in (3.7, 16.0):
+        chosen = choose_choosing(replace(problem, sigma=sigma), adjacency)
+        assert chosen is not None
+        assert chosen.factors == FACTORS
+        event = chosen.event(adjacency)
+        one = beside(sigma, adjacency, event)
+        # 2 % of the budget
+        assert (sigma / one) ** 2 == pytest.approx(0.98, rel=1e-6)
+        assert 1 / one**2 + EACH * len(FACTORS) / (adjacency.sensitivity(1.0) * chosen.sigma) ** 2 < 1 / sigma**2
+    assert choose_choosing(replace(problem, sigma=0.5), adjacency) is None
+    assert choose_choosing(replace(problem, device="cpu"), adjacency) is None
+    assert choose_choosing(replace(problem, classes=1), adjacency) is None
+    assert choose_choosing(replace(problem, shape=None), adjacency) is None
+    assert choose_choosing(replace(problem, dim=64 * 64, shape=(64, 64)), adjacency) is None
+
+
+@pytest.mark.parametrize(
+    "bad", [{"sigma": 0.0}, {"sigma": 1e-9}, {"factors": (1.0,)}, {"factors": (0.0, 1.0)}, {"samples": 3}]
+)
+def test_choices_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        replace(PLAN, **bad)
+    for wrong in ({"sigma": 0.5}, {**PLAN.to_dict(), "factors": ["a", "b"]}, {**PLAN.to_dict(), "factors": 3}):
+        with pytest.raises(DataError):
+            Choosing.from_dict(wrong)
+
+
+def test_only_warped_images_with_classes_have_a_choice() -> None:
+    x, _ = pictures()
+    plain = Vault(x, clip=8.0, adjacency="add-remove", budget=TERMS)
+    with pytest.raises(UsageError, match="several classes"):
+        small().design(plain.facts)
+    with pytest.raises(UsageError, match="several classes"):
+        small(shape=None).design(vault().facts)
+    for still in (rules(warp=0.0), rules(kind="deconv")):
+        with pytest.raises(UsageError, match="warps nothing"):
+            small(rules=still).design(vault().facts)
+    with pytest.raises(UsageError, match="whole budget"):
+        small(rules=rules(choosing=replace(PLAN, sigma=0.1).to_dict())).design(vault().facts)
+
+
+@pytest.mark.parametrize("when", ["learning", "paid"])
+def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        if when == "learning":
+            patch.setattr(Synthesizer, "_drawn", kill)
+        else:
+            patch.setattr(Choosing, "chosen", kill)
+        with pytest.raises(Killed):
+            small().fit(held, folder=folder)
+    assert len(ledger.entries()) == (2 if when == "paid" else 1)
+    job = Job.open(folder)
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger))
+    assert len(ledger.entries()) == 2
+    assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
+    # and once more, from what lies there
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
+    assert len(ledger.entries()) == 2
+    assert again.generator_.config == done.generator_.config
+    assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+    [data] = ledger.datasets()
+    assert ledger.spent(data.fingerprint).epsilon(1e-5) == pytest.approx(done.guarantee_.epsilon(), rel=1e-6)
+
+
+def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger, budget=(60.0, 1e-5)), tmp_path / "out"
+    labelling = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
+    small(rules=rules(labelling=labelling.to_dict())).fit(held, folder=folder)
+    assert len(ledger.entries()) == 3
+    params = Job.open(folder).settings["params"]
+
+    def resume(paid: Any = None, job: Job | None = None, **given: Any) -> Synthesizer:
+        return Synthesizer.from_params(params, "cpu").run(
+            job or Job.open(folder), lambda: held, paid or spent(ledger), **given
+        )
+
+    with pytest.raises(DataError, match="never paid"):
+        resume(lambda mark: 0 if CHOICE in mark else 1)
+    path = folder / f"{CHOICE}.npz"
+    kept, release = path.read_bytes(), Release.load(path)
+    assert isinstance(release.value, np.ndarray)
+    public = dict(release.public)
+    for other in (
+        Release(release.value, replace(release.guarantee, at_delta=1e-6), public),
+        Release(release.value, release.guarantee, {**public, "sigma": 9.0}),
+        Release(release.value, release.guarantee, {**public, "mechanism": "tuning"}),
+        Release(release.value[:2], release.guarantee, public),
+        Release({"counts": release.value}, release.guarantee, public),
+        Release.load(folder / f"{LABELS}.npz"),
+    ):
+        other.save(path)
+        with pytest.raises(DataError, match="not the one its job paid for"):
+            resume()
+    path.write_bytes(kept)
+    silent = Job.open(folder)
+    settings = json.loads(json.dumps(dict(silent.settings)))
+    del settings["design"]["rules"]["options"]["choosing"]
+    with pytest.raises(DataError, match="does not speak of"):
+        resume(job=Job(folder, silent.name, settings))
+    # labels alone are paid for anew: the choice stays
+    (folder / f"{LABELS}.npz").unlink()
+    resume(pay_again=True)
+    assert len(ledger.entries()) == 4
+    assert path.read_bytes() == kept
+    # a choice that is paid for anew takes what was made with the old one along
+    path.unlink()
+    (folder / "synthetic.npz").write_bytes(b"made with the choice that is lost")
+    with pytest.raises(BudgetError, match="charge for its choice"):
+        resume()
+    assert len(ledger.entries()) == 4
+    done = resume(pay_again=True)
+    assert len(ledger.entries()) == 6
+    assert not (folder / "synthetic.npz").exists()
+    assert (folder / "checkpoint.safetensors").exists()
+    # what was paid for twice counts twice
+    [data] = ledger.datasets()
+    assert done.guarantee_.epsilon() == pytest.approx(ledger.spent(data.fingerprint).epsilon(1e-5), rel=1e-6)
+
+
+def test_a_folder_with_a_choice_is_audited(tmp_path: Path) -> None:
+    from privot.audit.folders import audit_folder
+    from privot.synthesis.folder import write_folder
+
+    folder = tmp_path / "out"
+    done = small().fit(vault(), folder=folder)
+    write_folder(done, folder, 60, 0)
+    findings, _, guarantee = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
+    assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)
+    assert any("choice.npz" in str(f.to_dict()) for f in findings)
