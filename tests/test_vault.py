@@ -244,6 +244,25 @@ def test_the_budget_runs_out_before_the_second_release() -> None:
     fits.release(Custom(), purpose="second")
 
 
+@pytest.mark.parametrize("where", ["memory", "ledger"])
+def test_whether_charges_to_come_fit_can_be_asked_and_costs_nothing(where: str, ledger: Ledger) -> None:
+    given: dict[str, Any] = {"ledger": ledger} if where == "ledger" else {}
+    step = Gaussian(1.0, 1.0, R)
+    enough = account(Repeated(step, 3), 1e-5).epsilon()
+    held = vault(budget=(enough * (1.0 + 1e-9), 1e-5), **given)
+    mechanism = Custom()
+    for left in (3, 2, 1):
+        held.check(Repeated(step, left), purpose="all of it")
+        with pytest.raises(BudgetError, match="all of it"):
+            held.check(Repeated(step, left + 1), purpose="all of it")
+        held.release(mechanism, purpose="one")
+        assert len(ledger.entries()) == (4 - left if where == "ledger" else 0)
+    with pytest.raises(BudgetError):
+        held.check(step, purpose="more")
+    with pytest.raises(BudgetError, match="under"):
+        vault(ledger=ledger, budget=WIDE, x=2.0 * X).check(Gaussian(4.0, 2.0, Adjacency.ADD_REMOVE), purpose="other")
+
+
 def test_the_ledger_is_charged_before_anything_runs_and_keeps_a_failed_charge(ledger: Ledger) -> None:
     held = vault(ledger=ledger, budget=(5.0, 1e-5), label="marked")
     entries: list[int] = []

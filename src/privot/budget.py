@@ -41,10 +41,17 @@ class MemoryBudget:
 
     def charge(self, event: Event, purpose: str, seed: int | None) -> None:
         """Add `event`, or refuse it and change nothing."""
-        if os.getpid() != self._process:
-            raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
         if seed is not None and seed in self._seeds:
             raise _used(seed)
+        self.check(event, purpose)
+        self.spent = (*self.spent, event)
+        if seed is not None:
+            self._seeds.add(seed)
+
+    def check(self, event: Event, purpose: str) -> None:
+        """Refuse what does not fit, and change nothing."""
+        if os.getpid() != self._process:
+            raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
         together = (*self.spent, event)
         needed = account(Composed(together), self.delta).epsilon()
         # written so that a NaN refuses
@@ -53,9 +60,6 @@ class MemoryBudget:
                 f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
                 f"({adjacency_of([event])}), and ε = {self.epsilon:g} is all there is."
             )
-        self.spent = together
-        if seed is not None:
-            self._seeds.add(seed)
 
 
 class LedgerBudget:
@@ -99,6 +103,10 @@ class LedgerBudget:
         # another process may have charged between the look and the charge: then neither may run
         if self._times(mark) > 1:
             raise _used(seed)
+
+    def check(self, event: Event, purpose: str) -> None:
+        """Let the ledger refuse what it would refuse now; nothing is written."""
+        self._ledger.check(self._data, event, purpose)
 
     @property
     def data(self) -> str:

@@ -128,6 +128,14 @@ class Vault(Sealed):
         """What everybody may know about the records."""
         return self.__facts
 
+    def check(self, event: Event, *, purpose: str) -> None:
+        """Refuse charges to come that together cost `event` and do not fit the budget; nothing is charged.
+
+        For a job that pays several times: what it cannot finish it should not begin.
+        """
+        with self.__lock:
+            self.__budget.check(event, purpose)
+
     def release(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
     ) -> Release:

@@ -12,8 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from mechanism_samples import Plain, Raw, Silent
-from torch.utils._python_dispatch import TorchDispatchMode
+from mechanism_samples import Onlooker, Plain, Raw, Silent
 
 from privot.accounting import Gaussian
 from privot.errors import BudgetError, UsageError
@@ -365,13 +364,6 @@ def test_count_weight_minimises_the_noise_of_everything() -> None:
             return size / (1 - b * b) + 1 / (b * b)
 
         assert total(b) <= min(total(b * 0.99), total(b * 1.01 if b * 1.01 < 1 else b))
-
-
-class Onlooker(TorchDispatchMode):
-    """Sees every tensor, as counters and tracers do."""
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return function(*args, **(kwargs or {}))
 
 
 def test_nothing_is_paid_or_summed_while_somebody_looks_on() -> None:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from mechanism_samples import Plain, Raw, Silent
+from mechanism_samples import Onlooker, Plain, Raw, Silent
 from scipy import stats
 
 from privot.accounting import Gaussian, account
@@ -20,6 +20,7 @@ from privot.guarantee import Adjacency
 from privot.mechanisms.hits import Hits, _right
 from privot.noise import SystemNoise
 from privot.synthesis.features import Fourier
+from privot.synthesis.network import NetworkFeatures
 from privot.vault import Vault
 from weaker_noise import WeakerNoise
 
@@ -51,11 +52,18 @@ def test_counts_are_what_another_implementation_counts(adjacency: Adjacency) -> 
     # adding, removing and replacing all move a count by one at most
     assert (event.sigma, event.adjacency) == (2.0, adjacency)
     assert event.sensitivity == pytest.approx(math.sqrt(3.0), rel=1e-9)
-    assert event.sensitivity >= math.sqrt(3.0)
+    assert event.sensitivity > math.sqrt(3.0)
     value, public = hits().run(records, noise, event, 0)
     assert value.tolist() == [float((np.roll(x, by, axis=1).argmax(axis=1) == y).sum()) for by in range(3)]
     assert noise.asked == [((3,), 2.0)]
-    assert public["records"] == (2500 if adjacency is REPLACE else None)
+    assert public == {
+        "mechanism": "hits",
+        "classifiers": [Turned(3, by).to_dict() for by in range(3)],
+        "classes": 3,
+        "records": 2500 if adjacency is REPLACE else None,
+        "sigma": 2.0,
+        "made_from": "",
+    }
 
 
 @settings(max_examples=200)
@@ -100,6 +108,46 @@ def test_they_are_released_by_a_vault_and_charged_before() -> None:
     release = vault.release(hits(), purpose="choice")
     wanted = account(Gaussian(2.0 / math.sqrt(3.0), 1.0, ADD), 1e-5).epsilon()
     assert release.guarantee.epsilon() == pytest.approx(wanted, rel=1e-9)
+
+
+def test_a_record_is_a_hit_whatever_records_stand_beside_it() -> None:
+    """With a network, whose sums are exact in float64 and in nothing less."""
+    dice = np.random.default_rng(3)
+    pairs = [(dice.standard_normal((4, 1, 3, 3)), dice.standard_normal(4))]
+    network = NetworkFeatures((8, 8), pairs, dice.standard_normal((64, 3)), dice.standard_normal(3))
+    given: list[torch.dtype] = []
+    features = network.features
+    network.features = lambda x: given.append(x.dtype) or features(x)  # type: ignore[method-assign,func-returns-value]
+    counted = hits(classifiers=[network])
+    x, y = dice.uniform(size=(1030, 64)), dice.integers(0, 3, 1030)
+
+    def count(rows: slice | list[int]) -> float:
+        records = Plain(x[rows], y[rows], ADD, 3)
+        return float(counted.run(records, Silent(), counted.event(records.facts), 0)[0][0])
+
+    whole = count(slice(None))
+    assert 200.0 < whole < 830.0
+    assert set(given) == {torch.float64}
+    assert sum(count([i]) for i in range(60)) == count(slice(0, 60))
+    assert count([*range(500, 1030), *range(500)]) == whole
+    # scores that are written down as equal are equal
+    tied = torch.from_numpy(np.repeat(x[:1], 7, axis=0))
+    assert torch.equal(features(tied), features(tied[:1]).expand(7, -1))
+
+
+class Mixed(Raw):
+    """Rows that influence each other, or are rounded otherwise in other company."""
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (1.0 + 1e-15 * len(x))
+
+
+def test_a_map_whose_rows_differ_in_the_last_bit_and_an_onlooker_are_refused() -> None:
+    facts = Plain(np.zeros((4, 3)), np.zeros(4, dtype=int), ADD, 3).facts
+    with pytest.raises(UsageError, match="beside it"):
+        hits(classifiers=[Mixed(3)]).event(facts)
+    with Onlooker(), pytest.raises(UsageError):
+        hits().event(facts)
 
 
 def test_what_cannot_be_counted_is_refused_before_paying() -> None:

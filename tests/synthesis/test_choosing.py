@@ -16,9 +16,10 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.classifiers import fitted
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
+from privot.mechanisms.hits import hits_event
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.choosing import EACH, Choosing, warped
+from privot.synthesis.choosing import EACH, Choosing, classifiers, warped
 from privot.synthesis.features import Fourier
 from privot.synthesis.generators import build
 from privot.synthesis.job import CHOICE, LABELS, Job
@@ -29,7 +30,8 @@ from privot.vault import Vault
 
 SHAPE = (8, 8)
 TERMS = (8.0, 1e-5)
-PLAN = Choosing(sigma=8.0, factors=(0.5, 1.0, 2.0), columns=8, samples=60)
+PLAN = Choosing(sigma=8.0, factors=(0.5, 1.0, 2.0), samples=60)
+LABELLING = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 
@@ -87,8 +89,7 @@ def test_both_releases_cost_what_was_asked_for(adjacency: str) -> None:
 
 
 def test_a_choice_and_labels_cost_what_was_asked_for_together() -> None:
-    labelling = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
-    done = small(rules=rules(labelling=labelling.to_dict())).fit(vault())
+    done = small(rules=rules(labelling=LABELLING.to_dict())).fit(vault())
     assert len(done.guarantee_.events) == 3
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     assert done.guarantee_.epsilon() <= 8.0
@@ -145,11 +146,56 @@ def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkey
     assert warps == [pytest.approx(0.05 * f) for f in PLAN.factors]
 
 
+def test_nothing_is_warped_by_the_records_under_less_than_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = small()
+    for place in ("privot.synthesis.synthesizer.classifiers", "privot.guarantee.Guarantee.compose"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, kill)
+            with pytest.raises(Killed):
+                made.fit(vault())
+        assert made.generator_.warp == 0.05
+    labelled = small(rules=replace(rules(), options={"labelling": LABELLING.to_dict()}))
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.guarantee.Guarantee.compose", kill)
+        with pytest.raises(Killed):
+            labelled.fit(vault())
+    assert labelled.labeller_ is None
+
+
+def test_what_cannot_be_finished_is_not_begun(tmp_path: Path) -> None:
+    for folder in (None, tmp_path / "out"):
+        ledger = Ledger.create(tmp_path / f"ledger {folder is None}")
+        # the first release alone would fit
+        held = vault(ledger=ledger, budget=(7.97, 1e-5))
+        with pytest.raises(BudgetError):
+            small().fit(held, folder=folder)
+        assert not ledger.entries()
+        with pytest.raises(BudgetError):
+            small().fit(vault(budget=(7.97, 1e-5)))
+    plain = small(rules=replace(rules(), options={}), terms=(7.9, 1e-5))
+    assert plain.fit(vault(budget=(7.97, 1e-5))).guarantee_.epsilon() <= 7.9
+
+
+def test_a_payment_that_is_refused_removes_nothing(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "out"
+    done = small(rules=rules(labelling=LABELLING.to_dict())).fit(held, folder=folder)
+    done.save(folder)
+    job = Job.open(folder)
+    (folder / f"{CHOICE}.npz").unlink()
+    left = sorted(p.name for p in folder.iterdir())
+    with pytest.raises(BudgetError):
+        Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger), pay_again=True)
+    assert sorted(p.name for p in folder.iterdir()) == left
+    assert f"{LABELS}.npz" in left
+    assert len(ledger.entries()) == 3
+
+
 def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
     x, y = pictures(600)
     low, span = -2.0, 5.0
     drawn = Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (low, low + span))
-    both = PLAN.classifiers(drawn, 0)
+    both = classifiers(drawn, 0)
     assert len(both) == EACH
     for one in both:
         # records come in their own unit
@@ -161,6 +207,22 @@ def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
     found = both[0].features(torch.from_numpy(low + span * x))[:, :3]
     shares = (wanted / found).numpy()
     assert np.allclose(shares, np.median(shares), rtol=0.02)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 3), (3, 8, 8)])
+def test_pixels_of_colour_images_are_read_in_their_order(shape: tuple[int, ...]) -> None:
+    """Classes that differ by colour alone."""
+    dice, y = np.random.default_rng(0), np.arange(300) % 3
+    x = 0.3 * dice.uniform(size=(300, *shape))
+    for c in range(3):
+        if shape[-1] == 3:
+            x[y == c, :, :, c] += 0.6
+        else:
+            x[y == c, c] += 0.6
+    x = x.reshape(300, -1)
+    drawn = Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, shape, (0.0, 1.0))
+    for one in classifiers(drawn, 0):
+        assert (one.features(torch.from_numpy(x))[:, :3].argmax(dim=1).numpy() == y).mean() > 0.95
 
 
 def test_the_more_hits_in_all_count() -> None:
@@ -205,6 +267,8 @@ def test_choices_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
     for wrong in ({"sigma": 0.5}, {**PLAN.to_dict(), "factors": ["a", "b"]}, {**PLAN.to_dict(), "factors": 3}):
         with pytest.raises(DataError):
             Choosing.from_dict(wrong)
+    with pytest.raises(UsageError, match="σ"):
+        Choosing.from_dict({**PLAN.to_dict(), "sigma": 0.0})
 
 
 def test_only_warped_images_with_classes_have_a_choice() -> None:
@@ -219,6 +283,10 @@ def test_only_warped_images_with_classes_have_a_choice() -> None:
             small(rules=still).design(vault().facts)
     with pytest.raises(UsageError, match="whole budget"):
         small(rules=rules(choosing=replace(PLAN, sigma=0.1).to_dict())).design(vault().facts)
+    x, y = np.zeros((4, 9)), np.array([0, 1, 2, 0])
+    tiny = Vault(x, y, classes=3, clip=3.0, adjacency="add-remove", budget=TERMS)
+    with pytest.raises(UsageError, match="too small"):
+        small(shape=(3, 3), features=Fourier(9, 60, [2.0], 1)).design(tiny.facts)
 
 
 @pytest.mark.parametrize("when", ["learning", "paid"])
@@ -233,15 +301,22 @@ def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
         else:
             patch.setattr(Choosing, "chosen", kill)
         with pytest.raises(Killed):
-            small().fit(held, folder=folder)
+            small(rules=rules(labelling=LABELLING.to_dict())).fit(held, folder=folder)
     assert len(ledger.entries()) == (2 if when == "paid" else 1)
     job = Job.open(folder)
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger))
-    assert len(ledger.entries()) == 2
+    opened: list[Vault] = []
+
+    def opening() -> Vault:
+        opened.append(held)
+        return held
+
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, opening, spent(ledger))
+    assert len(ledger.entries()) == 3
+    assert len(opened) == 1
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     # and once more, from what lies there
     again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
-    assert len(ledger.entries()) == 2
+    assert len(ledger.entries()) == 3
     assert again.generator_.config == done.generator_.config
     assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
     [data] = ledger.datasets()
@@ -250,9 +325,10 @@ def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
 
 def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
-    held, folder = vault(ledger=ledger, budget=(60.0, 1e-5)), tmp_path / "out"
-    labelling = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
-    small(rules=rules(labelling=labelling.to_dict())).fit(held, folder=folder)
+    # what is quoted is quoted at the job's δ, not at the budget's
+    held, folder = vault(ledger=ledger, budget=(90.0, 1e-4)), tmp_path / "out"
+    asked = rules(labelling=LABELLING.to_dict())
+    small(rules=asked).fit(held, folder=folder)
     assert len(ledger.entries()) == 3
     params = Job.open(folder).settings["params"]
 
@@ -267,7 +343,18 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
     kept, release = path.read_bytes(), Release.load(path)
     assert isinstance(release.value, np.ndarray)
     public = dict(release.public)
+    assert release.guarantee.at_delta == 1e-5
+    # another job's, which costs the same and was made from another release
+    small(rules=asked, seed=6).fit(vault(), folder=tmp_path / "other")
+    elsewhere = Release.load(tmp_path / "other" / f"{CHOICE}.npz")
+    assert elsewhere.guarantee.events == release.guarantee.events
+    dearer = account(hits_event(4.0, 6, ADD), 1e-5)
     for other in (
+        elsewhere,
+        Release(release.value, dearer, public),
+        Release(np.full(6, np.nan), release.guarantee, public),
+        Release(release.value, release.guarantee, {**public, "classes": 4}),
+        Release(release.value, release.guarantee, {**public, "records": 200}),
         Release(release.value, replace(release.guarantee, at_delta=1e-6), public),
         Release(release.value, release.guarantee, {**public, "sigma": 9.0}),
         Release(release.value, release.guarantee, {**public, "mechanism": "tuning"}),
@@ -302,6 +389,16 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
     # what was paid for twice counts twice
     [data] = ledger.datasets()
     assert done.guarantee_.epsilon() == pytest.approx(ledger.spent(data.fingerprint).epsilon(1e-5), rel=1e-6)
+    # and a first release that is paid for anew takes both along
+    (folder / "release.npz").unlink()
+    before = path.read_bytes()
+    resume(pay_again=True)
+    assert len(ledger.entries()) == 9
+    assert path.read_bytes() != before
+    # which cannot be put back
+    path.write_bytes(before)
+    with pytest.raises(DataError, match="not the one its job paid for"):
+        resume()
 
 
 def test_a_folder_with_a_choice_is_audited(tmp_path: Path) -> None:
@@ -313,4 +410,7 @@ def test_a_folder_with_a_choice_is_audited(tmp_path: Path) -> None:
     write_folder(done, folder, 60, 0)
     findings, _, guarantee = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
     assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)
-    assert any("choice.npz" in str(f.to_dict()) for f in findings)
+    said = [str(f.to_dict()) for f in findings]
+    assert any("choice.npz" in f for f in said)
+    # both releases are played, and the folder's own warp is attacked
+    assert any("events" in f for f in said)

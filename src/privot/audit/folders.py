@@ -30,6 +30,7 @@ from privot.mechanisms import FeatureMap, MeanEmbedding
 from privot.release import Release
 from privot.synthesis import Generator, Rules, Synthesizer, train
 from privot.synthesis.checkpoint import NAME as CHECKPOINT
+from privot.synthesis.choosing import warped
 from privot.synthesis.files import read_json, write_json
 from privot.synthesis.job import CHOICE, LABELS, RELEASE
 from privot.synthesis.report import AUDIT, write_report
@@ -195,7 +196,11 @@ def _membership(
     release = vault.release(mechanism, purpose="audit")
     rules = _rules(folder)
     training = train(release, replace(rules, steps=min(steps, rules.steps)), device=device, seed=0)
-    ours, _ = _sample(synthesizer, training.generator.eval(), 4 * count)
+    made = training.generator
+    if made.warp:
+        # samples are warped as far as the folder's are
+        made = warped(made, synthesizer.generator_.warp / made.warp)
+    ours, _ = _sample(synthesizer, made.eval(), 4 * count)
     common = {"delta": guarantee.at_delta, "confidence": confidence}
     spread = 0.01 * float(drawn.std())
     copies = copying(candidates[there], 4 * count, spread)

@@ -195,14 +195,7 @@ class Ledger:
         with self._turn:
             with self._store.writing():
                 rows = self._rows()
-                budget = budget_of(rows, fingerprint)
-                if budget is None:
-                    raise BudgetError(
-                        "This data set has no budget in the ledger, so nothing was released: set one first."
-                    )
-                check_adjacency(event, budget)
-                earlier = charges_of(rows, fingerprint)
-                total = account(together([*events_of(earlier), (event, 1)]), budget.delta).epsilon()
+                budget, earlier, total = _with(rows, fingerprint, event)
                 # written so that a total that is no number is refused too
                 covered = total <= budget.epsilon
                 if covered:
@@ -211,8 +204,13 @@ class Ledger:
                 self._anchor(row)
                 return as_entry(row)
         # the lock is free again: finding out what each entry cost may take a while
-        spent = account(together(events_of(earlier)), budget.delta).epsilon() if earlier else 0.0
-        raise refusal(budget, event, purpose, entries_of(earlier), spent, total)
+        raise _refused(budget, event, purpose, earlier, total)
+
+    def check(self, fingerprint: str, event: Event, purpose: str) -> None:
+        """Raise what `charge` would raise now, and write nothing: for charges that are to come together."""
+        budget, earlier, total = _with(self._snapshot(), check_fingerprint(fingerprint), event)
+        if not total <= budget.epsilon:
+            raise _refused(budget, event, purpose, earlier, total)
 
     def budget(self, fingerprint: str) -> Budget | None:
         """The budget of a data set, if it has one."""
@@ -280,3 +278,18 @@ class Ledger:
         with self._store.locked():
             if Anchor.read(self.path, self._key.anchor).count < row.id:
                 Anchor(row.id, row.mac).write(self.path, self._key.anchor)
+
+
+def _with(rows: list[Row], fingerprint: str, event: Event) -> tuple[Budget, list[Row], float]:
+    """The budget of a data set, the rows that charged it, and the ε that all of them and `event` come to."""
+    budget = budget_of(rows, fingerprint)
+    if budget is None:
+        raise BudgetError("This data set has no budget in the ledger, so nothing was released: set one first.")
+    check_adjacency(event, budget)
+    earlier = charges_of(rows, fingerprint)
+    return budget, earlier, account(together([*events_of(earlier), (event, 1)]), budget.delta).epsilon()
+
+
+def _refused(budget: Budget, event: Event, purpose: str, earlier: list[Row], total: float) -> BudgetError:
+    spent = account(together(events_of(earlier)), budget.delta).epsilon() if earlier else 0.0
+    return refusal(budget, event, purpose, entries_of(earlier), spent, total)

@@ -1,7 +1,7 @@
 """Releases how many records each of a few public classifiers gets right; it shows nothing else.
 
-What a choice between them is made by: the classifiers were trained on samples, and a count of 60,000 records takes so
-little noise that a hundredth of a budget tells half a percent of them from nothing.
+What a choice between them is made by: the classifiers were trained on samples, and a count takes so little noise that
+a small part of a budget is enough.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class Hits(Once):
     classifiers: tuple[FeatureMap, ...]
     sigma: float
     device: str = "cpu"
+    made_from: str = ""
+    """What names the release that the classifiers were made from, if any; it is stated beside the counts."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", arguments.sigma(self.sigma))
@@ -95,7 +97,8 @@ class Hits(Once):
         """The noisy counts, in the order of the classifiers, and what is public about them."""
         if event != hits_event(self.sigma, len(self.classifiers), records.facts.adjacency):
             raise UsageError("Hits are counted on the event they made.")
-        return add_noise_to_counts(self._count(records), noise, self.sigma), self.public(records.facts)
+        assert isinstance(event, Gaussian)
+        return add_noise_to_counts(self._count(records), noise, event.sigma), self.public(records.facts)
 
     def public(self, facts: Facts) -> dict[str, Any]:
         """What a release states beside its value; it follows from the design and from public facts."""
@@ -105,6 +108,7 @@ class Hits(Once):
             "classes": facts.classes,
             "records": facts.records,
             "sigma": self.sigma,
+            "made_from": self.made_from,
         }
 
     def _count(self, records: Records) -> NDArray[np.int64]:

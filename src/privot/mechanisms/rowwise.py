@@ -137,7 +137,8 @@ def try_map(features: FeatureMap, device: torch.device) -> None:
     """Refuse a map that fails, or for which fixed public rows come out differently alone and in other company.
 
     That finds a network left in training mode (batch normalisation, dropout) and a `rounding` stated too small, not
-    every map that could be built: it is a test of what the map promises, not a proof.
+    every map that could be built: it is a test of what the map promises, not a proof. A map that states a rounding of 0
+    must answer alike to the last bit.
     """
     import torch
 
@@ -149,6 +150,8 @@ def try_map(features: FeatureMap, device: torch.device) -> None:
         phi = features.features(x)
         if phi.shape != (len(x), features.size):
             raise UsageError("The feature map answers with another shape than it says.")
+        if features.rounding == 0.0:
+            return phi
         phi, share = clip_features(phi)
         return phi * share[:, None]
 
@@ -164,8 +167,12 @@ def try_map(features: FeatureMap, device: torch.device) -> None:
             f"The feature map cannot be evaluated on public rows ({type(error).__name__}): it must take any number "
             "of rows, also one."
         ) from None
-    apart = max(float(torch.linalg.vector_norm(other - together, dim=1).max()) for other in (alone, among))
-    if not apart <= rounding_a_record(features):
+    if features.rounding == 0.0:
+        same = torch.equal(alone, together) and torch.equal(among, together)
+    else:
+        apart = max(float(torch.linalg.vector_norm(other - together, dim=1).max()) for other in (alone, among))
+        same = apart <= rounding_a_record(features)
+    if not same:
         raise UsageError(
             "The feature map gives a row other features when other rows stand beside it, by more than the rounding "
             "it states: put it into evaluation mode, or state its rounding."

@@ -26,7 +26,7 @@ from privot.noise import arguments
 from privot.noise.counts import check_counting_sigma
 from privot.release import Release
 from privot.synthesis.generators import Generator, build
-from privot.synthesis.labelling import Drawn, Lesson, classifier, of_pixels
+from privot.synthesis.labelling import Drawn, of_network, of_pixels
 from privot.synthesis.network import NetworkFeatures
 
 EACH = 2
@@ -41,8 +41,6 @@ class Choosing:
     """The noise on each count."""
     factors: tuple[float, ...]
     """Of the warp that was trained with."""
-    columns: int
-    """Of what the second classifier looks at (`labelling.Lesson`)."""
     samples: int
     """That each classifier is trained on."""
 
@@ -52,8 +50,7 @@ class Choosing:
         object.__setattr__(self, "factors", tuple(float(f) for f in self.factors))
         if len(self.factors) < 2 or not all(0.0 < f < math.inf for f in self.factors):
             raise UsageError("A choice is between at least two warps, each a finite multiple above 0.")
-        for name, least in (("columns", 1), ("samples", 20)):
-            arguments.whole(f"The {name} of a choice", getattr(self, name), least)
+        arguments.whole("The samples of a choice", self.samples, 20)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -66,25 +63,29 @@ class Choosing:
             return None
         try:
             return cls(**fields)
+        except UsageError:
+            raise
         except (TypeError, ValueError):
             raise DataError("This does not describe a choice of warps.") from None
-
-    def classifiers(self, drawn: Drawn, seed: int) -> list[NetworkFeatures]:
-        """Both classifiers of one warp, from samples warped by it."""
-        lesson = Lesson.learn(drawn, self.columns, seed)
-        return [of_pixels(drawn, seed), classifier(lesson.features, lesson.start)]
 
     def event(self, adjacency: Adjacency) -> Event:
         """What the counts cost."""
         return hits_event(self.sigma, EACH * len(self.factors), adjacency)
 
-    def check(self, release: Release, facts: Facts, delta: float) -> None:
-        """Refuse a release that is not what this was paid for."""
+    def check(self, release: Release, facts: Facts, delta: float, made_from: str) -> None:
+        """Refuse a release that is not what this was paid for, of samples `made_from` what they are made from now."""
         public, events = release.public, [dict(e) for e in release.guarantee.events]
-        wanted = {"mechanism": "hits", "classes": facts.classes, "records": facts.records, "sigma": self.sigma}
+        wanted = {
+            "mechanism": "hits",
+            "classes": facts.classes,
+            "records": facts.records,
+            "sigma": self.sigma,
+            "made_from": made_from,
+        }
         found = {name: public.get(name) for name in wanted}
         value = release.value
         right = found == wanted and isinstance(value, np.ndarray) and value.shape == (EACH * len(self.factors),)
+        right = right and bool(np.isfinite(np.asarray(value)).all())
         if not right or events != [self.event(facts.adjacency).to_dict()] or release.guarantee.at_delta != delta:
             raise DataError("The choice in this folder is not the one its job paid for: restore it from a backup.")
 
@@ -92,6 +93,11 @@ class Choosing:
         """The factor whose samples taught most."""
         hits = np.asarray(release.value).reshape(len(self.factors), EACH).sum(axis=1)
         return self.factors[int(np.argmax(hits))]
+
+
+def classifiers(drawn: Drawn, seed: int) -> list[NetworkFeatures]:
+    """Both classifiers of one warp, from samples warped by it."""
+    return [of_pixels(drawn, seed), of_network(drawn, seed)]
 
 
 def check_warps(config: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from privot.mechanisms import Facts, MeanEmbedding
 from privot.release import Release
 from privot.synthesis.choosing import Choosing
 from privot.synthesis.features import feature_map
-from privot.synthesis.job import CHOICE, LABELS
+from privot.synthesis.job import CHOICE, LABELS, RELEASE, Job
 from privot.synthesis.labelling import Labelling
 from privot.synthesis.rehearsing import rehearse, rehearse_stream
 from privot.synthesis.rules import Rules
@@ -104,6 +104,23 @@ class Design:
         first = repeated(self.mechanism.event(facts), 1 if self.method == "embedding" else self.rules.steps)
         later = [part.event(facts.adjacency) for part in self.parts.values()]
         return Composed((first, *later)) if later else first
+
+    def due(self, job: Job, spent: Callable[[str], int]) -> Event:
+        """What of that is still to be charged for `job`, if anything: what has no file, and what is made from that."""
+        later = dict(self.parts)
+        first: list[Event] = []
+        if self.method == "embedding":
+            if not (job.folder / RELEASE).exists():
+                first = [self.mechanism.event(self.facts)]
+        else:
+            count, size = self.blocks()
+            left = count - int(spent(job.mark))
+            first = [repeated(self.mechanism.event(self.facts), left * size)] if left > 0 else []
+        for name in self.parts:
+            if first or not (job.folder / f"{name}.npz").exists():
+                break
+            del later[name]
+        return Composed((*first, *(part.event(self.facts.adjacency) for part in later.values())))
 
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""

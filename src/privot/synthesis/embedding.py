@@ -136,15 +136,18 @@ def follow(team: Team, device: str) -> None:
 
 
 class _Step:
-    """One step on fresh z, `rules.batch` samples a class in all; on a GPU in half precision, recorded and replayed."""
+    """One step on fresh z, `rules.batch` samples a class and member in all; on a GPU in half precision, recorded."""
 
     def __init__(
         self, training: Training, features: FeatureMap, means: torch.Tensor, weights: torch.Tensor, team: Team
     ) -> None:
-        self._training, self._features, self._means, self._weights = training, features, means, weights
+        self._training, self._features = training, features
         self._team, self._generator = team, team.together(training.generator)
-        batch = team.part(training.rules.batch)
+        # members are compared with the release each by itself, as classes are
+        members = training.generator.members
+        batch = team.part(training.rules.batch) * members
         self._labels = torch.arange(len(means), device=means.device).repeat_interleave(batch)
+        self._means, self._weights = (t.repeat_interleave(members, dim=0) for t in (means, weights / members))
         self._z = torch.zeros(len(self._labels), training.generator.latent, device=means.device)
         self._loss = torch.zeros((), device=means.device)
         self._scale = Scale.of(features, means.device)

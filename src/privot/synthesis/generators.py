@@ -27,6 +27,8 @@ class Generator(nn.Module, ABC):
 
     warp = 0.0
     """How far what is made is warped at random; most generators do not."""
+    members = 1
+    """Generators that are trained side by side (`Several`); most are one."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -135,6 +137,55 @@ class ImageGenerator(Generator):
         small = self.project(torch.cat([z, one_hot(labels, self.classes, z)], dim=1))
         image = self.layers(small.view(-1, self.wide, *self.start))[:, :, : self.height, : self.width]
         return self.axes.rows(image)
+
+
+@register("several")
+class Several(Generator):
+    """`members` generators of kind `of`, each trained by itself; every sample is one of theirs, drawn at random.
+
+    What a generator makes of the noise in a release is its own: several make more than one thing of it. The last number
+    of z says whose a sample is: the one at ⌊members·Φ(z)⌋. In training rows come class by class, and within a class
+    member by member, equally many.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self.members = int(config["members"])
+        if self.members < 1 or config["of"] == "several":
+            raise UsageError("Several generators are at least one, none of which is several.")
+        self.each = nn.ModuleList(build({**config, "kind": config["of"]}) for _ in range(self.members))
+        self.warp = self._all()[0].warp
+        self.latent += 1
+
+    def _all(self) -> list[Generator]:
+        return [member for member in self.each if isinstance(member, Generator)]
+
+    def ease(self, share: float) -> None:
+        """Told to all members."""
+        for member in self._all():
+            member.ease(share)
+
+    def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
+        own = z[:, :-1]
+        if self.training:
+            # a fixed order of rows, since a step is recorded
+            rows = len(z) // (self.classes * self.members)
+            order = (self.classes, self.members, rows, -1)
+            sides = zip(own.view(order).unbind(1), labels.view(order[:3]).unbind(1), self._all(), strict=True)
+            made = [g(a.flatten(0, 1), b.flatten()).reshape(self.classes, rows, self.dim) for a, b, g in sides]
+            return torch.stack(made, dim=1).view(-1, self.dim)
+        whose = (self.members * torch.special.ndtr(z[:, -1].double())).long().clamp(max=self.members - 1)
+        out = own.new_empty(len(own), self.dim)
+        for number, member in enumerate(self._all()):
+            rows_of = (whose == number).nonzero().flatten()
+            if len(rows_of):
+                out[rows_of] = member(own[rows_of], labels[rows_of]).to(out.dtype)
+        return out
+
+    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Members have bodies and heads of their own."""
+        raise NotImplementedError
 
 
 def one_hot(labels: torch.Tensor, classes: int, like: torch.Tensor) -> torch.Tensor:

@@ -185,14 +185,38 @@ def classifier(f: NetworkFeatures, weights: NDArray[np.float64]) -> NetworkFeatu
 
 def of_pixels(drawn: Drawn, seed: int) -> NetworkFeatures:
     """A linear classifier of pixels, trained on samples, as such a map."""
-    model = fitted("logreg", drawn.x, drawn.labels, drawn.classes, seed=seed)
+    # channel by channel, as the map looks at them, whatever the order of the records
+    x = image_axes(drawn.shape).pictures(drawn.x).flatten(1)
+    model = fitted("logreg", x, drawn.labels, drawn.classes, seed=seed)
     weights, offsets = (p.detach().double().cpu().numpy() for p in model.parameters())
     return _scored(drawn.shape, [], weights.T, offsets, drawn.span)
 
 
+def of_network(drawn: Drawn, seed: int) -> NetworkFeatures:
+    """A linear classifier of what a network sees, both trained on samples, as such a map."""
+    x, labels, classes, shape = drawn.x, drawn.labels, drawn.classes, drawn.shape
+    network = cast(Convolutional, fitted("cnn", x, labels, classes, shape=shape, seed=seed))
+    with torch.no_grad():
+        flat = network.flat(x)
+    mean = flat.mean(dim=0)
+    off = flat - mean
+    width = off.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)
+    held = torch.cat([off / width, off.new_full((len(off), 1), CONSTANT)], dim=1)
+    # features are not made equally wide here, so the weights of narrow ones must be free to grow
+    weights = _first_weights(held, labels, classes, _DECAY / 10.0)
+    slopes = weights[:-1] / float(width)
+    offsets = CONSTANT * weights[-1] - mean.double().cpu().numpy() @ slopes
+    return _scored(shape, network.convolutions(), slopes, offsets, drawn.span)
+
+
 def _scored(
-    shape: Sequence[int], convolutions: Any, weights: Any, offsets: Any, span: tuple[Any, Any]
+    shape: Sequence[int],
+    convolutions: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
+    weights: NDArray[np.float64],
+    offsets: NDArray[np.float64],
+    span: tuple[Any, Any],
 ) -> NetworkFeatures:
+    """The map whose first numbers are scores, flat(x)·`weights` + `offsets`, up to a factor."""
     # in units of the largest: only the order of scores counts, and exact sums bound the size of weights
     scale = max(1.0, float(np.abs(weights).max()), float(np.abs(offsets).max()))
     return NetworkFeatures(shape, convolutions, weights / scale, offsets / scale, *span)
@@ -203,14 +227,14 @@ def labels_of(network: NetworkFeatures, x: torch.Tensor) -> torch.Tensor:
     return network.features(x.float())[:, :-1].argmax(dim=1)
 
 
-def _first_weights(g: torch.Tensor, labels: torch.Tensor, classes: int) -> NDArray[np.float64]:
-    """The least cross-entropy of samples plus 10⁻⁴·‖W‖²."""
+def _first_weights(g: torch.Tensor, labels: torch.Tensor, classes: int, decay: float = _DECAY) -> NDArray[np.float64]:
+    """The least cross-entropy of samples plus `decay`·‖W‖²."""
     weights = torch.zeros(g.shape[1], classes, device=g.device, requires_grad=True)
     solver = torch.optim.LBFGS([weights], max_iter=60, history_size=10, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
         solver.zero_grad()
-        out = torch.nn.functional.cross_entropy(g @ weights, labels) + _DECAY * weights.square().sum()
+        out = torch.nn.functional.cross_entropy(g @ weights, labels) + decay * weights.square().sum()
         out.backward()  # type: ignore[no-untyped-call]
         return out
 

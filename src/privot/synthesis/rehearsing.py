@@ -24,7 +24,7 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
         generator = Training.start(rules, seed, device).generator
         _check_records(generator, classes, features.dim)
         # with gradients, as in training: without them other code would be tried
-        labels = torch.arange(classes, device=device).repeat_interleave(rules.batch)
+        labels = torch.arange(classes, device=device).repeat_interleave(rules.batch * generator.members)
         made = generated(generator, torch.zeros(len(labels), generator.latent, device=device), labels)
         means = class_means(features, Scale.of(features, device).to_records(made), classes)
     if means.shape != (classes, features.size):

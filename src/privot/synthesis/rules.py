@@ -26,6 +26,8 @@ ASSUMED_RECORDS = 10_000
 """Where the number of records is private and nobody states it; a guess that only steers sizes."""
 MOST_FREQUENCIES = {"cpu": 2_000, "cuda": 20_000}
 MOST_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 5_000)}
+MEMBERS, MOST_WORK = 4, 6_000
+"""Generators trained side by side, where noise is the limit, and how many steps they may take together."""
 SMALL_IMAGE = 256
 BANDWIDTHS = (0.11, 0.18)
 """In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
@@ -52,10 +54,11 @@ LABELLING = {
 LONGEST, STEADY = 2.0, 0.006
 """The longest step of its tuning, and how far noise alone may move it in one."""
 CHOICE_SHARE = 0.02
-"""Of the budget, of 1/σ², for choosing a warp: of 60,000 records 0.5 % can then be told from none at ε = 0.2."""
+"""Of the budget, of 1/σ², for choosing a warp: a count then has noise of 0.5 % of 60,000 records at ε = 0.2."""
 FACTORS = (0.5, 1.0, 1.5, 2.0)
 """Of the warp trained with, among which is chosen."""
-CHOOSING = {"cpu": {"columns": 128, "samples": 2_000}, "cuda": {"columns": 512, "samples": 20_000}}
+CHOICE_SAMPLES = 20_000
+"""Samples that each of the classifiers is trained on."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Rules:
     generator: dict[str, Any]
     steps: int
     batch: int
-    """Samples a class a step."""
+    """Samples a class a step, of every generator that is trained."""
     learning_rate: float
     options: dict[str, Any] = field(default_factory=dict)
     """What only one strategy asks for."""
@@ -176,6 +179,9 @@ def choose_rules(problem: Problem) -> Rules:
             kind.update(channels=128 if _noisy(problem) else 256, last="resized")
             if warp(problem):
                 kind.update(latent=64 + AFFINE, warp=round(warp(problem), 4))
+            members = min(MEMBERS, MOST_WORK // steps(problem)) if _noisy(problem) else 1
+            if members > 1:
+                kind.update(kind="several", of=kind["kind"], members=members)
         config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
     batch = max(16, min(256, 2560 // problem.classes)) if cuda else max(8, min(128, 320 // problem.classes))
     return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3)
@@ -209,7 +215,7 @@ def choose_choosing(problem: Problem, adjacency: Adjacency) -> Choosing | None:
     if not _seen(problem) or not warp(problem):
         return None
     sigma = problem.sigma * math.sqrt(EACH * len(FACTORS) / CHOICE_SHARE) / adjacency.sensitivity(1.0)
-    return Choosing(sigma, FACTORS, **CHOOSING[problem.device])
+    return Choosing(sigma, FACTORS, CHOICE_SAMPLES)
 
 
 def labelling_of(problem: Problem, share: float) -> Labelling:

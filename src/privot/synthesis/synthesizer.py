@@ -7,6 +7,7 @@ for labels. Everything after that is post-processing.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from privot.mechanisms.tuning import TunedHead
 from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
-from privot.synthesis.choosing import Choosing, warped
+from privot.synthesis.choosing import Choosing, classifiers, warped
 from privot.synthesis.design import Design, facts_of, shares, usable_device
 from privot.synthesis.embedding import Scale, Target, train
 from privot.synthesis.estimator import PrivateEstimator
@@ -47,8 +48,8 @@ from privot.vault import Vault
 _SAMPLE_ROWS = 4096
 Check = Callable[[Release], None]
 Paid = Callable[[str, Callable[[], Mechanism], Check], tuple[Release, int]]
-"""The release of a later part, from its name, what makes its mechanism and what refuses another; how often it was paid
-for."""
+"""From the name of a later part, what makes its mechanism and what refuses another release: the release, and how often
+it was paid for."""
 
 
 class Synthesizer(PrivateEstimator):
@@ -117,6 +118,9 @@ class Synthesizer(PrivateEstimator):
         device, purpose = usable_device(self.device), f"synthesis by {self.method}"
         design.check(vault.facts, self.epsilon, self.delta, device)
 
+        if isinstance(design, Design) and design.parts:
+            vault.check(design.event(vault.facts), purpose=purpose)
+
         def paid(part: str, made: Callable[[], Mechanism], _: Check) -> tuple[Release, int]:
             return self._pay(vault, made(), f"{purpose}, {part}"), 1
 
@@ -132,13 +136,13 @@ class Synthesizer(PrivateEstimator):
                 progress=progress,
             )
             self._streamed(design, *trained)
-            return self._finish(paid, device)
+            return self._finish(paid, device, "")
         release = vault.release(design.mechanism, purpose=purpose, delta=design.delta)
         self._paid(design, release)
         if isinstance(design, TableDesign):
             return self.use_model(design.fit(release, progress))
         self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
-        return self._finish(paid, device)
+        return self._finish(paid, device, release.digest())
 
     def run(
         self,
@@ -169,6 +173,9 @@ class Synthesizer(PrivateEstimator):
             design.check(vault.facts, self.epsilon, self.delta, device)
             # a job that goes on pays anew, and whoever lets it has to say so anew
             design.check_standing(self.allow_unproven)
+            if isinstance(design, Design) and design.parts:
+                # what cannot be finished is not begun, and nothing is removed for it
+                vault.check(design.due(job, spent), purpose=f"synthesis by {self.method} {job.mark}")
             opened.append(vault)
             return vault
 
@@ -185,10 +192,20 @@ class Synthesizer(PrivateEstimator):
                     )
 
             def paid(part: str, made: Callable[[], Mechanism], check: Check) -> tuple[Release, int]:
-                def pay_part(mark: str) -> Release:
-                    return self._pay(opened[0], made(), f"synthesis by {self.method} {mark}")
+                built: list[Mechanism] = []
 
-                release = job.release(pay_part, spent, pay_again, check, lambda: opened or ready(), part)
+                def prepare() -> None:
+                    facts = (opened or [ready()])[0].facts
+                    mechanism = made()
+                    mechanism.needs.check(facts)
+                    # asked now, because it refuses whatever can be refused
+                    mechanism.event(facts)
+                    built.append(mechanism)
+
+                def pay_part(mark: str) -> Release:
+                    return self._pay(opened[0], built[0], f"synthesis by {self.method} {mark}")
+
+                release = job.release(pay_part, spent, pay_again, check, prepare, part)
                 # what was paid for before may have been looked at, whatever became of its file
                 return release, max(1, int(spent(job.marked(part))))
 
@@ -196,7 +213,7 @@ class Synthesizer(PrivateEstimator):
                 self._forget()
                 unproven = self.allow_unproven
                 self._streamed(design, *run_job(job, design, ready, spent, device, progress, unproven))
-                return self._finish(paid, device, job.folder / LESSON, job.name)
+                return self._finish(paid, device, job.name, job.folder / LESSON)
             release = job.release(pay, spent, pay_again, design.check_release, ready)
             self._paid(design, release)
             if isinstance(design, TableDesign):
@@ -215,17 +232,18 @@ class Synthesizer(PrivateEstimator):
                 team=team,
             )
             self._trained(training)
-            return self._finish(paid, device, job.folder / LESSON, digest)
+            return self._finish(paid, device, digest, job.folder / LESSON)
 
-    def _finish(self, paid: Paid, device: str, path: Path | None = None, made_from: str = "") -> Synthesizer:
+    def _finish(self, paid: Paid, device: str, made_from: str, path: Path | None = None) -> Synthesizer:
         """Pay for the later parts that the design speaks of: a choice, then labels.
 
-        What a labeller learns is kept at `path`, for samples that are `made_from` a release, or from what a job paid.
+        `made_from` names what samples are made from, a release or what a job paid; what a labeller learns of them is
+        kept at `path`.
         """
         design = self.design_
         assert isinstance(design, Design)
         if design.choosing is not None:
-            self._choose(design, design.choosing, paid, device)
+            made_from = self._choose(design, design.choosing, paid, device, made_from)
         if design.labelling is not None:
             known = path is not None and path.exists()
             lesson = Lesson.load(path, made_from) if path and known else self._lesson(design.labelling, device)
@@ -238,24 +256,23 @@ class Synthesizer(PrivateEstimator):
             self._labelled(lesson, release, times)
         return self
 
-    def _choose(self, design: Design, choosing: Choosing, paid: Paid, device: str) -> None:
-        """Warp samples as far as the records say from now on, under the guarantee of all releases."""
+    def _choose(self, design: Design, choosing: Choosing, paid: Paid, device: str, made_from: str) -> str:
+        """Warp samples as far as the records say from now on, under the guarantee of all releases; its digest."""
         trained = self.generator_
 
         def made() -> Hits:
-            classifiers: list[NetworkFeatures] = []
-            try:
-                for factor in choosing.factors:
-                    self.generator_ = warped(trained, factor).eval()
-                    drawn = self._drawn(choosing.samples, device)
-                    classifiers += choosing.classifiers(drawn, self._public_seed)
-            finally:
-                self.generator_ = trained
-            return Hits(tuple(classifiers), choosing.sigma, device)
+            found: list[NetworkFeatures] = []
+            for factor in choosing.factors:
+                other = copy.copy(self)
+                other.generator_ = warped(trained, factor).eval()
+                found += classifiers(other._drawn(choosing.samples, device), self._public_seed)
+            return Hits(tuple(found), choosing.sigma, device, made_from)
 
-        release, times = paid(CHOICE, made, lambda found: choosing.check(found, design.facts, design.delta))
-        self.use(warped(trained, choosing.chosen(release)), self.features_, self.counts_, self.labels_)
+        release, times = paid(CHOICE, made, lambda found: choosing.check(found, design.facts, design.delta, made_from))
+        # first, so that nothing is ever drawn under less than it cost
         self.guarantee_ = self.guarantee_.compose(*[release.guarantee] * times)
+        self.use(warped(trained, choosing.chosen(release)), self.features_, self.counts_, self.labels_)
+        return release.digest()
 
     def _pay(self, vault: Vault, mechanism: Mechanism, purpose: str) -> Release:
         delta, unproven = self.design_.delta, self.allow_unproven
@@ -313,8 +330,8 @@ class Synthesizer(PrivateEstimator):
 
     def _labelled(self, lesson: Lesson, release: Release, times: int = 1) -> Synthesizer:
         """Label by what was released from now on, under the guarantee of all releases, labels being paid `times`."""
-        self.labeller_ = labeller(lesson, release)
         self.guarantee_ = self.guarantee_.compose(*[release.guarantee] * times)
+        self.labeller_ = labeller(lesson, release)
         return self
 
     def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
