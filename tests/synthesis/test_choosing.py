@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from synthesis_samples import BARS, Killed, bars, kill, spent
 
 from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
@@ -28,51 +29,29 @@ from privot.synthesis.planning import beside
 from privot.synthesis.rules import FACTORS, Problem, choose_choosing
 from privot.vault import Vault
 
-SHAPE = (8, 8)
 TERMS = (8.0, 1e-5)
 PLAN = Choosing(sigma=8.0, factors=(0.5, 1.0, 2.0), samples=60)
 LABELLING = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 
-def pictures(records: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """Three classes: a bright bar on top, in the middle or below."""
-    y = np.arange(records) % 3
-    x = 0.2 * np.random.default_rng(0).uniform(size=(records, *SHAPE))
-    for c in range(3):
-        x[y == c, 3 * c : 3 * c + 2] += 0.7
-    return x.reshape(records, -1), y
-
-
 def rules(*, warp: float = 0.05, kind: str = "mapped", **options: Any) -> Rules:
     generator = {
         "kind": kind, "dim": 64, "classes": 3, "segments": [[0, 64, "interval"]], "latent": 10, "hidden": 8,
-        "channels": 8, "shape": list(SHAPE), "doublings": 1, "warp": warp,
+        "channels": 8, "shape": list(BARS), "doublings": 1, "warp": warp,
     }  # fmt: skip
     return Rules(generator, 20, 8, 1e-2, {"choosing": PLAN.to_dict(), **options})
 
 
 def small(**given: Any) -> Synthesizer:
-    fields = {"shape": SHAPE, "features": Fourier(64, 60, [2.0], 1), "rules": rules(), "device": "cpu", "seed": 5}
+    fields = {"shape": BARS, "features": Fourier(64, 60, [2.0], 1), "rules": rules(), "device": "cpu", "seed": 5}
     fields |= given
     return Synthesizer(*fields.pop("terms", TERMS), **fields)
 
 
 def vault(**given: Any) -> Vault:
-    x, y = pictures()
+    x, y = bars()
     return Vault(x, y, classes=3, clip=8.0, **({"budget": TERMS, "adjacency": "add-remove"} | given))
-
-
-def spent(ledger: Ledger) -> Any:
-    return lambda mark: sum(mark in entry.purpose for entry in ledger.entries())
-
-
-class Killed(BaseException):
-    """Stands for a kill: nothing after it runs."""
-
-
-def kill(*_: Any, **__: Any) -> Any:
-    raise Killed
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -192,9 +171,9 @@ def test_a_payment_that_is_refused_removes_nothing(tmp_path: Path) -> None:
 
 
 def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
-    x, y = pictures(600)
+    x, y = bars(600)
     low, span = -2.0, 5.0
-    drawn = Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (low, low + span))
+    drawn = Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, BARS, (low, low + span))
     both = classifiers(drawn, 0)
     assert len(both) == EACH
     for one in both:
@@ -272,7 +251,7 @@ def test_choices_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
 
 
 def test_only_warped_images_with_classes_have_a_choice() -> None:
-    x, _ = pictures()
+    x, _ = bars()
     plain = Vault(x, clip=8.0, adjacency="add-remove", budget=TERMS)
     with pytest.raises(UsageError, match="several classes"):
         small().design(plain.facts)
@@ -412,5 +391,5 @@ def test_a_folder_with_a_choice_is_audited(tmp_path: Path) -> None:
     assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)
     said = [str(f.to_dict()) for f in findings]
     assert any("choice.npz" in f for f in said)
-    # both releases are played, and the folder's own warp is attacked
-    assert any("events" in f for f in said)
+    # both releases are played
+    assert any("events: " in f for f in said)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from synthesis_samples import BARS, Killed, bars, kill, spent
 
 from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
@@ -28,19 +29,8 @@ from privot.synthesis.planning import beside
 from privot.synthesis.rules import LABELLING, Problem, choose_labelling, labelling_of
 from privot.vault import Vault
 
-SHAPE = (8, 8)
 TERMS = (8.0, 1e-5)
 PLAN = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
-
-
-def pictures(records: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Three classes: a bright bar on top, in the middle or below."""
-    dice = np.random.default_rng(seed)
-    y = np.arange(records) % 3
-    x = 0.2 * dice.uniform(size=(records, *SHAPE))
-    for c in range(3):
-        x[y == c, 3 * c : 3 * c + 2] += 0.7
-    return x.reshape(records, -1), y
 
 
 def rules(labelling: Labelling | None = PLAN) -> Rules:
@@ -51,12 +41,12 @@ def rules(labelling: Labelling | None = PLAN) -> Rules:
 
 def small(**given: Any) -> Synthesizer:
     features = Fourier(64, 60, [2.0], 1)
-    fields = {"shape": SHAPE, "features": features, "rules": rules(), "device": "cpu", "seed": 5, **given}
+    fields = {"shape": BARS, "features": features, "rules": rules(), "device": "cpu", "seed": 5, **given}
     return Synthesizer(*fields.pop("terms", TERMS), **fields)
 
 
 def vault(**given: Any) -> Vault:
-    x, y = pictures()
+    x, y = bars()
     return Vault(x, y, classes=3, clip=8.0, adjacency="add-remove", **({"budget": TERMS} | given))
 
 
@@ -226,14 +216,14 @@ def test_images_that_cannot_be_labelled_are_refused_before_paying(shape: tuple[i
     with pytest.raises(UsageError, match="too small or too large"):
         PLAN.check(shape, 3, None)
     with pytest.raises(UsageError, match="records"):
-        PLAN.check(SHAPE, 3, 200, 10**7)
+        PLAN.check(BARS, 3, 200, 10**7)
     with pytest.raises(UsageError, match="Rounding"):
-        replace(PLAN, sigma=1e8).check(SHAPE, 3, 200)
+        replace(PLAN, sigma=1e8).check(BARS, 3, 200)
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (1, 8, 8)])
 def test_replace_one_and_ranges_by_column_cost_what_was_asked_for_too(shape: tuple[int, ...]) -> None:
-    x, y = pictures()
+    x, y = bars()
     low, high = np.full(64, -1.0), np.linspace(1.0, 3.0, 64)
     held = Vault(low + x * (high - low), y, classes=3, clip=30.0, adjacency="replace-one", budget=TERMS)
     span = {"low": low.tolist(), "high": high.tolist()}
@@ -260,19 +250,19 @@ def test_samples_are_labelled_by_the_labeller_and_saved_with_it(tmp_path: Path) 
     assert (y == y2).mean() > 0.99
     assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
     # records get the right class from it: bars are easy
-    rows, truth = pictures(90, seed=3)
+    rows, truth = bars(90, seed=3)
     assert (labels_of(done.labeller_, torch.from_numpy(rows)).numpy() == truth).mean() > 0.6
 
 
 def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
-    x, y = pictures(600)
+    x, y = bars(600)
     wrong = torch.from_numpy((y + (np.random.default_rng(0).uniform(size=600) < 0.6)) % 3)
     plan = replace(PLAN, sigma=0.6, rounds=40, length=1.0)
-    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), wrong, 3, SHAPE, (0.0, 1.0)), 16, 0)
+    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), wrong, 3, BARS, (0.0, 1.0)), 16, 0)
     held = Vault(x, y, classes=3, clip=8.0, adjacency="add-remove", budget=(50.0, 1e-5))
     release = held.release(lesson.mechanism(plan, 600.0, "cpu"), purpose="labels")
     first = Release({"weights": lesson.start}, release.guarantee, release.public)
-    rows, truth = pictures(300, seed=9)
+    rows, truth = bars(300, seed=9)
     before, after = (
         (labels_of(labeller(lesson, r), torch.from_numpy(rows)).numpy() == truth).mean() for r in (first, release)
     )
@@ -281,8 +271,8 @@ def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
 
 
 def test_a_labeller_gives_the_class_that_the_tuned_weights_give() -> None:
-    x, y = pictures(120)
-    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, SHAPE, (0.0, 1.0)), 8, 0)
+    x, y = bars(120)
+    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, BARS, (0.0, 1.0)), 8, 0)
     held = vault()
     release = held.release(lesson.mechanism(PLAN, 200.0, "cpu"), purpose="labels")
     scores = lesson.features.features(torch.from_numpy(x)).numpy() @ np.asarray(release.value["weights"])
@@ -329,20 +319,12 @@ def test_labellings_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
 
 
 def test_only_images_with_classes_can_be_labelled() -> None:
-    x, _ = pictures()
+    x, _ = bars()
     plain = Vault(x, clip=8.0, adjacency="add-remove", budget=TERMS)
     with pytest.raises(UsageError, match="several classes"):
         small().design(plain.facts)
     with pytest.raises(UsageError, match="several classes"):
         small(shape=None).design(vault().facts)
-
-
-class Killed(BaseException):
-    """Stands for a kill: nothing after it runs."""
-
-
-def spent(ledger: Ledger) -> Any:
-    return lambda mark: sum(mark in entry.purpose for entry in ledger.entries())
 
 
 @pytest.mark.parametrize("when", ["learning", "paying", "paid"])
@@ -352,9 +334,6 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
     ledger = Ledger.create(tmp_path / "ledger")
     held = vault(ledger=ledger)
     folder = tmp_path / "out"
-
-    def kill(*_: Any, **__: Any) -> Any:
-        raise Killed
 
     with monkeypatch.context() as patch:
         if when == "learning":
@@ -380,7 +359,7 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
 
 def streamed(method: str = "sinkhorn", share: float = 0.3) -> Synthesizer:
     options = {"steps": 6, "blocks": 2, "batch": 10, "points": 6, "labelled": share}
-    return Synthesizer(*TERMS, method=method, shape=SHAPE, records=200, options=options, device="cpu", seed=5)
+    return Synthesizer(*TERMS, method=method, shape=BARS, records=200, options=options, device="cpu", seed=5)
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
@@ -392,9 +371,6 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     held, folder = vault(ledger=ledger), tmp_path / "out"
     plain = streamed(method, 0.0).design(held.facts)
     assert streamed(method).design(held.facts).mechanism.sigma > plain.mechanism.sigma
-
-    def kill(*_: Any, **__: Any) -> Any:
-        raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr("privot.synthesis.synthesizer.Synthesizer._tuning", kill)
@@ -426,7 +402,7 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
 def test_noise_that_is_not_secret_is_allowed_for_labels_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LABELLING["cpu"], "samples", 60)
     options = {"steps": 4, "blocks": 1, "batch": 10, "points": 6, "labelled": 0.3}
-    asked = {"method": "sinkhorn", "shape": SHAPE, "records": 200, "options": options, "device": "cpu", "seed": 5}
+    asked = {"method": "sinkhorn", "shape": BARS, "records": 200, "options": options, "device": "cpu", "seed": 5}
     done = Synthesizer(*TERMS, **asked, allow_unproven=True).fit(vault(noise=SeededNoise(1)))
     assert done.labeller_ is not None
     assert done.guarantee_.standing is Standing.UNPROVEN
@@ -439,7 +415,7 @@ def test_a_share_that_is_none_is_refused(share: float) -> None:
 
 
 def test_a_stream_without_classes_or_images_has_no_labels_to_tune() -> None:
-    x, _ = pictures()
+    x, _ = bars()
     with pytest.raises(UsageError, match="several classes"):
         streamed().design(Vault(x, clip=8.0, adjacency="add-remove", budget=TERMS).facts)
 

@@ -150,3 +150,22 @@ def test_hits_are_the_same_on_cuda() -> None:
 
     assert counted("cuda") == counted("cpu")
     assert counted("cpu")[0] > 400.0
+
+
+def test_several_generators_learn_side_by_side() -> None:
+    x, y = pictures()
+    sizes = {"latent": 10, "hidden": 8, "channels": 16, "shape": [8, 8], "doublings": 1, "warp": 0.02}
+    rules = Rules({**CONFIG, **sizes, "kind": "several", "of": "mapped", "members": 3}, 120, 16, 5e-3)
+    vault = Vault(x, y, classes=2, clip=8.0, adjacency="add-remove", budget=(2000.0, 1e-5))
+    done = Synthesizer(2000.0, 1e-5, shape=(8, 8), rules=rules, device="cuda", seed=1).fit(vault)
+    assert done.losses_[-1] < 0.5 * done.losses_[0]
+    made, labels = done.sample(600, seed=2)
+    # each of them has learned which class is bright
+    random = np.random.default_rng(2)
+    assert labels is not None
+    order = random.permutation(np.repeat([0, 1], 300))
+    whose = np.floor(3 * torch.special.ndtr(torch.from_numpy(random.standard_normal((600, 11))[:, -1])).numpy())
+    assert np.array_equal(order, labels)
+    for member in range(3):
+        mine = whose == member
+        assert made[mine & (labels == 1)].mean() > made[mine & (labels == 0)].mean() + 0.2
