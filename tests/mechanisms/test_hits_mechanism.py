@@ -139,7 +139,7 @@ class Mixed(Raw):
     """Rows that influence each other, or are rounded otherwise in other company."""
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        return x * (1.0 + 1e-15 * len(x))
+        return x * (1.0 + 2.0**-52 * (len(x) > 1))
 
 
 def test_a_map_whose_rows_differ_in_the_last_bit_and_an_onlooker_are_refused() -> None:
