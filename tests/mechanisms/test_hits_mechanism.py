@@ -136,16 +136,30 @@ def test_a_record_is_a_hit_whatever_records_stand_beside_it() -> None:
 
 
 class Mixed(Raw):
-    """Rows that influence each other, or are rounded otherwise in other company."""
+    """Rows that are rounded otherwise alone, or beside large ones."""
+
+    def __init__(self, dim: int, alone: bool) -> None:
+        super().__init__(dim)
+        self.alone = alone
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        return x * (1.0 + 2.0**-52 * (len(x) > 1))
+        other = len(x) == 1 if self.alone else bool((x.abs() > 10.0).any())
+        return x * (1.0 + 2.0**-52 * other)
+
+
+class Logarithm(Raw):
+    """Not a number where a record is small, and always the same."""
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.log(x - 0.5)
 
 
 def test_a_map_whose_rows_differ_in_the_last_bit_and_an_onlooker_are_refused() -> None:
     facts = Plain(np.zeros((4, 3)), np.zeros(4, dtype=int), ADD, 3).facts
-    with pytest.raises(UsageError, match="beside it"):
-        hits(classifiers=[Mixed(3)]).event(facts)
+    for alone in (True, False):
+        with pytest.raises(UsageError, match="beside it"):
+            hits(classifiers=[Mixed(3, alone)]).event(facts)
+    hits(classifiers=[Logarithm(3)]).event(facts)
     with Onlooker(), pytest.raises(UsageError):
         hits().event(facts)
 

@@ -12,7 +12,9 @@ import pytest
 import torch
 from synthesis_samples import BARS, Killed, bars, kill, spent
 
+import privot.synthesis.rules as rules_of
 from privot.accounting import account
+from privot.accounting.events import Composed, leaves, repeated
 from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.classifiers import fitted
 from privot.guarantee import Adjacency
@@ -24,7 +26,8 @@ from privot.synthesis.choosing import EACH, Choosing, classifiers, warped
 from privot.synthesis.features import Fourier
 from privot.synthesis.generators import build
 from privot.synthesis.job import CHOICE, LABELS, Job
-from privot.synthesis.labelling import Drawn, Labelling
+from privot.synthesis.labelling import Drawn, Labelling, _first_weights
+from privot.synthesis.network import CONSTANT
 from privot.synthesis.planning import beside
 from privot.synthesis.rules import FACTORS, Problem, choose_choosing
 from privot.vault import Vault
@@ -114,15 +117,22 @@ def test_a_generator_warps_by_its_factor_and_is_otherwise_the_same() -> None:
 
 def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkeypatch: pytest.MonkeyPatch) -> None:
     warps: list[float] = []
+    taught: list[tuple[int, int]] = []
     drawn = Synthesizer._drawn
 
     def look(self: Synthesizer, *given: Any) -> Any:
         warps.append(self.generator_.config["warp"])
         return drawn(self, *given)
 
+    def teach(drawn: Drawn, seed: int) -> Any:
+        taught.append((len(drawn.x), seed))
+        return classifiers(drawn, seed)
+
     monkeypatch.setattr(Synthesizer, "_drawn", look)
+    monkeypatch.setattr("privot.synthesis.synthesizer.classifiers", teach)
     small().fit(vault())
     assert warps == [pytest.approx(0.05 * f) for f in PLAN.factors]
+    assert taught == [(PLAN.samples, 5)] * 3
 
 
 def test_nothing_is_warped_by_the_records_under_less_than_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +163,62 @@ def test_what_cannot_be_finished_is_not_begun(tmp_path: Path) -> None:
             small().fit(vault(budget=(7.97, 1e-5)))
     plain = small(rules=replace(rules(), options={}), terms=(7.9, 1e-5))
     assert plain.fit(vault(budget=(7.97, 1e-5))).guarantee_.epsilon() <= 7.9
+
+
+def test_what_is_due_is_what_is_charged_later(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "out"
+    asked = small(rules=rules(labelling=LABELLING.to_dict()))
+    asked.fit(held, folder=folder)
+    design, job = asked.design(held.facts), Job.open(folder)
+    first, choice, labels = (entry.event for entry in ledger.entries())
+    files = ["release.npz", f"{CHOICE}.npz", f"{LABELS}.npz"]
+    for lost, wanted in (
+        (files, [first, choice, labels]),
+        (files[:1], [first, choice, labels]),
+        (files[1:], [choice, labels]),
+        (files[1:2], [choice, labels]),
+        (files[2:], [labels]),
+    ):
+        for name in lost:
+            (folder / name).rename(tmp_path / name)
+        due = design.due(job, spent(ledger))
+        assert isinstance(due, Composed)
+        assert leaves(due) == leaves(Composed(tuple(wanted)))
+        for name in lost:
+            (tmp_path / name).rename(folder / name)
+
+
+def test_of_a_stream_the_blocks_that_nobody_paid_for_are_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rules_of.LABELLING["cpu"], "samples", 60)
+    options = {"steps": 6, "blocks": 3, "batch": 10, "points": 6, "labelled": 0.3}
+    asked = Synthesizer(*TERMS, method="sinkhorn", shape=BARS, records=200, options=options, device="cpu", seed=5)
+    design = asked.design(vault().facts)
+    assert design.labelling is not None
+    job = Job(tmp_path, "name", {})
+    step, labels = design.mechanism.event(design.facts), design.labelling.event(ADD)
+    for paid in range(4):
+        due = design.due(job, lambda mark, paid=paid: paid)
+        wanted = [repeated(step, 2 * (3 - paid))] if paid < 3 else []
+        assert leaves(due) == leaves(Composed((*wanted, labels)))
+
+
+def test_a_part_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger, budget=(90.0, 1e-5)), tmp_path / "out"
+    small().fit(held, folder=folder).save(folder)
+    job = Job.open(folder)
+    (folder / f"{CHOICE}.npz").unlink()
+    left = sorted(p.name for p in folder.iterdir())
+
+    def refuse(*_: Any) -> Any:
+        raise UsageError("no")
+
+    monkeypatch.setattr("privot.mechanisms.hits.Hits.event", refuse)
+    with pytest.raises(UsageError, match="no"):
+        Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger), pay_again=True)
+    assert sorted(p.name for p in folder.iterdir()) == left
+    assert len(ledger.entries()) == 2
 
 
 def test_a_payment_that_is_refused_removes_nothing(tmp_path: Path) -> None:
@@ -186,6 +252,14 @@ def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
     found = both[0].features(torch.from_numpy(low + span * x))[:, :3]
     shares = (wanted / found).numpy()
     assert np.allclose(shares, np.median(shares), rtol=0.02)
+    # the second is the linear classifier of what the network sees, offsets and all, up to a factor
+    network = fitted("cnn", drawn.x, drawn.labels, 3, shape=BARS, seed=0)
+    flat = network.flat(drawn.x).detach()
+    off = flat - flat.mean(dim=0)
+    seen = torch.cat([off / off.square().sum(dim=1).mean().sqrt(), torch.full((600, 1), CONSTANT)], dim=1)
+    wanted = seen.double() @ torch.from_numpy(_first_weights(seen, drawn.labels, 3, 1e-5))
+    found = both[1].features(torch.from_numpy(low + span * x))[:, :3]
+    assert torch.allclose(found / found.std(), wanted / wanted.std(), atol=0.02)
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 3), (3, 8, 8)])
@@ -363,6 +437,12 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
     assert len(ledger.entries()) == 4
     done = resume(pay_again=True)
     assert len(ledger.entries()) == 6
+    # the old one was made from the same release, but what labels rest on was made with the new one
+    new = path.read_bytes()
+    path.write_bytes(kept)
+    with pytest.raises(DataError, match="not learned from this job"):
+        resume()
+    path.write_bytes(new)
     assert not (folder / "synthetic.npz").exists()
     assert (folder / "checkpoint.safetensors").exists()
     # what was paid for twice counts twice
@@ -380,14 +460,24 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
         resume()
 
 
-def test_a_folder_with_a_choice_is_audited(tmp_path: Path) -> None:
+def test_a_folder_with_a_choice_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from privot.audit import folders
     from privot.audit.folders import audit_folder
     from privot.synthesis.folder import write_folder
 
     folder = tmp_path / "out"
     done = small().fit(vault(), folder=folder)
     write_folder(done, folder, 60, 0)
+    attacked: list[float] = []
+    sample = folders._sample
+
+    def look(synthesizer: Any, generator: Any, count: int) -> Any:
+        attacked.append(generator.warp)
+        return sample(synthesizer, generator, count)
+
+    monkeypatch.setattr(folders, "_sample", look)
     findings, _, guarantee = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
+    assert attacked == [pytest.approx(done.generator_.warp)] * 2
     assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)
     said = [str(f.to_dict()) for f in findings]
     assert any("choice.npz" in f for f in said)

@@ -18,6 +18,7 @@ from privot.synthesis.embedding import Target, _Step
 from privot.synthesis.features import Fourier
 from privot.synthesis.generators import build
 from privot.synthesis.job import Job
+from privot.synthesis.rehearsing import rehearse
 from privot.synthesis.rules import Problem, choose_rules
 from privot.synthesis.team import ALONE
 from privot.synthesis.training import Training
@@ -61,6 +62,19 @@ def test_a_sample_is_what_its_member_makes_of_it() -> None:
         mine = whose == number
         assert torch.allclose(found[mine], member(z[mine, :-1], labels[mine]), atol=1e-6)
     assert not torch.allclose(made.each[0](z[:, :-1], labels), made.each[1](z[:, :-1], labels), atol=1e-3)
+
+
+def test_all_members_are_told_how_far_training_is() -> None:
+    made = build(config())
+    made.ease(0.0)
+    assert all(float(member.spread.abs().max()) == 0.0 for member in made.each)
+    made.ease(1.0)
+    assert all(float(member.spread.max()) == pytest.approx(0.05) for member in made.each)
+
+
+def test_a_step_is_rehearsed_with_all_members() -> None:
+    # a batch of 2 for 4 members would leave none with a row
+    rehearse(Fourier(64, 6, [2.0], 1), replace(rules(), batch=2), CLASSES)
 
 
 def test_members_are_trained_as_if_each_were_alone() -> None:

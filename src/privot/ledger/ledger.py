@@ -207,7 +207,7 @@ class Ledger:
         raise _refused(budget, event, purpose, earlier, total)
 
     def check(self, fingerprint: str, event: Event, purpose: str) -> None:
-        """Raise what `charge` would raise now, and write nothing: for charges that are to come together."""
+        """Refuse what the budget would refuse to `charge` now, and write nothing: for charges to come together."""
         budget, earlier, total = _with(self._snapshot(), check_fingerprint(fingerprint), event)
         if not total <= budget.epsilon:
             raise _refused(budget, event, purpose, earlier, total)

@@ -168,7 +168,8 @@ def try_map(features: FeatureMap, device: torch.device) -> None:
             "of rows, also one."
         ) from None
     if features.rounding == 0.0:
-        same = torch.equal(alone, together) and torch.equal(among, together)
+        # a NaN is like a NaN: what is made of it is the same
+        same = all(torch.allclose(other, together, 0.0, 0.0, equal_nan=True) for other in (alone, among))
     else:
         apart = max(float(torch.linalg.vector_norm(other - together, dim=1).max()) for other in (alone, among))
         same = apart <= rounding_a_record(features)

@@ -106,7 +106,7 @@ class Design:
         return Composed((first, *later)) if later else first
 
     def due(self, job: Job, spent: Callable[[str], int]) -> Event:
-        """What of that is still to be charged for `job`, if anything: what has no file, and what is made from that."""
+        """What of that is still to be charged for `job`: what has no file, and what is made from that."""
         later = dict(self.parts)
         first: list[Event] = []
         if self.method == "embedding":
@@ -120,7 +120,10 @@ class Design:
             if first or not (job.folder / f"{name}.npz").exists():
                 break
             del later[name]
-        return Composed((*first, *(part.event(self.facts.adjacency) for part in later.values())))
+        events = (*first, *(part.event(self.facts.adjacency) for part in later.values()))
+        # whoever asks is about to pay for something
+        assert events
+        return Composed(events)
 
     def block(self, facts: Facts) -> Event:
         """What one charge is for: one release, or one block."""

@@ -26,8 +26,9 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
         # with gradients, as in training: without them other code would be tried
         labels = torch.arange(classes, device=device).repeat_interleave(rules.batch * generator.members)
         made = generated(generator, torch.zeros(len(labels), generator.latent, device=device), labels)
-        means = class_means(features, Scale.of(features, device).to_records(made), classes)
-    if means.shape != (classes, features.size):
+        groups = classes * generator.members
+        means = class_means(features, Scale.of(features, device).to_records(made), groups)
+    if means.shape != (groups, features.size):
         raise UsageError("The generator's samples do not have the features that are released.")
 
 
