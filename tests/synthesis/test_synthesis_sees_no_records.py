@@ -1,4 +1,7 @@
-"""The code of `privot.synthesis`, read as a tree: of a vault it uses public facts, releases and streams only."""
+"""The code of `privot.synthesis`, read as a tree: of a vault it uses public facts, releases and streams only.
+
+And whether its budget has room (`check`), which the ledger says, not the records.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 
 import privot.synthesis
 
-ALLOWED = {"facts", "release", "stream"}
+ALLOWED = {"facts", "check", "release", "stream"}
 READERS = {"getattr", "setattr", "hasattr", "vars", "dir", "object", "inspect", "gc", "eval", "exec"}
 HOME = Path(privot.synthesis.__file__).parent
 
