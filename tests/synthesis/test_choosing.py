@@ -237,7 +237,7 @@ def test_a_payment_that_is_refused_removes_nothing(tmp_path: Path) -> None:
 
 
 def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
-    x, y = bars(600)
+    x, y = bars(210)
     low, span = -2.0, 5.0
     drawn = Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, BARS, (low, low + span))
     both = classifiers(drawn, 0)
@@ -256,7 +256,7 @@ def test_both_classifiers_know_the_classes_after_training_on_samples() -> None:
     network = fitted("cnn", drawn.x, drawn.labels, 3, shape=BARS, seed=0)
     flat = network.flat(drawn.x).detach()
     off = flat - flat.mean(dim=0)
-    seen = torch.cat([off / off.square().sum(dim=1).mean().sqrt(), torch.full((600, 1), CONSTANT)], dim=1)
+    seen = torch.cat([off / off.square().sum(dim=1).mean().sqrt(), torch.full((210, 1), CONSTANT)], dim=1)
     wanted = seen.double() @ torch.from_numpy(_first_weights(seen, drawn.labels, 3, 1e-5))
     found = both[1].features(torch.from_numpy(low + span * x))[:, :3]
     assert torch.allclose(found / found.std(), wanted / wanted.std(), atol=0.02)
