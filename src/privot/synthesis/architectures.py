@@ -12,7 +12,7 @@ from torch import nn
 
 from privot.errors import UsageError
 from privot.images import image_axes
-from privot.synthesis.generators import Generator, one_hot, register
+from privot.synthesis.generators import Single, one_hot, register
 from privot.synthesis.layers import DoubledReLU, FewMaps, FewMapsTwice, FromPoint, NormedReLU, ToMaps
 
 AFFINE = 6
@@ -25,7 +25,7 @@ _DRAWN = (16, 8)
 """Maps at full size, before and after the convolution between them."""
 
 
-class PictureGenerator(Generator):
+class PictureGenerator(Single):
     """Makes (rows, channels, height, width) and lays it out in the order of the records' public `shape`.
 
     With `warp` > 0 the image then goes through an affine map of the plane: what stands at p is taken from Ap + t,
@@ -237,7 +237,7 @@ class UpsamplingGenerator(PictureGenerator):
 
 
 @register("affine")
-class AffineGenerator(Generator):
+class AffineGenerator(Single):
     """x' = head(γ·b_c + W_c z): an image a class and `latent` ways in which it varies; for few records and much noise.
 
     Noise in a gradient is averaged only by parameters that many points share. Here all points of a class share b_c, and

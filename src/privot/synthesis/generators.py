@@ -23,7 +23,7 @@ _KINDS: dict[str, Callable[..., Generator]] = {}
 
 
 class Generator(nn.Module, ABC):
-    """x' = head(body(z, class)) with z ~ N(0, I) of length `latent`; labels are 0 where there are no classes."""
+    """Makes a record of z ~ N(0, I) of length `latent` and a class; labels are 0 where there are no classes."""
 
     warp = 0.0
     """How far what is made is warped at random; most generators do not."""
@@ -38,12 +38,20 @@ class Generator(nn.Module, ABC):
         self.dim = int(config["dim"])
         self.segments = checked_segments(config["segments"], self.dim)
 
+    @abstractmethod
     def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
-        return apply_head(self.body(z, labels).to(z.dtype), self.segments)
 
     def ease(self, share: float) -> None:
         """Told before every step what share of the training is done; most generators take no notice."""
+
+
+class Single(Generator):
+    """x' = head(body(z, class))."""
+
+    def forward(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
+        return apply_head(self.body(z, labels).to(z.dtype), self.segments)
 
     @abstractmethod
     def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -92,7 +100,7 @@ def apply_head(raw: torch.Tensor, segments: Sequence[Segment]) -> torch.Tensor:
 
 
 @register("mlp")
-class VectorGenerator(Generator):
+class VectorGenerator(Single):
     """Fully connected layers with batch normalisation; the class is one-hot beside z."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -111,7 +119,7 @@ class VectorGenerator(Generator):
 
 
 @register("deconv")
-class ImageGenerator(Generator):
+class ImageGenerator(Single):
     """Transposed convolutions from a small map to (height, width, channels), cropped to the public shape.
 
     `shape` is that of one record: (h, w), (h, w, c) or (c, h, w). Each of `doublings` layers doubles the map.
@@ -182,10 +190,6 @@ class Several(Generator):
             if len(rows_of):
                 out[rows_of] = member(own[rows_of], labels[rows_of]).to(out.dtype)
         return out
-
-    def body(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Members have bodies and heads of their own."""
-        raise NotImplementedError
 
 
 def one_hot(labels: torch.Tensor, classes: int, like: torch.Tensor) -> torch.Tensor:
