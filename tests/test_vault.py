@@ -201,6 +201,8 @@ REFUSALS: list[tuple[dict[str, Any], dict[str, Any], type[PrivotError]]] = [
     ({"make": lambda f: Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE)}, {}, UsageError),
     ({"make": lambda f: Projection(4, 1, 1.0, 1.0, Adjacency.ADD_REMOVE)}, {}, NoTheoremError),
     ({"standing": Standing.UNPROVEN}, {}, UnprovenError),
+    ({"standing": Standing.ASYMPTOTIC}, {}, UnprovenError),
+    ({"standing": Standing.ASYMPTOTIC}, {"allow_unproven": 1}, UnprovenError),
     ({"make": lambda f: Unbounded("triangle", f.adjacency)}, {}, UnprovenError),
     ({"make": lambda f: Unbounded("triangle", f.adjacency)}, {"allow_unproven": True}, BudgetError),
     ({"make": lambda f: Gaussian(0.01, 1.0, f.adjacency)}, {}, BudgetError),

@@ -145,3 +145,11 @@ def test_mechanisms_of_two_kinds_with_one_identity_have_their_own_noise(tmp_path
     assert np.abs(blocks(vault, PrivateSketch(DESIGN, 20.0)) - blocks(vault, Other(DESIGN, 20.0))).min() > 1e-6
     with pytest.raises(UsageError, match="identity"):
         vault.release_once(RandomProjection(2, 5.0), purpose="p", secret=SECRET)  # type: ignore[arg-type]
+
+
+def test_kept_noise_is_no_vaults_noise() -> None:
+    """Two vaults with one secret would show what differs between their records."""
+    with pytest.raises(UsageError, match="release_once"):
+        Vault(
+            np.ones((3, 2)), clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5), noise=KeptNoise(b"k" * 32, b"about")
+        )

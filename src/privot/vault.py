@@ -106,6 +106,9 @@ class Vault(Sealed):
             raise UsageError(f"The clip must be a number from {CLIP_RANGE[0]:g} to {CLIP_RANGE[1]:g}, got {clip!r}.")
         if ledger is None and budget is None:
             raise UsageError("A vault needs a budget: give it a ledger, or budget=(ε, δ).")
+        if isinstance(noise, KeptNoise):
+            # the same for everything asked of it: two releases, or two vaults, would show what differs between them
+            raise UsageError("Noise from a kept secret is for one release: leave it out, and use release_once.")
         rows = checked_rows(x)
         if rows.shape[0] < 2:
             raise DataError("A single record cannot be hidden among others: give at least two.")
@@ -243,8 +246,9 @@ class Vault(Sealed):
             if standing is not Standing.PROVEN:
                 whole = Downgraded(whole, standing, reason)
         guarantee = account(whole, self.__budget.delta if delta is None else delta)
-        if guarantee.standing is Standing.UNPROVEN and allow_unproven is not True:
-            raise UnprovenError("No theorem covers this release: say allow_unproven=True to make it nevertheless.")
+        if guarantee.standing is not Standing.PROVEN and allow_unproven is not True:
+            why = "Only a limit argument" if guarantee.standing is Standing.ASYMPTOTIC else "No theorem"
+            raise UnprovenError(f"{why} covers this release: say allow_unproven=True to make it nevertheless.")
         assumptions = dict.fromkeys((*guarantee.assumptions, *noise.assumptions))
         with self.__lock:
             if mark is None:

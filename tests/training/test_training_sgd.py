@@ -28,7 +28,7 @@ from privot.training import train
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from privot.training.gradients import ModelGradients, mixes_records  # noqa: E402
+from privot.training.gradients import ModelGradients, draws_numbers, mixes_records  # noqa: E402
 from privot.training.models import convolutional, linear  # noqa: E402
 
 
@@ -308,11 +308,80 @@ def test_wrong_settings_are_refused(wrong):
 def test_a_gradient_of_the_wrong_shape_fails_without_showing_anything():
     class Wrong(Rows):
         def each(self, weights, rows, labels):
-            return rows[:, :1]
+            return rows[:, :1] if self.size == 5 or rows[0, 0] == 1.0 else rows
 
+    held = vault(np.eye(4))
     mechanism = ClippedGradients(Wrong(4), Query(np.zeros(4)), 1.0, 1.0, Poisson(1.0), 1)
     with pytest.raises(PrivotError, match="withheld"):
-        next(vault(np.eye(4)).stream(mechanism, purpose="test"))
+        next(held.stream(mechanism, purpose="test"))
+    # seen on public rows already, it costs nothing
+    mechanism = ClippedGradients(Wrong(5), Query(np.zeros(5)), 1.0, 1.0, Poisson(1.0), 1)
+    with pytest.raises(UsageError, match="one row a record"):
+        held.stream(mechanism, purpose="test")
+
+
+class ByPlace(Rows):
+    def each(self, weights, rows, labels):
+        return rows * (1.0 + 0.01 * np.arange(len(rows)))[:, None]
+
+
+class ByCompany(Rows):
+    def each(self, weights, rows, labels):
+        return rows - 0.05 * rows.mean(axis=0)
+
+
+class Failing(Rows):
+    def each(self, weights, rows, labels):
+        raise RuntimeError(f"secret {rows}")
+
+
+@pytest.mark.parametrize("kind", [ByPlace, ByCompany, Failing])
+def test_gradients_that_are_not_of_one_record_are_refused_before_paying(kind):
+    held = vault(np.eye(4), budget=(1.0, 1e-5))
+    mechanism = ClippedGradients(kind(4), Query(np.zeros(4)), 50.0, 1.0, Poisson(0.5), 1)
+    with pytest.raises(UsageError, match=r"place|random numbers") as caught:
+        held.stream(mechanism, purpose="test")
+    assert "secret" not in str(caught.value)
+    # nothing was paid: what takes nearly all of the budget still fits
+    next(held.stream(ClippedGradients(Rows(4), Query(np.zeros(4)), 4.0, 1.0, Poisson(1.0), 1), purpose="test"))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Dropout(0.5),
+        nn.AlphaDropout(0.1),
+        nn.RReLU(),
+        nn.LSTM(8, 8, 2, dropout=0.1),
+        nn.MultiheadAttention(8, 2, 0.1),
+    ],
+)
+def test_layers_that_draw_random_numbers_are_refused(layer):
+    model = nn.Sequential(nn.Linear(8, 8), layer, nn.Linear(8, 2))
+    assert draws_numbers(model) == ["1"]
+    with pytest.raises(UsageError, match="random numbers"):
+        ModelGradients(model, (8,))
+    assert draws_numbers(nn.Sequential(nn.Linear(8, 8), nn.LSTM(8, 8), nn.ReLU())) == []
+
+
+def test_dropout_that_no_layer_shows_is_refused_before_paying():
+    class Hidden(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.last(nn.functional.dropout(x, 0.5, self.training))
+
+    gradients = ModelGradients(Hidden(), (8,))
+    mechanism = ClippedGradients(gradients, Query(gradients.weights()), 1.0, 1.0, Poisson(1.0), 1)
+    with pytest.raises(UsageError, match="random numbers"):
+        vault(np.ones((5, 8))).stream(mechanism, purpose="test")
+    # for the published variant, which bounds the whole mean, a layer may draw
+    allowed = ModelGradients(nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 2)), (8,), batch_statistics=True)
+    assert allowed.mean(allowed.weights(), np.ones((4, 8)), np.zeros(4, dtype=int)).any()
+    with pytest.raises(UsageError, match="dropout"):
+        allowed.each(allowed.weights(), np.ones((4, 8)), np.zeros(4, dtype=int))
 
 
 def test_published_pairs_are_those_of_left_out_records():

@@ -104,16 +104,6 @@ def _renyi_total(steps: Steps) -> np.ndarray[Any, np.dtype[np.float64]]:
     return renyi.total(list(steps))
 
 
-def _failure(steps: Steps) -> float:
-    """δ that published bounds give up for bad directions, at every draw."""
-    out = 0.0
-    for event, times in steps:
-        inner = event.event if isinstance(event, Sampled) else event
-        if isinstance(inner, Projection) and inner.failure is not None:
-            out += times * inner.failure
-    return out
-
-
 @lru_cache(maxsize=1024)
 def _epsilon(steps: Steps, delta: float) -> float:
     if any(isinstance(event, Unbounded) for event, _ in steps):
@@ -133,7 +123,7 @@ def _epsilon(steps: Steps, delta: float) -> float:
             composed = _largest(compositions, delta)
     if composed < _LARGE_EPSILON:
         return composed
-    left = delta - _failure(steps)
+    left = delta - renyi.failure(steps)
     return min(composed, renyi.epsilon(_renyi_total(steps), left)) if left > 0.0 else composed
 
 
@@ -191,7 +181,7 @@ def _delta(steps: Steps, epsilon: float) -> float:
             composed = max(0.0 if epsilon >= c.ceiling else c.delta(epsilon) for c in compositions)
     if compositions is not None and epsilon < _LARGE_EPSILON:
         return composed
-    return min(composed, renyi.delta(_renyi_total(steps), epsilon) + _failure(steps))
+    return min(composed, renyi.delta(_renyi_total(steps), epsilon) + renyi.failure(steps))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ orders and interpolated between them: (α−1)·ε(α) is convex and 0 at α = 1
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,16 @@ def curve(event: Event, orders: Array) -> Array:
     if isinstance(event, Renyi):
         return _interpolate(np.array(event.orders), np.array(event.epsilons), orders, event.pure)
     return np.full(orders.shape, math.inf)
+
+
+def failure(steps: Iterable[tuple[Event, int]]) -> float:
+    """δ that published bounds give up for bad directions, at every draw."""
+    out = 0.0
+    for event, times in steps:
+        inner = event.event if isinstance(event, Sampled) else event
+        if isinstance(inner, Projection) and inner.failure is not None:
+            out += times * inner.failure
+    return out
 
 
 def _interpolate(known: Array, values: Array, orders: Array, beyond: float) -> Array:
@@ -171,19 +182,17 @@ def published_epsilon(steps: list[tuple[Event, int]], delta_at: float) -> float:
     Mironov's conversion min_α ε(α) + ln(1/δ')/(α−1), where δ' is what is left of δ after the failure probability has
     been charged at *every* draw of the directions.
     """
-    failure = 0.0
     quadratic = 0.0  # Σ T·w/σ² of the unsampled ones
     sampled: list[tuple[Event, int]] = []
     for event, times in steps:
         inner = event.event if isinstance(event, Sampled) else event
         if not isinstance(inner, Projection) or inner.failure is None:
             raise NoTheoremError("The published bounds are stated for projections only.")
-        failure += times * inner.failure
         if isinstance(event, Sampled):
             sampled.append((event, times))
         else:
             quadratic += times * inner.squared_sensitivity / inner.sigma**2
-    left = delta_at - failure
+    left = delta_at - failure(steps)
     if left <= delta_at * 1e-9:
         return math.inf
     log = math.log(1.0 / left)

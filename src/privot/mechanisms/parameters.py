@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 CHUNK = 64
 """Records whose gradients are held at once."""
+_ALIKE = 1e-3
+"""Up to this share of its norm two gradients of one row may differ by rounding."""
 LEFT_OUT = 8
 """Gradients with one record left out that the published variant compares, pair by pair, at every step."""
 
@@ -75,6 +77,8 @@ class ClippedGradients:
     Formal guarantees, add-remove neighbours, Poisson sampling (replace-one: fixed size, Δ = 2C):
       * a record enters the sum through its own gradient only, and that is clipped to C(1 − 1e-6) in float64; the margin
         covers the rounding of the sum and of the grid that noise is added on;
+      * that a gradient is of its record alone, wherever it stands and whatever stands beside it, is the function's
+        promise; it is tried on public rows before anything is paid (`try_gradients`);
       * a gradient that is not finite counts as 0, so no record can spoil the release;
       * an empty sample is released as noise alone.
 
@@ -91,6 +95,8 @@ class ClippedGradients:
     witnesses: tuple[RunningAccountant, ...] = ()
     labels: bool = True
     """Whether the loss looks at labels; where it does not, every label is 0 and the vault needs none."""
+    _tried: set[int] = field(default_factory=set, init=False, repr=False, compare=False)
+    """Columns for which the gradients were tried on public rows."""
 
     def __post_init__(self) -> None:
         _settle(self)
@@ -115,6 +121,9 @@ class ClippedGradients:
         # before anything is paid for: noise this small could not be added safely to a sum of about a sample
         check_ratio(self.clip, self.sigma)
         _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
+        if facts.dim not in self._tried:
+            try_gradients(self.gradients, self.query.weights, facts.dim)
+            self._tried.add(facts.dim)
         return Sampled(Gaussian(self.sigma, facts.adjacency.sensitivity(self.clip), facts.adjacency), self.sampling)
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
@@ -148,6 +157,41 @@ class ClippedGradients:
             if tuple(each.shape) != (CHUNK, self.gradients.size):
                 raise UsageError("The gradients must be one row a record.")
             yield each[: len(part)]
+
+
+def try_gradients(gradients: Gradients, weights: Array, dim: int) -> None:
+    """Refuse a function that fails on public rows, or gives a row another gradient one place on and in other company.
+
+    That finds dropout, batch statistics and whatever goes by a row's place. It is a test of what the function promises,
+    not a proof; rounding, which the clipping margin is for, is let pass.
+    """
+    dice = np.random.default_rng(0)
+    rows, labels = dice.uniform(size=(CHUNK, dim)), np.zeros(CHUNK, dtype=np.int64)
+    # as one record more at the front would have it; every other row is another one
+    moved = np.roll(rows, 1, axis=0)
+    moved[::2] = dice.normal(size=moved[::2].shape)
+    found = []
+    for given in (rows, moved):
+        try:
+            each = gradients.each(weights, given, labels)
+        except UsageError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"The gradients cannot be computed on public rows ({type(error).__name__}): they must be of one record "
+                "each, without random numbers."
+            ) from None
+        if tuple(each.shape) != (CHUNK, gradients.size):
+            raise UsageError("The gradients must be one row a record.")
+        held = each if isinstance(each, np.ndarray) else each.double().cpu().numpy()
+        found.append(np.where(np.isfinite(held), held, 0.0))
+    first, second = found[0][0 : CHUNK - 1 : 2], found[1][1::2]
+    off = np.linalg.norm(first - second, axis=1)
+    if (off > _ALIKE * (np.linalg.norm(first, axis=1) + 1e-12)).any():
+        raise UsageError(
+            "A record's gradient changes with its place or with the records beside it, so clipping it does not bound "
+            "the record: leave out dropout and batch statistics."
+        )
 
 
 def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:

@@ -1,7 +1,8 @@
 """Gradients of a torch model as a public function of weights and records: one a record, or of a batch's mean.
 
 Per-example gradients come from `torch.func` (grad, then vmap over records), so a record's gradient can depend on
-nothing but that record; layers that mix a batch are refused.
+nothing but that record; layers that mix a batch are refused, and so are layers that draw random numbers: which numbers
+a record gets would depend on its place, and one record more would move all that come after it.
 """
 
 from __future__ import annotations
@@ -29,10 +30,21 @@ def mixes_records(model: nn.Module) -> list[str]:
     ]
 
 
+def draws_numbers(model: nn.Module) -> list[str]:
+    """Names of layers that draw random numbers while training."""
+    return [
+        name
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.modules.dropout._DropoutNd | nn.RReLU)
+        or (isinstance(layer, nn.RNNBase | nn.MultiheadAttention) and layer.dropout > 0.0)
+    ]
+
+
 class ModelGradients:
     """Cross-entropy of `model` on rows reshaped to `shape`; weights are one flat float64 vector.
 
-    `batch_statistics=True` allows batch normalisation, for the published variant only: then `each` is refused.
+    `batch_statistics=True` allows batch normalisation and dropout, for the published variant only: then `each` is
+    refused.
 
     Gradients are computed in float64, so that what the presence of one record does to the *rounding* of the others'
     gradients is far below the clipping margin. `single=True` computes in float32, faster; rounding is then about 1e-7 a
@@ -48,7 +60,12 @@ class ModelGradients:
         batch_statistics: bool = False,
         single: bool = False,
     ) -> None:
-        mixing = mixes_records(model)
+        mixing, drawing = mixes_records(model), draws_numbers(model)
+        if drawing and not batch_statistics:
+            raise UsageError(
+                f"The layer {drawing[0]!r} draws random numbers by a record's place in its sample, so clipping one "
+                "gradient does not bound one record: leave it out."
+            )
         if mixing and not batch_statistics:
             raise UsageError(
                 f"The layer {mixing[0]!r} shares statistics between records, so clipping one gradient does not bound "
@@ -57,7 +74,7 @@ class ModelGradients:
         self._kind = torch.float32 if single else torch.float64
         self.model = model.to(device=device, dtype=self._kind)
         self.shape, self.device = tuple(shape), torch.device(device)
-        self.batch_statistics = bool(mixing)
+        self.batch_statistics = bool(mixing or drawing)
         self._names = [name for name, p in model.named_parameters() if p.requires_grad]
         self._shapes = [tuple(p.shape) for p in model.parameters() if p.requires_grad]
         self._sizes = [int(np.prod(s)) for s in self._shapes]
@@ -67,7 +84,7 @@ class ModelGradients:
             logits = functional_call(model, params, (x.unsqueeze(0),))
             return nn.functional.cross_entropy(logits, y.unsqueeze(0))
 
-        self._each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
+        self._each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
 
     def weights(self) -> Array:
         """The model's current weights."""
@@ -86,7 +103,7 @@ class ModelGradients:
     def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | torch.Tensor:
         """One gradient a record, of shape (records, size); on a GPU they stay there, where they are also clipped."""
         if self.batch_statistics:
-            raise UsageError("A model with batch statistics has no gradient of one record.")
+            raise UsageError("A model with batch statistics or dropout has no gradient of one record.")
         if len(rows) == 0:
             return np.zeros((0, self.size))
         self.model.train()

@@ -1,5 +1,6 @@
 """One interface for all accountants; each against closed forms, quadrature, Opacus and dp-accounting."""
 
+import itertools
 import json
 import math
 
@@ -224,6 +225,68 @@ def test_wasserstein_at_order_two_is_a_root_mean_square():
     loss = 10 * math.sqrt((q * d) ** 2 + (2 - 2 * q + 2 * q * q) * sigma**2)
     assert accountant.loss == pytest.approx(loss, rel=1e-12)
     assert accountant.epsilon(1e-3) == pytest.approx(loss + math.log(1e3) / 4)
+
+
+def oracle(alpha, q, s):
+    """1/(α−1)·ln E[(1 − q + q·e^{sx − s²/2})^α], x standard normal, by mpmath."""
+    with mpmath.workdps(60):
+        a, q, s = mpmath.mpf(alpha), mpmath.mpf(q), mpmath.mpf(s)
+
+        def density(x):
+            return mpmath.npdf(x) * (1 - q + q * mpmath.exp(s * x - s * s / 2)) ** a
+
+        kink = s / 2 + mpmath.log((1 - q) / q) / s
+        ends = sorted({-40, 0, 8, float(kink), float(a * s) - 12, float(a * s), float(a * s) + 40})
+        return float(mpmath.log(mpmath.quad(density, ends)) / (a - 1))
+
+
+@pytest.mark.parametrize(
+    ("q", "s"), [(1e-6, 100.0), (1e-5, 20.0), (1e-5, 15.0), (1e-5, 30.0), (1e-4, 8.0), (1e-4, 1.0), (1e-6, 0.01)]
+)
+def test_fractional_orders_are_never_understated(q, s):
+    """Steps with little noise and a rare record, whose moment lies far out, where floats end."""
+    orders = (1.1, 1.5, 1.9, 2.0, 2.5, 3.0, 5.5, 6.0)
+    found = curve(step(1.0 / s, q), orders)
+    for alpha, e in zip(orders, found, strict=True):
+        exact = oracle(alpha, q, s)
+        assert e >= exact * (1.0 - 1e-6) - 1e-15
+        if s <= 1.0 and alpha % 1.0:
+            assert e == pytest.approx(exact, rel=1e-5)
+    # a divergence rises with its order
+    assert all(a <= b * (1.0 + 1e-9) for a, b in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize(("q", "s", "delta"), [(1e-6, 100.0, 1e-10), (1e-5, 20.0, 1e-8), (1e-5, 15.0, 1e-8)])
+def test_renyi_does_not_fall_below_the_privacy_loss_where_noise_is_little(q, s, delta):
+    ours, exact = RenyiAccountant(), PrivacyLossAccountant()
+    for a in (ours, exact):
+        a.step(step(1.0 / s, q))
+    assert ours.epsilon(delta) >= exact.epsilon(delta) * (1.0 - 1e-3)
+
+
+@pytest.mark.parametrize("failure", [0.5, 1e-3, 1e-9])
+def test_renyi_charges_the_failure_of_published_bounds(failure):
+    event = Projection(784, 200, 5.0, 1.0, RO, "independent", "bernstein", failure)
+    ours = RenyiAccountant()
+    ours.step(event, times=100)
+    at = 1e-5
+    if 100 * failure >= at:
+        assert ours.epsilon(at) == math.inf
+    else:
+        free = RenyiAccountant()
+        free.step(Gaussian(event.sigma, math.sqrt(event.squared_sensitivity), RO), times=100)
+        assert ours.epsilon(at) == pytest.approx(free.epsilon(at - 100 * failure), rel=1e-9)
+
+
+def test_moments_that_the_steps_do_not_have_are_refused():
+    counted, again = MomentsAccountant(), MomentsAccountant()
+    counted.step(step(), times=10_000)
+    state = counted.state_dict()
+    again.load_state_dict(json.loads(json.dumps(state)))
+    for factor in (0.0, 0.99, 1.01):
+        less = [factor * m for m in state["totals"]["log_moments"]]
+        with pytest.raises(DataError, match="moments"):
+            MomentsAccountant().load_state_dict({**state, "totals": {"log_moments": less}})
 
 
 def test_everything_goes_on_from_its_state():

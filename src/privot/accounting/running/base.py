@@ -148,8 +148,8 @@ class RunningAccountant(ABC):
         """Running sums beyond the events, as plain JSON types."""
         return {}
 
-    def _restore(self, totals: Mapping[str, Any]) -> None:  # noqa: B027 - nothing to take back without sums
-        """Take back what `totals` wrote."""
+    def _restore(self, totals: Mapping[str, Any], steps: Mapping[Event, int]) -> None:  # noqa: B027 - none without sums
+        """Take back what `totals` wrote of these steps."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on counting, as plain JSON types."""
@@ -176,7 +176,7 @@ class RunningAccountant(ABC):
             totals = dict(state["totals"])
             if set(totals) != set(self.totals()):
                 raise DataError(f"This state lacks what a {self.name} accountant keeps.")
-            self._restore(totals)
+            self._restore(totals, steps)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, DataError):
                 raise

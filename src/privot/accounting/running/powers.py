@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.accounting.events import Event
 from privot.accounting.running.base import RunningAccountant
 from privot.errors import UsageError
 
@@ -41,8 +43,13 @@ class PowersAccountant(RunningAccountant):
         """Σ(λ)."""
         return {"log_moments": [float(m) for m in self._log_moments]}
 
-    def _restore(self, totals: Any) -> None:
+    def _restore(self, totals: Any, steps: Mapping[Event, int]) -> None:
         values = np.array([float(m) for m in totals["log_moments"]])
         if values.shape != self._log_moments.shape or not (values >= 0.0).all():
             raise ValueError("moments that no run can have")
+        if not self.need_distances:
+            # they follow from the steps, and a state that says less than those cost is damaged
+            again = sum((self._cost(e, None, n) for e, n in steps.items()), np.zeros(len(self.powers)))
+            if not np.allclose(values, again, rtol=1e-9, atol=1e-300):
+                raise ValueError("moments that its steps do not have")
         self._log_moments = values

@@ -29,6 +29,7 @@ ORDERS: tuple[float, ...] = tuple(
 )
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _WIDEST = 4000.0
+_MOST_EXPONENT = 600.0
 
 
 @lru_cache(maxsize=512)
@@ -47,7 +48,8 @@ def curve(event: Event, orders: tuple[float, ...]) -> tuple[float, ...]:
 def _fractional(alpha: float, q: float, shift: float) -> float:
     """1/(α−1) · ln ∫ φ(x)·(1 − q + q·e^{sx − s²/2})^α dx: Mironov, Talwar & Zhang 2019, eq. (2), by quadrature.
 
-    Removing a record dominates adding one there (their Theorem 5), so one direction is enough.
+    Removing a record dominates adding one there (their Theorem 5), so one direction is enough. Infinite, which says
+    nothing, where neither way of adding up keeps its digits.
     """
     edges = np.arange(-40.0, alpha * shift + 40.5, 0.5)
     middle = 0.5 * (edges[1:] + edges[:-1])
@@ -55,17 +57,21 @@ def _fractional(alpha: float, q: float, shift: float) -> float:
     weights = np.tile(0.25 * _WEIGHTS, len(middle)) / math.sqrt(2.0 * math.pi)
     log_ratio = np.logaddexp(math.log1p(-q), math.log(q) + shift * x - 0.5 * shift**2)
     logs = alpha * log_ratio - 0.5 * x * x
+    # far out, where the ratio is largest; beyond what a float holds the excess below cannot be summed
+    largest = max(shift * float(x[-1]) - 0.5 * shift**2, alpha * float(log_ratio[-1]))
     if q * shift < 1e-3 and float(np.max(logs + 0.5 * x * x, initial=0.0, where=np.abs(x) < 8.0)) < 1.0:
         # a moment near 1: sum the excess, E[r^α − 1 − α(r − 1)] (E[r] = 1), so that small divergences keep their digits
-        with np.errstate(over="ignore"):
-            rise = q * np.expm1(np.minimum(shift * x - 0.5 * shift**2, 600.0))
-            near = np.abs(alpha * rise) < 1e-4
-            excess = np.where(
-                near,
-                0.5 * alpha * (alpha - 1.0) * rise**2 * (1.0 + (alpha - 2.0) * rise / 3.0),
-                np.expm1(np.minimum(alpha * log_ratio, 600.0)) - alpha * rise,
-            )
-            return max(0.0, math.log1p(float(weights @ (excess * np.exp(-0.5 * x * x))))) / (alpha - 1.0)
+        if largest > _MOST_EXPONENT:
+            return math.inf
+        rise = q * np.expm1(shift * x - 0.5 * shift**2)
+        near = np.abs(alpha * rise) < 1e-4
+        small = np.where(near, rise, 0.0)
+        excess = np.where(
+            near,
+            0.5 * alpha * (alpha - 1.0) * small**2 * (1.0 + (alpha - 2.0) * small / 3.0),
+            np.expm1(alpha * log_ratio) - alpha * rise,
+        )
+        return max(0.0, math.log1p(float(weights @ (excess * np.exp(-0.5 * x * x))))) / (alpha - 1.0)
     return max(0.0, float(logsumexp(logs, b=weights))) / (alpha - 1.0)
 
 
@@ -99,9 +105,12 @@ class RenyiAccountant(RunningAccountant):
         return out
 
     def epsilon(self, delta: float) -> float:
-        """ε at `delta` at the best order."""
+        """ε at the best order, at what published bounds that may fail leave of `delta`."""
         check_delta(delta)
-        return renyi.epsilon(self.total(), delta, np.array(self.orders)) if self._steps else 0.0
+        if not self._steps:
+            return 0.0
+        left = delta - renyi.failure(self._steps.items())
+        return renyi.epsilon(self.total(), left, np.array(self.orders)) if left > 0.0 else math.inf
 
     def settings(self) -> dict[str, Any]:
         """The orders."""

@@ -12,6 +12,7 @@ logarithms: at μ = 16 and the paper's σ = 0.01 the moment is near 1e-26, and a
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -104,7 +105,7 @@ class WassersteinAccountant(RunningAccountant):
         """Σ_t loss."""
         return {"loss": self._loss}
 
-    def _restore(self, totals: Any) -> None:
+    def _restore(self, totals: Any, steps: Mapping[Event, int]) -> None:
         loss = float(totals["loss"])
         if not 0.0 <= loss < math.inf:
             raise ValueError("a loss that no run can have")
