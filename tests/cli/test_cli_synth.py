@@ -247,9 +247,74 @@ def test_resuming_with_other_terms_is_refused(capsys: Any, data: str, tmp_path: 
     with np.load(data) as held:
         np.savez(data, x=np.repeat(held["x"], 2, axis=1), y=held["y"])
     capsys.readouterr()
-    assert synth(data, tmp_path / "other", "--ledger", str(tmp_path / "ledger"), "--resume") == 3
+    book = ("--ledger", str(tmp_path / "ledger"))
+    assert synth(data, tmp_path / "other", *book, "--resume") == 4
+    assert "--new-records" in sentence(capsys)
+    assert synth(data, tmp_path / "other", *book, "--resume", "--new-records") == 3
     assert "dim" in sentence(capsys)
     assert entries(tmp_path / "ledger", capsys) == []
+
+
+def test_a_job_that_was_refused_buys_no_second_budget_for_changed_records(
+    capsys: Any, data: str, tmp_path: Path
+) -> None:
+    assert synth(data, tmp_path / "one") == 0
+    assert synth(data, tmp_path / "two") == 4
+    with np.load(data) as held:
+        np.savez(data, x=held["x"][1:], y=held["y"][1:])
+    capsys.readouterr()
+    for more in ([], ["--resume"]):
+        assert synth(data, tmp_path / "two", *more) == (4 if more else 2)
+        sentence(capsys)
+    assert synth(data, tmp_path / "three") == 4
+    assert "--new-records" in sentence(capsys)
+    # nor does setting a budget by hand
+    init = ["ledger", "init", f"{data}.ledger", "--data", data, "--epsilon", "9", "--delta", "1e-5"]
+    init += ["--adjacency", "add-remove"]
+    assert run(init) == 4
+    assert "--new-records" in sentence(capsys)
+    assert len(entries(Path(f"{data}.ledger"), capsys)) == 1
+    assert run([*init, "--new-records"]) == 0
+    assert synth(data, tmp_path / "three", "--epsilon", "9") == 0
+
+
+def test_resuming_nothing_says_that_it_starts(capsys: Any, data: str, tmp_path: Path) -> None:
+    assert synth(data, tmp_path / "out", "--resume") == 0
+    assert "no job" in sentence(capsys)
+
+
+def test_classes_that_cannot_be_told_from_noise_are_named(capsys: Any, tmp_path: Path) -> None:
+    y = np.array([0] * 300 + [1] * 3)
+    np.savez(tmp_path / "data.npz", x=np.clip(0.3 + 0.4 * y[:, None] + np.zeros((303, 2)), 0, 1), y=y)
+    out, data = tmp_path / "out", str(tmp_path / "data.npz")
+    assert synth(data, out, "--epsilon", "1") == 0
+    # noise may put the class back, one time in a hundred
+    gone = set(np.load(out / "synthetic.npz")["y"]) == {0}
+    assert ("No sample is of class 1" in capsys.readouterr().out) is gone
+    assert ("left out" in (out / "report.html").read_text(encoding="utf-8")) is gone
+    assert synth(data, tmp_path / "more", "--new-records", "--ledger", str(tmp_path / "l"), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] in ([], [1])
+
+
+@pytest.mark.parametrize("wrong", [["--checkpoint", "nan"], ["--checkpoint", "-1"], ["--clip", "3"]])
+def test_options_that_mean_nothing_are_refused(capsys: Any, data: str, tmp_path: Path, wrong: list[str]) -> None:
+    assert synth(data, tmp_path / "out", *wrong) == 2
+    assert wrong[0] in sentence(capsys)
+    assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_an_evaluation_that_was_edited_is_refused(capsys: Any, data: str, tmp_path: Path) -> None:
+    assert synth(data, tmp_path / "out") == 0
+    for name, text in (("evaluation.json", '{"scores": 5}'), ("audit.json", '{"findings": [1]}')):
+        (tmp_path / "out" / name).write_text(text)
+        capsys.readouterr()
+        assert run(["report", str(tmp_path / "out")]) == 3
+        assert f"{name} is damaged" in sentence(capsys)
+        (tmp_path / "out" / name).unlink()
+    assert run(["evaluate", str(tmp_path / "out"), "--test", data, "--shape", "4,4"]) == 2
+    assert "16 values" in sentence(capsys)
+    assert run(["evaluate", str(tmp_path / "out"), "--test", data, "--seed", "-1"]) == 2
+    assert "--seed" in sentence(capsys)
 
 
 def entries(ledger: Path, capsys: Any) -> list[Any]:

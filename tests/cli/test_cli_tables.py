@@ -162,6 +162,25 @@ def test_one_data_set_has_one_budget_whatever_file_or_schema_it_comes_in(capsys:
     assert not (made.folder / "again3" / "job.json").exists()
 
 
+def test_setting_a_budget_for_another_schema_buys_nothing(capsys: Any, made: Place) -> None:
+    wider = made.folder / "wider-still.json"
+    wider.write_text(json.dumps(PLAIN).replace("99", "299"), encoding="utf-8")
+    terms = "--epsilon 30 --delta 1e-6 --adjacency add-remove".split()
+    book = str(made.folder / "data.csv.ledger")
+    capsys.readouterr()
+    assert run(["ledger", "init", book, "--data", str(made.data), "--schema", str(wider), *terms]) == 4
+    assert "--new-records" in sentence(capsys)
+
+
+def test_dates_beyond_the_calendar_set_no_budget(capsys: Any, place: Place) -> None:
+    for low, high in ((0, 3_000_000), (-(10**6), 0), (0, 10**15)):
+        columns = [{"name": "age", "type": "date", "low": low, "high": high}, *PLAIN["columns"][1:]]
+        place.schema.write_text(json.dumps({**PLAIN, "columns": columns}), encoding="utf-8")
+        assert place.synth("out") == 2
+        assert "calendar" in sentence(capsys)
+    assert not (place.folder / "data.csv.ledger").exists()
+
+
 def test_a_budget_can_be_set_before_and_refuses(capsys: Any, place: Place) -> None:
     book, schema = str(place.folder / "data.csv.ledger"), str(place.schema)
     terms = "--epsilon 1 --delta 1e-6 --adjacency add-remove".split()
@@ -421,6 +440,14 @@ def test_a_schema_is_proposed_from_public_hints_only(capsys: Any, place: Place) 
     assert schema.names == ("age", "city", "ill")
     assert schema["age"].range == (0.0, 120.0)
     assert place.synth("out", schema=out) == 0
+    # what is there, a schema that was corrected or the table itself, stays
+    for there in (out, place.data):
+        kept = there.read_bytes()
+        capsys.readouterr()
+        assert run(["schema", "propose", "--out", str(there), "--dictionary", str(dictionary)]) == 2
+        assert "there already" in sentence(capsys)
+        assert there.read_bytes() == kept
+    out.unlink()
     assert run([*base, "--dictionary", str(dictionary)]) == 0
     assert len(Schema.load(out).columns) == 4
     capsys.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,36 @@ def test_a_file_without_a_line_of_names_is_not_quoted(tmp_path: Path) -> None:
     # a name beside known ones is a name
     with pytest.raises(UsageError, match="height"):
         propose(["grade", "height"], hints)
+
+
+@pytest.mark.parametrize("size", [["inf", "0.1"], ["1" + "0" * 400, "0.1"], ["1_0", "0.1"], np.array([np.inf, 0.1])])
+def test_what_nobody_writes_for_a_number_is_refused(size: Any) -> None:
+    with pytest.raises(DataError, match="size"):
+        encoded(codec(), (1, 2), size)
+
+
+def test_a_blank_line_in_a_single_column_is_no_lost_record(tmp_path: Path) -> None:
+    one = TableCodec(Schema((Column("size", "continuous", 0, 1, missing=True),)))
+    path = tmp_path / "one.csv"
+    path.write_text("size\n0.1\n\n0.2\n")
+    with pytest.raises(DataError, match="Line 3"):
+        encode_file(path, one)
+    for text in ('size\n0.1\n""\n0.2\n', "size\n0.1\n0.3\n0.2\n\n\n"):
+        path.write_text(text)
+        assert len(encode_file(path, one)[0]) == 3
+
+
+def test_words_of_a_schema_are_those_that_cells_are_read_as() -> None:
+    with pytest.raises(UsageError, match="space"):
+        Column("grade", "categorical", categories=(" x", "y"))
+    with pytest.raises(DataError, match="another name"):
+        propose(["age"], {"age": {"low": 0, "high": 9, "name": "years"}}, None)
+    assert propose(["age"], {"age": {"low": 0, "high": 9, "name": "age"}}, None).names == ("age",)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 3_000_000), (-(10**6), 0), (0, 10**15)])
+def test_dates_have_to_lie_in_the_calendar(low: int, high: int) -> None:
+    with pytest.raises(UsageError, match="calendar"):
+        Column("seen", "date", low, high)
+    with pytest.raises(UsageError, match="quotes"):
+        Column("seen", "date", date(2020, 1, 1), date(2021, 1, 1))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,6 +58,8 @@ def evaluate(
     answer: dict[str, Any]
     takes = read_pair(inception_range)
     where = usable_device(device)
+    if not 0 <= seed < 2**32:
+        raise UsageError("--seed must be a whole number from 0 to 4294967295.")
     folder = Path(synthetic) if Path(synthetic).is_dir() else None
     codec = codec_for(folder, schema)
     if codec is not None:
@@ -77,6 +80,8 @@ def evaluate(
     made, real = load(folder / SYNTHETIC if folder else synthetic), load(test, "test")
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
+    if size is not None and math.prod(size) != made.x.shape[1]:
+        raise UsageError(f"An image of this shape has {math.prod(size)} values, the data has {made.x.shape[1]}.")
     names = [name for name, recipe in CLASSIFIERS.items() if size or not recipe.images]
     scores = {name: score(name, made.x, made.y, real.x, real.y, shape=size, device=where, seed=seed) for name in names}
     answer = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson
+from privot.cli.options import AsJson, NewRecords
 from privot.cli.output import number, print_facts, print_json, print_table
 from privot.cli.tables import SchemaFile, open_codec, table_records
 
@@ -59,10 +59,12 @@ def init(
     delta: Annotated[float | None, typer.Option(help="δ of that budget.")] = None,
     adjacency: Annotated[str | None, typer.Option(help="replace-one or add-remove.")] = None,
     schema: SchemaFile = None,
+    new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger, and set the budget of a data set in it (also in one that exists already)."""
     from privot.budget import row_digests
+    from privot.cli.known import has_budget
     from privot.data import load
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -85,6 +87,7 @@ def init(
         # a vault checks the records before a file is made, and is the one that knows how the ledger names them
         Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
         with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
+            has_budget(ledger, records.x, label, new_records)
             Vault(records.x, clip=1.0, adjacency=adjacency, ledger=ledger, budget=(epsilon, delta), label=label)
             budget = ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Device
+from privot.cli.options import AsJson, Device, NewRecords
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import positive, read_options, read_pair, read_shape
 from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, table_records
@@ -46,11 +46,11 @@ def synth(
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger; DATA.ledger beside the data unless given, the same for every OUT.")
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
-    pay_again: Annotated[bool, typer.Option(help="With --resume: charge again if a release was lost.")] = False,
-    new_records: Annotated[
-        bool, typer.Option(help="State that DATA holds other records than the ledger knows it by.")
+    resume: Annotated[
+        bool, typer.Option(help="Go on with the job in OUT, without paying twice; where there is none, start one.")
     ] = False,
+    pay_again: Annotated[bool, typer.Option(help="With --resume: charge again if a release was lost.")] = False,
+    new_records: NewRecords = False,
     classes: Annotated[int | None, typer.Option(help="Number of classes, which is public; 0 ignores labels.")] = None,
     shape: Annotated[str | None, typer.Option(help="Shape of an image: 28,28 or 32,32,3.")] = None,
     value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
@@ -97,6 +97,10 @@ def synth(
     check_epsilon(epsilon), check_delta(delta)
     if samples < 1:
         raise UsageError("--samples must be at least 1.")
+    if not 0.0 <= checkpoint < float("inf"):
+        raise UsageError("--checkpoint takes a number of seconds.")
+    if clip is not None and method != "sliced":
+        raise UsageError("--clip is for the method sliced; the others bound what they release by themselves.")
     codec = open_codec(schema)
     given = {"--classes": classes, "--shape": shape, "--range": value_range, "--records": records, "--steps": steps}
     known = KNOWN.get(data, {}) if codec is None else table_facts(codec, given)
@@ -123,7 +127,9 @@ def synth(
     stated = Adjacency.parse(adjacency)
     classes = known.get("classes") if classes is None else classes
     asked = {"classes": classes or None, "steps": None if steps is None else positive(steps)}
-    going_on = resume and (out / NAME).exists()
+    going_on, params = resume and (out / NAME).exists(), synthesizer.to_params()
+    if resume and not going_on and not as_json:
+        typer.echo(f"There is no job in {out} to go on with: a new one starts.", err=True)
     if going_on:
         job = Job.open(out)
         _check_same(job, synthesizer, stated, asked)
@@ -148,14 +154,11 @@ def synth(
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
             held = read.pop() if read else _records(data, classes, codec)
-            # a job that goes on has the schema it was started with; one that has paid goes on with the same records
-            others = new_records or (going_on and not charges(book)(job.mark))
-            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound_for(held), others)
+            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound_for(held), new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
             vault = open_vault()
-            params = synthesizer.to_params()
             job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
             opened = lambda: vault  # noqa: E731
 
@@ -172,12 +175,20 @@ def synth(
                     team=team,
                 )
             write_folder(synthesizer, out, samples, seed, kind_for(data, codec))
-    _say(synthesizer.guarantee_, book, data, out, samples, as_json)
+    gone = (
+        []
+        if codec is not None or not synthesizer.labels_
+        else [int(c) for c in (synthesizer.counts_ == 0.0).nonzero()[0]]
+    )
+    _say(synthesizer.guarantee_, book, data, out, samples, gone, as_json)
 
 
-def _say(guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int, as_json: bool) -> None:
+def _say(
+    guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int, gone: list[int], as_json: bool
+) -> None:
     if as_json:
-        print_json({"out": str(out), "samples": samples, "ledger": str(book.path), "guarantee": guarantee.to_dict()})
+        answer = {"out": str(out), "samples": samples, "ledger": str(book.path), "left_out": gone}
+        print_json({**answer, "guarantee": guarantee.to_dict()})
         return
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
     print_facts(
@@ -187,6 +198,9 @@ def _say(guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int,
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]
     )
+    if gone:
+        classes = ", ".join(map(str, gone))
+        typer.echo(f"No sample is of class {classes}: too few records to be told from the noise on their number.")
 
 
 def sample(

@@ -158,6 +158,10 @@ def propose_schema(
         assert dictionary is not None
         hints = read_json(dictionary)
         schema = propose(read_header(header) if header is not None else list(hints), hints, label)
+    if out.exists():
+        raise UsageError(
+            f"{out} is there already, and may have been corrected by hand: remove it or name another file."
+        )
     write_json(out, schema.to_dict())
     if as_json:
         print_json({"schema": str(out), "columns": len(schema.columns), "label": schema.label})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,8 +72,8 @@ def load(source: str | Path, part: Literal["train", "test"] = "train") -> Datase
         x, y = read_idx(path)
     else:
         raise DataError(f"{path.name!r} is of no kind that can be read here: give {_READABLE}.")
-    if x.ndim > 2 and x.size:
-        x = x.reshape(x.shape[0], -1)
+    if x.ndim > 2:
+        x = x.reshape(x.shape[0], math.prod(x.shape[1:]))
     rows = checked_rows(x)
     return Dataset(rows, None if y is None else checked_labels(y, rows.shape[0]), names)
 

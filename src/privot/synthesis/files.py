@@ -42,7 +42,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"There is no {path.name} in {path.parent}: give a folder that privot synth made.") from None
+        raise DataError(f"There is no {path.name} in {path.parent}.") from None
     except (ValueError, RecursionError):
         raise DataError(f"{path} is damaged: it is not JSON.") from None
     if not isinstance(fields, dict):

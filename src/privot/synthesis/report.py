@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from privot import __version__
+from privot.errors import DataError
 from privot.synthesis.files import read_json, write_bytes
 from privot.synthesis.saved import CONFIG, read_folder_guarantee
 from privot.synthesis.tables.folder import facts_of
@@ -73,11 +74,12 @@ def write_report(folder: Path) -> Path:
     evaluated: list[str] = []
     if (folder / "evaluation.json").exists():
         evaluation = read_json(folder / "evaluation.json")
-        said = [_scores(evaluation), *_comparisons(evaluation)]
+        said = _read("evaluation.json", lambda: [_scores(evaluation), *_comparisons(evaluation)])
         evaluated = [part[0] for part in said]
         tables = said + tables
     if (folder / AUDIT).exists():
-        tables += _attacks(read_json(folder / AUDIT))
+        audited = read_json(folder / AUDIT)
+        tables += _read(AUDIT, lambda: _attacks(audited))
     explanation, standing = guarantee.explain(), str(guarantee.standing)
     # its first words are the headline already
     said_twice, _, rest = explanation.partition(f"{standing}. ")
@@ -97,6 +99,14 @@ def write_report(folder: Path) -> Path:
     return folder / REPORT
 
 
+def _read(name: str, read: Callable[[], list[Part]]) -> list[Part]:
+    """What `read` makes of a file, which anybody may have edited."""
+    try:
+        return read()
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+        raise DataError(f"{name} is damaged: make it again, or remove it.") from None
+
+
 def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     params, learned = fields["params"], fields["learned"]
     if params.get("codec") is not None:
@@ -114,7 +124,10 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     rows.append(
         ["features", ", ".join(f"{k} {v}" for k, v in features.items() if isinstance(v, int | float | str))[:300]]
     )
-    rows.append(["noisy class counts", ", ".join(f"{c:.0f}" for c in learned["counts"])])
+    counts = learned["counts"]
+    rows.append(["share of each class", ", ".join(f"{100 * c / sum(counts):.1f} %" for c in counts)])
+    if min(counts) == 0.0:
+        rows.append(["left out", "classes whose noisy count is below three standard deviations of its noise"])
     return rows
 
 
@@ -186,7 +199,7 @@ def _attacks(fields: Mapping[str, Any]) -> list[Part]:
                 f"{words}, {100 * seen['confidence']:.0f} % sure",
                 f"{claimed['delta']:g}",
                 f"{claimed['adjacency']}, {claimed['standing']}",
-                "REFUTED" if found["refuted"] else "holds",
+                "REFUTED" if found["refuted"] else "not refuted",
             ]
         )
         failed += [found["name"]] if found["refuted"] else []

@@ -93,10 +93,17 @@ class Column:
                     value = self.to_number(datetime.strptime(value, self.format))
                 except (ValueError, TypeError):
                     raise UsageError(f"{self._who} has a {name} that is not a date in its format.") from None
+            if self.type == "date" and isinstance(value, date):
+                raise UsageError(f"{self._who} has a {name} that is no text: put the date in quotes.")
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
                 raise UsageError(f"{self._who} needs a public {name} value: state one that no record can exceed.")
             if self.is_whole and value != math.floor(value):
                 raise UsageError(f"{self._who} holds whole numbers: its {name} must be one too.")
+            if self.type == "date":
+                try:
+                    self.to_date(value).strftime(self.format)
+                except (OverflowError, ValueError):
+                    raise UsageError(f"{self._who} has a {name} outside the calendar: write it as a date.") from None
             object.__setattr__(self, name, float(value))
         low, high = self.range
         if not low <= high:
@@ -118,6 +125,8 @@ class Column:
             raise UsageError(f"{self._who} needs its public categories: list all that can occur.")
         if not all(isinstance(w, str | int) and not isinstance(w, bool) for w in words):
             raise UsageError(f"{self._who} has a category that is neither text nor a whole number.")
+        if any(str(w) != str(w).strip() for w in words):
+            raise UsageError(f"{self._who} has a category that begins or ends with a space: cells are read without.")
         if len({str(w) for w in words}) != len(words):
             raise UsageError(f"{self._who} names a category twice.")
         if self.type == "boolean" and len(words) != 2:

@@ -47,7 +47,7 @@ def is_missing(value: Any, marks: frozenset[str]) -> bool:
 
 
 def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
-    if values.dtype.kind in "fiub" and column.type != "date":
+    if values.dtype.kind in "fiub" and column.type != "date" and not np.isinf(values).any():
         return values.astype(np.float64)
     read = _date if column.type == "date" else _number
     out = np.empty(len(values))
@@ -67,7 +67,10 @@ def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDA
 def _number(column: Column, value: Any) -> float:
     if isinstance(value, np.complexfloating):
         raise TypeError  # float() would only warn, and quietly drop a part
-    return float(value)
+    number = float(value)
+    if math.isinf(number) or (isinstance(value, str) and "_" in value):
+        raise ValueError  # not what people write for a number
+    return number
 
 
 def _date(column: Column, value: Any) -> float:

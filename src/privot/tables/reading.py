@@ -79,13 +79,17 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of every line that is not blank, the header first."""
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     broken = foreign = False
-    width = 0
+    width = blank = 0
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
             reader = csv.reader(text, strict=True, skipinitialspace=True)
             for cells in reader:
                 if not cells:
+                    blank = blank or reader.line_num
                     continue
+                if width == 1 and blank:
+                    # of a single column it could be a missing value, and a record may not go without a word
+                    raise DataError(f'Line {blank} of {path.name!r} is empty: write "" where a value is missing.')
                 if width == 0:
                     cells = _checked_names(path, cells)
                     width = len(cells)

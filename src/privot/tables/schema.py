@@ -138,7 +138,9 @@ def propose(
         # only where it is left out: a boolean has a type and may have nothing else
         if "type" not in hints:
             hints["type"] = _type_of(name, hints)
-        columns.append(Column.from_dict({"name": name, **hints}))
+        if hints.get("name", name) != name:
+            raise DataError(f"The data dictionary gives column {brief(name)} another name: leave it out.")
+        columns.append(Column.from_dict({**hints, "name": name}))
     return Schema(tuple(columns), label)
 
 

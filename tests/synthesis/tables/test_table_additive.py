@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from privot.synthesis.tables.additive import fit_additive
+from privot.synthesis.tables.additive import _slopes, fit_additive
 from privot.synthesis.tables.conditional import one_hot
 
 ROWS = 4000
@@ -66,3 +66,23 @@ def test_noise_does_not_get_in_where_columns_repeat_each_other() -> None:
         error[repeated] = np.mean(squares)
     assert error[False] < 0.1
     assert error[True] < 1.5 * error[False]
+
+
+@pytest.mark.parametrize("free", [1, 2, 5])
+def test_slopes_are_those_of_the_moments(free: int) -> None:
+    """Against differences of the moments Σ z_f·p_k themselves."""
+    _, z = rows()
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=(8, free))
+
+    def moments(t: np.ndarray) -> np.ndarray:
+        p = law(z, np.hstack([np.zeros((8, 1)), t]), np.zeros(free + 1))[:, 1:]
+        return np.asarray(z.T @ p).ravel()
+
+    p = law(z, np.hstack([np.zeros((8, 1)), theta]), np.zeros(free + 1))[:, 1:]
+    found = _slopes(z, p)
+    for g, m in ((0, 0), (3, free - 1), (7, free // 2)):
+        step = np.zeros_like(theta)
+        step[g, m] = 1e-5
+        slope = (moments(theta + step) - moments(theta - step)) / 2e-5
+        assert np.allclose(found[:, g * free + m], slope, rtol=1e-6, atol=1e-4)

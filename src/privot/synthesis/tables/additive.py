@@ -24,6 +24,8 @@ MOST_COEFFICIENTS = 4000
 _STEPS = 20
 _LONGEST = 1.5
 """No coefficient moves further in one step."""
+_ROWS = 2048
+"""Rows whose products are held at once."""
 _TOTAL_SD = 100.0
 """How well the number of records of each class is known, at worst, in records."""
 
@@ -52,13 +54,7 @@ def fit_additive(
         chance /= chance.sum(axis=1, keepdims=True)
         p = chance[:, 1:]
         missing = target - scale * (full.T @ p)
-        h = np.empty(((features + 1), free, (features + 1), free))
-        for k in range(free):
-            for m in range(k, free):
-                weight = p[:, k] * ((k == m) - p[:, m])
-                block = scale * (full.T @ full.multiply(weight[:, None]).tocsr()).toarray()
-                h[:, k, :, m] = h[:, m, :, k] = block
-        flat = h.reshape(theta.size, theta.size)
+        flat = scale * _slopes(full, p)
         slope = flat.T @ (missing / spread).ravel() - (penalty * theta).ravel()
         curve = flat.T @ (flat / spread.reshape(-1, 1)) + np.diag(penalty.ravel())
         move = np.clip(solve(curve, slope, assume_a="pos"), -_LONGEST, _LONGEST)
@@ -67,6 +63,28 @@ def fit_additive(
             break
     out = np.hstack([np.zeros((features + 1, 1)), theta])
     return out[:-1], out[-1]
+
+
+def _slopes(full: csr_matrix, p: Floats) -> Floats:
+    """Σ_r z_f·p_k·(1[k = m] − p_m)·z_g over the rows, as a matrix of (f, k) by (g, m).
+
+    With A_r = z_r ⊗ p_r that is −AᵀA, and AᵀZ where k = m: products of dense blocks, since many classes make many small
+    sparse ones slow. Of two classes there is one block, which stays sparse.
+    """
+    features, free = full.shape[1], p.shape[1]
+    if free == 1:
+        weight = p * (1.0 - p)
+        return np.asarray((full.T @ full.multiply(weight).tocsr()).toarray())
+    out = np.zeros((features * free, features * free))
+    own = np.zeros((features * free, features))
+    for first in range(0, len(p), _ROWS):
+        z, some = full[first : first + _ROWS].toarray(), p[first : first + _ROWS]
+        both = (z[:, :, None] * some[:, None, :]).reshape(len(z), -1)
+        out -= both.T @ both
+        own += both.T @ z
+    for k in range(free):
+        out[k::free, k::free] += own[k::free]
+    return out
 
 
 def _with_ones(z: csr_matrix) -> csr_matrix:
