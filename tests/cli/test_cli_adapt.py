@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from privot.adaptation import DomainAdapter
+from privot.adaptation.paying import Payer
 from privot.cli import run
 from privot.guarantee import Guarantee
 
@@ -68,6 +69,41 @@ def test_adapt_leaves_a_model_its_guarantee_and_a_report_and_resuming_costs_noth
     # and a job goes on with what it was started with
     other = [w if w != "5" else "4" for w in words]
     assert run([*other, "--resume"]) == 2
+
+
+class Killed(BaseException):
+    """Stands for a power cut."""
+
+
+@pytest.mark.parametrize("where", ["_block", "guarantee"])
+def test_a_killed_job_goes_on_with_its_own_source_only(
+    capsys: Any, files: tuple[str, str], tmp_path: Path, where: str
+) -> None:
+    """Killed before it paid, and in the end."""
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    words = [*TERMS, *QUICK, "--out", str(tmp_path / "out")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Payer, where, kill)
+        with pytest.raises(Killed):
+            run(["adapt", *files, *words])
+    with np.load(files[0]) as held:
+        np.savez(tmp_path / "other.npz", x=held["x_train"], y=1 - held["y_train"])
+    ledger, before = tmp_path / "target.npz.ledger", {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    capsys.readouterr()
+    paid = charges(capsys, ledger)
+    assert paid == (where == "guarantee")
+    assert run(["adapt", str(tmp_path / "other.npz"), files[1], *words, "--resume"]) == 3
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    assert "not the source" in said
+    assert charges(capsys, ledger) == paid
+    assert {p: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
+    assert run(["adapt", *files, *words, "--resume"]) == 0
+    capsys.readouterr()
+    assert charges(capsys, ledger) == 1
 
 
 @pytest.mark.parametrize(

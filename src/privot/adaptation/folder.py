@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,9 @@ def write_model(adapter: DomainAdapter, folder: Path) -> None:
         "lost": adapter.lost_,
         "released": adapter.guarantee_ is not None,
     }
-    fields = {"schema": SCHEMA_VERSION, "kind": "adaptation", "design": adapter.design_.to_dict(), "learned": learned}
+    # a model is handed on: who gets it need not be able to tell the source by its digest
+    design = replace(adapter.design_, source=None).to_dict()
+    fields = {"schema": SCHEMA_VERSION, "kind": "adaptation", "design": design, "learned": learned}
     write_json(folder / CONFIG, fields)
 
 
