@@ -119,6 +119,9 @@ def test_a_killed_job_goes_on_with_its_own_source_only(
         (["--shape", "3,3"], 2, "shape"),
         (["--shape", "a"], 2, "HEIGHT,WIDTH"),
         (["--epsilon", "-1"], 2, "ε"),
+        (["--seed", "-1"], 2, "2^128"),
+        (["--seed", str(2**128)], 2, "2^128"),
+        (["--seed", "1.5"], 2, "integer"),
         (["--method", "projection", "--set", "sample=1000"], 2, "1000"),
     ],
 )

@@ -316,6 +316,8 @@ def test_a_job_of_an_earlier_version_which_does_not_know_its_source_goes_on(caps
         (["--ledger", "x"], 2, "--ledger says nothing with --ask"),
         (["--epsilon", "1e9"], 3, "ε"),
         (["--records", "1000000000"], 3, "records"),
+        (["--seed", "-1"], 2, "2^128"),
+        (["--seed", str(2**128)], 2, "2^128"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_starts_no_job(
