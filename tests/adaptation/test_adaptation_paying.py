@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -181,6 +182,20 @@ def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: P
     # and then only from a budget that has room for it
     with pytest.raises(BudgetError, match=r"ε"):
         go_on(adapter(settings), job, vault, book, pay_again=True)
+    assert len(book.entries()) == 1
+
+
+def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path: Path, book: Ledger) -> None:
+    settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    job, vault = start(adapter(settings), book, tmp_path / "out")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Release, "save", full)
+        with pytest.raises(DataError, match=r"block-1.npz .*No space left.* its charge stays"):
+            go_on(adapter(settings), job, vault, book)
     assert len(book.entries()) == 1
 
 
