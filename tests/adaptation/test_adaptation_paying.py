@@ -93,6 +93,7 @@ def test_a_run_that_finds_its_budget_spent_stops_asking_and_says_what_was_paid()
         patch.setattr(Learner, "run_block", spend)
         made.fit(vault, toy(40))
     assert made.charged_ == len(asked) == 1
+    assert made.stopped_
     wanted = account(Projection(50, 7, made.design_.sigma or 0.0, 1.0, ONE), 1e-5)
     assert made.guarantee_ is not None
     assert made.guarantee_.epsilon() == pytest.approx(wanted.epsilon(), rel=1e-9)

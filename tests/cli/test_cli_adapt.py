@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from privot.adaptation import DomainAdapter
+from privot.adaptation.learning import Learner
 from privot.adaptation.paying import Payer
 from privot.cli import run
+from privot.errors import BudgetError
 from privot.guarantee import Guarantee
+from privot.vault import Vault
 
 TERMS = "--epsilon 5 --delta 1e-5".split()
 QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
@@ -104,6 +107,45 @@ def test_a_killed_job_goes_on_with_its_own_source_only(
     assert run(["adapt", *files, *words, "--resume"]) == 0
     capsys.readouterr()
     assert charges(capsys, ledger) == 1
+
+
+def test_blocks_that_were_lost_or_not_paid_for_are_told_in_the_end(
+    capsys: Any, files: tuple[str, str], tmp_path: Path
+) -> None:
+    words = [*TERMS, *QUICK, *"--method projection --set blocks=3 --set warmup=2 --set steps=2".split()]
+    words += ["--out", str(tmp_path / "out")]
+    run_block = Learner.run_block
+
+    def kill(learner: Learner, *rest: Any) -> None:
+        if learner.done == 1:
+            raise Killed
+        run_block(learner, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "run_block", kill)
+        with pytest.raises(Killed):
+            run(["adapt", *files, *words])
+
+    def spent(vault: Vault, *rest: Any, **more: Any) -> Any:
+        raise BudgetError("Nothing is left.")
+
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Vault, "stream", spent)
+        assert run(["adapt", *files, *words, "--resume"]) == 0
+        told = capsys.readouterr().out
+        assert "1 of 3 blocks, paid for and cut short" in told
+        assert "the budget had no room" in told
+        assert "no room for more blocks" in (tmp_path / "out" / "report.html").read_text()
+        assert DomainAdapter.load(tmp_path / "out").stopped_
+        assert run(["adapt", *files, *words, "--resume", "--json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert (made["charged"], made["lost"], made["stopped"]) == (2, 1, True)
+    whole = [*words[:-1], str(tmp_path / "whole"), "--ledger", str(tmp_path / "other.ledger")]
+    assert run(["adapt", *files, *whole]) == 0
+    told = capsys.readouterr().out
+    assert "cut short" not in told
+    assert "no room" not in told
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class DomainAdapter(PrivateEstimator):
     replaces what the rules choose; all of them are recorded. `seed` makes everything but the noise repeatable.
 
     After `fit`: `networks_`, `guarantee_` (None where nothing was asked of the vault), `design_`, `losses_`, `charged_`
-    and `lost_` (blocks).
+    and `lost_` (blocks), and `stopped_`: whether the budget refused before all blocks were paid for.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class DomainAdapter(PrivateEstimator):
         learner.run_block(stream, None, lambda release: None, progress)
         learner.public_steps(learner.total, progress, None)
         self._use(design, learner)
-        self.guarantee_, self.charged_, self.lost_ = stream.guarantee, 1, 0
+        self.guarantee_, self.charged_, self.lost_, self.stopped_ = stream.guarantee, 1, 0, False
         return self
 
     def run(
@@ -202,6 +202,7 @@ class DomainAdapter(PrivateEstimator):
         guarantee = payer.run(progress)
         self._use(payer.learner.design, payer.learner)
         self.guarantee_, self.charged_, self.lost_ = guarantee, payer.charged, payer.lost
+        self.stopped_ = payer.stopped
         return self
 
     def _use(self, design: Design, learner: Learner) -> None:
@@ -250,6 +251,7 @@ class DomainAdapter(PrivateEstimator):
     losses_: list[float]
     charged_: int
     lost_: int
+    stopped_: bool
 
 
 def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
