@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file
 
+from privot import files
 from privot.adaptation.answering import to_bytes
 from privot.adaptation.asking import Request
 from privot.cli import run
@@ -142,6 +144,23 @@ def test_the_same_request_is_answered_alike_and_paid_once(capsys: Any, world: Wo
     assert json.loads(capsys.readouterr().out)["paid"] is False
     assert world.answered.read_bytes() == first
     assert charges(capsys, world) == 1
+
+
+def test_an_answer_that_cannot_be_written_is_not_lost(capsys: Any, world: World) -> None:
+    assert world.ask() == 0
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "write_whole", full)
+        refused(capsys, world.answer("--json"), 3, "costs nothing")
+    assert charges(capsys, world) == 1
+    assert world.answer("--json") == 0
+    assert json.loads(capsys.readouterr().out)["paid"] is False
+    assert charges(capsys, world) == 1
+    assert world.learn() == 0
 
 
 def test_a_request_changed_after_it_was_answered_is_another_one(capsys: Any, world: World) -> None:
