@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from privot.accounting import FixedSize, Gaussian, Projection, Repeated, Sampled
 from privot.adaptation import DomainAdapter, Settings
 from privot.adaptation import folder as folder_module
 from privot.adaptation import paying as paying_module
+from privot.adaptation.design import source_digest
 from privot.adaptation.folder import write_report
 from privot.adaptation.learning import Learner
 from privot.errors import BudgetError, DataError, UsageError
@@ -91,6 +93,7 @@ def test_a_run_that_finds_its_budget_spent_stops_asking_and_says_what_was_paid()
         patch.setattr(Learner, "run_block", spend)
         made.fit(vault, toy(40))
     assert made.charged_ == len(asked) == 1
+    assert made.stopped_
     wanted = account(Projection(50, 7, made.design_.sigma or 0.0, 1.0, ONE), 1e-5)
     assert made.guarantee_ is not None
     assert made.guarantee_.epsilon() == pytest.approx(wanted.epsilon(), rel=1e-9)
@@ -183,6 +186,20 @@ def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: P
     assert len(book.entries()) == 1
 
 
+def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path: Path, book: Ledger) -> None:
+    settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    job, vault = start(adapter(settings), book, tmp_path / "out")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Release, "save", full)
+        with pytest.raises(DataError, match=r"block-1.npz .*No space left.* its charge stays"):
+            go_on(adapter(settings), job, vault, book)
+    assert len(book.entries()) == 1
+
+
 def test_what_lies_in_a_folder_is_not_believed(tmp_path: Path, book: Ledger) -> None:
     settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
     job, vault = start(adapter(settings), book, tmp_path / "out")
@@ -203,6 +220,27 @@ def test_noise_that_costs_more_than_was_asked_for_is_refused_before_paying(tmp_p
     with pytest.raises(DataError, match="nothing was paid"):
         go_on(made, replace(job, settings={**job.settings, "design": fields}), vault, book)
     assert not book.entries()
+
+
+def test_a_job_is_not_run_on_another_source(tmp_path: Path, book: Ledger) -> None:
+    """What its design was made for counts, whoever started it."""
+    job, vault = start(adapter(SMALL), book, tmp_path / "out")
+    x, y = toy(40)
+    for other in ((x, 1 - y), (x[::-1], y), (x[:39], y[:39]), (x[:, :1], y), (x, y * 2)):
+        with pytest.raises(DataError, match="not the source"):
+            adapter(SMALL).run(job, other, lambda: vault, lambda mark: 0, ledger=book.identity)
+    assert not book.entries()
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["job.json"]
+
+
+def test_a_source_is_known_by_its_numbers_in_their_order() -> None:
+    x, y = np.array([[0.0, 1.0], [2.0, 0.1]]), np.array([0, 1])
+    known = source_digest(x, y)
+    assert source_digest(np.asfortranarray(x), y) == known
+    assert source_digest(x.astype(np.float32), y) == known
+    assert source_digest(np.array([[-0.0, 1.0], [2.0, 0.1]]), y) == known
+    others = [(x[::-1], y), (x, y[::-1]), (x[::-1], y[::-1]), (x + 1e-6, y), (x.reshape(1, 4), y), (x.T, y)]
+    assert len({known, *(source_digest(*other) for other in others)}) == 7
 
 
 def test_a_stream_that_somebody_else_paid_for_is_asked_until_it_is_used_up() -> None:

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from privot.adaptation import DomainAdapter
+from privot.adaptation.learning import Learner
+from privot.adaptation.paying import Payer
 from privot.cli import run
+from privot.errors import BudgetError
 from privot.guarantee import Guarantee
+from privot.vault import Vault
 
 TERMS = "--epsilon 5 --delta 1e-5".split()
 QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
@@ -70,6 +74,80 @@ def test_adapt_leaves_a_model_its_guarantee_and_a_report_and_resuming_costs_noth
     assert run([*other, "--resume"]) == 2
 
 
+class Killed(BaseException):
+    """Stands for a power cut."""
+
+
+@pytest.mark.parametrize("where", ["_block", "guarantee"])
+def test_a_killed_job_goes_on_with_its_own_source_only(
+    capsys: Any, files: tuple[str, str], tmp_path: Path, where: str
+) -> None:
+    """Killed before it paid, and in the end."""
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    words = [*TERMS, *QUICK, "--out", str(tmp_path / "out")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Payer, where, kill)
+        with pytest.raises(Killed):
+            run(["adapt", *files, *words])
+    with np.load(files[0]) as held:
+        np.savez(tmp_path / "other.npz", x=held["x_train"], y=1 - held["y_train"])
+    ledger, before = tmp_path / "target.npz.ledger", {p: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    capsys.readouterr()
+    paid = charges(capsys, ledger)
+    assert paid == (where == "guarantee")
+    assert run(["adapt", str(tmp_path / "other.npz"), files[1], *words, "--resume"]) == 3
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    assert "not the source" in said
+    assert charges(capsys, ledger) == paid
+    assert {p: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
+    assert run(["adapt", *files, *words, "--resume"]) == 0
+    capsys.readouterr()
+    assert charges(capsys, ledger) == 1
+
+
+def test_blocks_that_were_lost_or_not_paid_for_are_told_in_the_end(
+    capsys: Any, files: tuple[str, str], tmp_path: Path
+) -> None:
+    words = [*TERMS, *QUICK, *"--method projection --set blocks=3 --set warmup=2 --set steps=2".split()]
+    words += ["--out", str(tmp_path / "out")]
+    run_block = Learner.run_block
+
+    def kill(learner: Learner, *rest: Any) -> None:
+        if learner.done == 1:
+            raise Killed
+        run_block(learner, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "run_block", kill)
+        with pytest.raises(Killed):
+            run(["adapt", *files, *words])
+
+    def spent(vault: Vault, *rest: Any, **more: Any) -> Any:
+        raise BudgetError("Nothing is left.")
+
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Vault, "stream", spent)
+        assert run(["adapt", *files, *words, "--resume"]) == 0
+        told = capsys.readouterr().out
+        assert "1 of 3 blocks, paid for and cut short" in told
+        assert "the budget had no room" in told
+        assert "no room for more blocks" in (tmp_path / "out" / "report.html").read_text()
+        assert DomainAdapter.load(tmp_path / "out").stopped_
+        assert run(["adapt", *files, *words, "--resume", "--json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert (made["charged"], made["lost"], made["stopped"]) == (2, 1, True)
+    whole = [*words[:-1], str(tmp_path / "whole"), "--ledger", str(tmp_path / "other.ledger")]
+    assert run(["adapt", *files, *whole]) == 0
+    told = capsys.readouterr().out
+    assert "cut short" not in told
+    assert "no room" not in told
+
+
 @pytest.mark.parametrize(
     ("change", "code", "says"),
     [
@@ -83,6 +161,9 @@ def test_adapt_leaves_a_model_its_guarantee_and_a_report_and_resuming_costs_noth
         (["--shape", "3,3"], 2, "shape"),
         (["--shape", "a"], 2, "HEIGHT,WIDTH"),
         (["--epsilon", "-1"], 2, "ε"),
+        (["--seed", "-1"], 2, "2^128"),
+        (["--seed", str(2**128)], 2, "2^128"),
+        (["--seed", "1.5"], 2, "integer"),
         (["--method", "projection", "--set", "sample=1000"], 2, "1000"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file
 
+from privot import files
 from privot.adaptation.answering import to_bytes
 from privot.adaptation.asking import Request
 from privot.cli import run
@@ -144,6 +146,23 @@ def test_the_same_request_is_answered_alike_and_paid_once(capsys: Any, world: Wo
     assert charges(capsys, world) == 1
 
 
+def test_an_answer_that_cannot_be_written_is_not_lost(capsys: Any, world: World) -> None:
+    assert world.ask() == 0
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "write_whole", full)
+        refused(capsys, world.answer("--json"), 3, "costs nothing")
+    assert charges(capsys, world) == 1
+    assert world.answer("--json") == 0
+    assert json.loads(capsys.readouterr().out)["paid"] is False
+    assert charges(capsys, world) == 1
+    assert world.learn() == 0
+
+
 def test_a_request_changed_after_it_was_answered_is_another_one(capsys: Any, world: World) -> None:
     assert world.ask() == 0
     assert world.answer() == 0
@@ -256,6 +275,55 @@ def test_a_job_that_was_changed_after_it_asked_is_refused(capsys: Any, world: Wo
     refused(capsys, world.learn("--json"), 3, "changed after it asked")
 
 
+@pytest.mark.parametrize("change", ["labels", "rows", "order", "fewer"])
+def test_an_answer_trains_on_the_source_that_was_asked_with_and_on_no_other(
+    capsys: Any, world: World, change: str
+) -> None:
+    assert world.ask() == 0
+    assert world.answer() == 0
+    with np.load(world.source) as held:
+        x, y = held["x_train"], held["y_train"]
+    made = {"labels": (x, 1 - y), "rows": (x[:, ::-1], y), "order": (x[::-1], y[::-1]), "fewer": (x[2:], y[2:])}
+    own, world.source = world.source, str(world.engineer / "other.npz")
+    np.savez(world.source, x=made[change][0], y=made[change][1])
+    capsys.readouterr()
+    refused(capsys, world.learn("--json"), 3, "not the source")
+    assert sorted(p.name for p in world.job.iterdir()) == ["job.json"]
+    # the same rows in another file, and as other numbers, are the same source
+    np.savez(world.source, x=x.astype(np.float32), y=y.astype(np.int8))
+    assert world.learn() == 0
+    world.source = own
+    assert world.learn() == 0
+
+
+def test_what_the_source_is_known_by_stays_in_the_folder_of_the_job(world: World) -> None:
+    assert world.ask() == 0
+    digest = json.loads((world.job / "job.json").read_text())["settings"]["design"]["source"]
+    assert len(digest) == 64
+    assert world.answer() == 0
+    assert world.learn() == 0
+    sent = [world.request, world.answered, *world.party.rglob("*"), *world.job.iterdir()]
+    for file in sent:
+        if file.is_file() and file.name != "job.json":
+            assert digest.encode() not in file.read_bytes(), file
+    assert "source" not in world.request.read_text()
+
+
+def test_a_job_of_an_earlier_version_which_does_not_know_its_source_goes_on(capsys: Any, world: World) -> None:
+    assert world.ask() == 0
+    assert world.answer() == 0
+    file = world.job / "job.json"
+    fields = json.loads(file.read_text())
+    del fields["settings"]["design"]["source"]
+    file.write_text(json.dumps(fields))
+    own, world.source = world.source, str(world.engineer / "wide.npz")
+    np.savez(world.source, x=np.full((9, 3), 0.5), y=np.arange(9) % 2)
+    capsys.readouterr()
+    refused(capsys, world.learn("--json"), 3, "not the source")
+    world.source = own
+    assert world.learn() == 0
+
+
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
@@ -267,6 +335,8 @@ def test_a_job_that_was_changed_after_it_asked_is_refused(capsys: Any, world: Wo
         (["--ledger", "x"], 2, "--ledger says nothing with --ask"),
         (["--epsilon", "1e9"], 3, "ε"),
         (["--records", "1000000000"], 3, "records"),
+        (["--seed", "-1"], 2, "2^128"),
+        (["--seed", str(2**128)], 2, "2^128"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_starts_no_job(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import FixedSize
-from privot.adaptation.design import Design, plan, sketch_map
+from privot.adaptation.design import Design, plan, sketch_map, source_digest
 from privot.adaptation.learning import Learner, Progress
 from privot.adaptation.networks import Networks, build
 from privot.adaptation.paying import EVERY_SECONDS, Payer, kept_release
@@ -46,7 +46,7 @@ class DomainAdapter(PrivateEstimator):
     replaces what the rules choose; all of them are recorded. `seed` makes everything but the noise repeatable.
 
     After `fit`: `networks_`, `guarantee_` (None where nothing was asked of the vault), `design_`, `losses_`, `charged_`
-    and `lost_` (blocks).
+    and `lost_` (blocks), and `stopped_`: whether the budget refused before all blocks were paid for.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class DomainAdapter(PrivateEstimator):
             ends = float(self.low), float(self.high)
             spread = _spread(x, *ends, seed)
             features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
-        return Design(settings, config, sigma, float(self.epsilon), float(self.delta), seed, facts, features)
+        terms = float(self.epsilon), float(self.delta)
+        return Design(settings, config, sigma, *terms, seed, facts, features, source_digest(x, y))
 
     def fit(self, vault: Vault, source: Source, *, progress: Progress | None = None) -> DomainAdapter:
         """Pay for what the method needs and train on it. For a stream that somebody else paid for: `fit_stream`."""
@@ -128,7 +129,7 @@ class DomainAdapter(PrivateEstimator):
         learner.run_block(stream, None, lambda release: None, progress)
         learner.public_steps(learner.total, progress, None)
         self._use(design, learner)
-        self.guarantee_, self.charged_, self.lost_ = stream.guarantee, 1, 0
+        self.guarantee_, self.charged_, self.lost_, self.stopped_ = stream.guarantee, 1, 0, False
         return self
 
     def run(
@@ -170,9 +171,6 @@ class DomainAdapter(PrivateEstimator):
         """
         # σ as it was computed there, which may differ by a rounding
         design = replace(Design.from_dict(job.settings.get("design", {})), sigma=float(release.public["sigma"]))
-        x, y = checked_source(source)
-        if x.shape[1] != design.facts.dim or int(y.max()) + 1 != design.networks["classes"]:
-            raise DataError("This is not the source that was asked with: its columns or classes differ.")
         with job.alone():
             learner, kept = self._learner(design, source), kept_release(job, 0)
             if kept.exists() and Release.load(kept).digest() != release.digest():
@@ -182,8 +180,11 @@ class DomainAdapter(PrivateEstimator):
             return self._finished(payer, progress)
 
     def _learner(self, design: Design, source: Source) -> Learner:
-        """Networks ready to train; refuses, before anything is paid, noise that would cost more than is asked for."""
+        """Networks ready to train; refuses, before anything is paid, what would cost more than is asked for, and a
+        source that `design` was not made for.
+        """
         x, y = checked_source(source)
+        design.check_source(x, y)
         learner = Learner(design, x, y, usable_device(self.device))
         if design.sigma is not None:
             cost = account(design.cost(learner.mechanism(), design.settings.blocks), design.delta)
@@ -201,6 +202,7 @@ class DomainAdapter(PrivateEstimator):
         guarantee = payer.run(progress)
         self._use(payer.learner.design, payer.learner)
         self.guarantee_, self.charged_, self.lost_ = guarantee, payer.charged, payer.lost
+        self.stopped_ = payer.stopped
         return self
 
     def _use(self, design: Design, learner: Learner) -> None:
@@ -249,6 +251,7 @@ class DomainAdapter(PrivateEstimator):
     losses_: list[float]
     charged_: int
     lost_: int
+    stopped_: bool
 
 
 def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:

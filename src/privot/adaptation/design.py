@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privot.accounting import Plan, embedding, gradient, projection
 from privot.accounting.events import Composed, Event, Repeated
@@ -43,11 +48,13 @@ class Design:
     facts: Facts
     features: dict[str, Any] | None = None
     """The map of a sketch."""
+    source: str | None = None
+    """Which source it was made for, as a digest: for the folder of a job, not for what is sent or handed on."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
         facts = {n: v for n, v in vars(self.facts).items() if n != "adjacency"}
-        return {
+        fields = {
             "settings": self.settings.to_dict(),
             "networks": self.networks,
             "sigma": self.sigma,
@@ -58,6 +65,7 @@ class Design:
             "facts": facts,
             "features": self.features,
         }
+        return fields if self.source is None else {**fields, "source": self.source}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Design:
@@ -74,6 +82,15 @@ class Design:
         for name, value in vars(self.facts).items():
             if value != getattr(facts, name):
                 raise DataError(f"These are not the records this adaptation was designed for: their {name} differs.")
+
+    def check_source(self, x: NDArray[Any], y: NDArray[np.int64]) -> None:
+        """Refuse another source than this was made for; a design of an earlier version knows its measures only."""
+        fits = (x.shape[1], int(y.max()) + 1) == (self.networks.get("columns"), self.networks.get("classes"))
+        if not fits or (self.source is not None and source_digest(x, y) != self.source):
+            raise DataError(
+                "This is not the source that the job was started with: go on with the same rows and labels, in the "
+                "same order."
+            )
 
     def mechanism(self, networks: Networks, query: Query | None, domain: DomainGradients | None) -> Mechanism:
         """The mechanism of one block; `query` and `domain` are there for DP-SGD."""
@@ -97,6 +114,17 @@ class Design:
         one = mechanism.event(self.facts)
         block = one if mechanism.steps == 1 else Repeated(one, mechanism.steps)
         return block if blocks == 1 else Composed((block,) * blocks)
+
+
+def source_digest(x: NDArray[Any], y: NDArray[np.int64]) -> str:
+    """SHA-256 of rows and labels as training uses them: in their order, in float32, −0 the same as 0."""
+    # a value too large for float32 is an infinity to training, too
+    with np.errstate(over="ignore"):
+        rows = np.asarray(x, dtype="<f4") + np.float32(0.0)
+    digest = hashlib.sha256(json.dumps(rows.shape).encode())
+    digest.update(np.ascontiguousarray(rows).tobytes())
+    digest.update(np.asarray(y, dtype="<i8").tobytes())
+    return digest.hexdigest()
 
 
 def plan(settings: Settings, size: int, facts: Facts, epsilon: float, delta: float) -> Plan | None:

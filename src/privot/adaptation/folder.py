@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,12 @@ def write_model(adapter: DomainAdapter, folder: Path) -> None:
         "losses": [float(f"{v:.6g}") for v in adapter.losses_],
         "charged": adapter.charged_,
         "lost": adapter.lost_,
+        "stopped": adapter.stopped_,
         "released": adapter.guarantee_ is not None,
     }
-    fields = {"schema": SCHEMA_VERSION, "kind": "adaptation", "design": adapter.design_.to_dict(), "learned": learned}
+    # a model is handed on: who gets it need not be able to tell the source by its digest
+    design = replace(adapter.design_, source=None).to_dict()
+    fields = {"schema": SCHEMA_VERSION, "kind": "adaptation", "design": design, "learned": learned}
     write_json(folder / CONFIG, fields)
 
 
@@ -83,6 +87,7 @@ def read_model(folder: Path, device: str = "cpu") -> DomainAdapter:
         adapter.networks_, adapter.design_ = networks.to(usable_device(device)).eval(), design
         adapter.losses_ = [float(v) for v in learned["losses"]]
         adapter.charged_, adapter.lost_ = int(learned["charged"]), int(learned["lost"])
+        adapter.stopped_ = bool(learned.get("stopped", False))
         adapter.guarantee_ = None
         if learned["released"]:
             adapter.guarantee_ = counted_anew((folder / GUARANTEE).read_text(encoding="utf-8"))
@@ -113,6 +118,7 @@ def write_report(folder: Path) -> Path:
     rows = [(name, str(value)) for name, value in design.settings.to_dict().items()]
     rows += [("σ", f"{design.sigma:.6g}" if design.sigma is not None else "–"), ("seed", str(design.seed))]
     rows += [("blocks charged", str(adapter.charged_)), ("of those lost", str(adapter.lost_))]
+    rows += [("stopped", "the budget had no room for more blocks")] if adapter.stopped_ else []
     curve = base64.b64encode(draw_curve(adapter.losses_, "loss")).decode() if len(adapter.losses_) > 1 else ""
     text = (
         Environment(autoescape=True)

@@ -107,7 +107,7 @@ class Payer:
             if design.settings.blocks == 1:
                 raise BudgetError(
                     "This job was stopped between its charge and its release, so its budget is spent and nothing can "
-                    "be shown for it: add --pay-again to charge a second time."
+                    "be shown for it: add --pay-again to charge a second time, if its ledger has room for that."
                 )
             learner.done, self.lost = number + 1, self.lost + 1
             self._keep()
@@ -134,8 +134,14 @@ class Payer:
             self.block = stream.guarantee
 
         def save(release: Release) -> None:
-            if path is not None:
+            if path is None:
+                return
+            try:
                 release.save(path)
+            except OSError as error:
+                raise DataError(
+                    f"{path} could not be written ({error.strerror}), so what it should hold is lost; its charge stays."
+                ) from None
 
         learner.run_block(stream, kept, save, progress)
         self._keep()

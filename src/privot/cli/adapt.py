@@ -174,7 +174,7 @@ def _finish(
     if as_json:
         answer: dict[str, Any] = {"out": str(out), **paid, "guarantee": guarantee.to_dict()}
         answer |= {"sigma": adapter.design_.sigma, "settings": adapter.design_.settings.to_dict()}
-        answer |= {"charged": adapter.charged_, "lost": adapter.lost_}
+        answer |= {"charged": adapter.charged_, "lost": adapter.lost_, "stopped": adapter.stopped_}
         print_json(answer if accuracy is None else {**answer, "accuracy": accuracy, "privacy": CONFIDENTIAL})
         return
     facts = [
@@ -182,6 +182,11 @@ def _finish(
         ("charged to", payer),
         ("folder", f"{out}: model.safetensors, guarantee.json, report.html"),
     ]
+    if adapter.lost_:
+        said = "paid for and cut short before their releases were used; the guarantee counts them"
+        facts.append(("lost", f"{adapter.lost_} of {adapter.design_.settings.blocks} blocks, {said}"))
+    if adapter.stopped_:
+        facts.append(("stopped", "the budget had no room for the blocks that were left; training used the others"))
     if accuracy is not None:
         facts.append(("accuracy", f"{100 * accuracy:.1f} % of held-out records; that figure is not private"))
     print_facts(facts)

@@ -216,7 +216,13 @@ def answer(
         _check_free(out, stored(asked, answers, data))
         vault = Vault(rows, **held, ledger=book, budget=None if known else terms)
         made = answer_once(asked, vault, answers, data, signing)
-    write_whole(out, made.content)
+    try:
+        write_whole(out, made.content)
+    except OSError as error:
+        raise DataError(
+            f"{out} cannot be written ({error.strerror}): the answer is paid for and kept, so answer once more with "
+            "another --out, which costs nothing."
+        ) from None
     if as_json:
         print_json({**shown, "out": str(out), "ledger": str(place), "paid": made.paid})
         return
