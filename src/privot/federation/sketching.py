@@ -16,6 +16,7 @@ from privot.accounting import Downgraded, Event, Gaussian, calibrate, event_from
 from privot.errors import DataError, UsageError
 from privot.federation.messages import MOST_COLUMNS, Array, check_array, decode, encode
 from privot.federation.signing import open_sealed, seal
+from privot.files import write_whole
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import expected_sensitivity
@@ -104,8 +105,12 @@ class Sketch:
             raise DataError("What the sketch states about itself cannot be read.") from None
 
     def save(self, path: str | Path, key: Ed25519PrivateKey | None = None) -> None:
-        """Write the signed file. Without a key one is made, used once and forgotten: then it shows changes, not who."""
-        Path(path).write_bytes(seal(self.to_bytes(), Ed25519PrivateKey.generate() if key is None else key))
+        """Write the signed file, whole or not at all, for everybody to read: it is made to be sent.
+
+        Without a key one is made, used once and forgotten: then the signature shows changes, not who.
+        """
+        content = seal(self.to_bytes(), Ed25519PrivateKey.generate() if key is None else key)
+        write_whole(Path(path), content, mode=0o644)
 
     @classmethod
     def load(cls, path: str | Path, trusted: tuple[str, ...] | None = None) -> Sketch:
