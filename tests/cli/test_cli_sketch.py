@@ -110,6 +110,13 @@ def test_what_cannot_be_written_is_not_paid_for(capsys, folder) -> None:
     assert not (folder / "a.npy.ledger").exists()
 
 
+def test_public_data_that_says_nothing_is_refused_before_the_charge(capsys, folder) -> None:
+    np.save("same.npy", np.repeat(np.load("public.npy")[:1], 50, 0))
+    assert run(["sketch", "a.npy", *TERMS, "--prototypes", "same.npy", "--out", "a.sketch"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (folder / "a.npy.ledger").exists()
+
+
 @pytest.mark.parametrize("broken", ["save", "keep"])
 def test_a_sketch_that_is_paid_for_and_not_written_is_not_lost(capsys, folder, monkeypatch, broken) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]

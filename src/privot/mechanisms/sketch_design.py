@@ -47,6 +47,8 @@ WEIGHTS_PLAIN = {"features": 1.0, "shells": 1.5, "cells": 0.0, "residuals": 0.0}
 WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1}
 UNMATCHED = 0.3
 """Share of the spread that optimal matching of samples leaves, where no public data says: see docs/evidence/issue-7."""
+SHARES = (1e-6, 1e6)
+"""Between these lies what matching leaves of any spread or residual that is one."""
 MOST_CLASSES = 1000
 LARGEST = 1e100
 """Of the numbers of a design and of what is multiplied with a record: far from where floats overflow."""
@@ -95,6 +97,10 @@ class SketchDesign:
         used = [self.weights[name] for name in (BLOCKS if len(self.prototypes) else BLOCKS[:2])]
         if not all(math.isfinite(w) and 0.01 <= w <= 100.0 for w in used):
             raise UsageError("The weights of a sketch must be numbers from 0.01 to 100.")
+        sizes = [row[0] for row in self.unmatched]
+        positive = all(0.0 < number <= LARGEST for row in self.unmatched for number in (*row, self.rank))
+        if not sizes or not positive or sizes != sorted(set(sizes)):
+            raise UsageError("The calibration of a sketch must be numbers greater than 0, its sample sizes rising.")
         q = self.basis.shape[1]
         if self.dim <= q + self.directions:
             matrix = np.eye(self.dim)  # few enough coordinates: all of them, exactly
@@ -160,6 +166,12 @@ class SketchDesign:
         knots = np.array(KNOTS) * float(f"{middle:.6g}")
         radius = float(f"{1.5 * math.sqrt(middle):.6g}")
         shares, rank = calibrate(rows, means, seed)
+        # rounding makes them of nothing where rows repeat each other, or differ in their last digits only
+        if not all(SHARES[0] <= share <= SHARES[1] for row in shares for share in row[1:]):
+            raise DataError(
+                "The public rows repeat each other, or lie too far from 0 for how little they differ: a sketch cannot "
+                "be built around them."
+            )
         return cls(rows.shape[1], radius, centre, basis, means, knots, WEIGHTS_PUBLIC, directions, seed, shares, rank)
 
     @property
