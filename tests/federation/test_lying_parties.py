@@ -88,6 +88,23 @@ def test_a_lie_about_the_design_spoils_the_liars_distances_only(world: World, na
         assert result[key][0][1] is None
 
 
+def test_a_copy_of_anothers_sketch_is_left_out_with_it(world: World) -> None:
+    honest = world.run(job(world.members, "sketch"), "honest")
+    desk = world.desks[0]
+
+    def copies(data: bytes) -> bytes:
+        payload = open_sealed((world.folder / "honest" / "sketches" / "1.sketch").read_bytes()).payload
+        key = read_key(world.folder / "0" / "signing.key")
+        return Answer(digest(data), sketch=seal(payload, key)).sealed(key)
+
+    world.channel = AtHand({desk.name: copies, **{d.name: d.handle for d in world.desks[1:]}})
+    result = world.run(job(world.members, "sketch"))
+    assert not result["complete"]
+    assert set(result["missing"]) == {"party 0", "party 1"}
+    assert result["w2"][0][1] is None
+    assert set(result["guarantees"]) == set(honest["guarantees"]) - {"party 0", "party 1"}
+
+
 @pytest.mark.parametrize("name", ["a radius without end", "weights in words", "knots without end", "many events"])
 def test_a_sketch_that_cannot_be_used_is_a_data_error(world: World, name: str, tmp_path: Path) -> None:
     content = world.ask(world.request()).sketch
