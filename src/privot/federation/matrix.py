@@ -35,7 +35,7 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
     same = copies(sketches)
     if same:
         raise DataError(f"Sketches {same[0] + 1} and {same[1] + 1} are one and the same release: give each one once.")
-    shared = Shared.of(sketches[0].public)
+    shared = Shared.of(*(s.public for s in sketches))
     readings = [reading_of(s, shared) for s in sketches]
     noise = np.array([r.noise for r in readings])
     spread = np.array([r.spread for r in readings])
@@ -58,7 +58,8 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
         cells = np.stack([r.cells for r in readings if r.cells is not None])
         whole = transport_between_all(shared.costs, cells, workers) + residual_share * (residual[:, None] + residual)
     w2, sliced = np.sqrt(np.maximum(whole, 0.0)), np.sqrt(np.maximum(means + line, 0.0) / shared.dim)
-    for table in (w2, sliced):
+    for table, most in zip((w2, sliced), shared.most, strict=False):
+        np.minimum(table, most, out=table)
         np.fill_diagonal(table, 0.0)
     return Matrix(w2, sliced)
 

@@ -194,7 +194,8 @@ def _the_event(guarantee: Guarantee) -> Gaussian:
 
 def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str, Any]) -> None:
     """Refuse a sketch that contradicts itself: facts, shapes, noise and guarantee must fit together."""
-    if set(public) != set(_FACTS) or public["mechanism"] != KIND:
+    whole = set(public) - {"bounded"} == set(_FACTS) and public.get("bounded", True) is True
+    if not whole or public["mechanism"] != KIND:
         raise DataError("The public facts of the sketch are not those of a sketch.")
     for name, kind in _FACTS.items():
         given = public[name]

@@ -61,7 +61,9 @@ class SketchDesign:
     `basis` (d, q) are principal directions of public data, `prototypes` (K, d), K = 0 without public data;
     `unmatched` holds (sample size, share of spread, share of residual) measured on public data: which part of
     2·E‖x − c‖² a best matching of two samples of one distribution leaves. `rank` is the effective number of
-    directions records of one distribution spread in; 1 is the cautious answer. `classes` is 0 without labels.
+    directions records of one distribution spread in; 1 is the cautious answer. `classes` is 0 without labels. `bounded`
+    says that all records are stated to lie within `radius` of the centre, as those of a box do; no sketch depends on
+    it, only what is publicly possible.
     """
 
     dim: int
@@ -76,6 +78,7 @@ class SketchDesign:
     unmatched: tuple[tuple[float, float, float], ...] = ((1.0, UNMATCHED, UNMATCHED),)
     rank: float = 1.0
     classes: int = 0
+    bounded: bool = False
     matrix: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,7 +148,8 @@ class SketchDesign:
                 f"The range of the columns must rise from a finite low to a finite high, got {low}, {high}."
             )
         middle = np.full(dim, (low + high) / 2.0)
-        return cls.plain(dim, (high - low) / 2.0 * math.sqrt(dim), centre=middle, seed=seed, directions=directions)
+        made = cls.plain(dim, (high - low) / 2.0 * math.sqrt(dim), centre=middle, seed=seed, directions=directions)
+        return replace(made, bounded=True)
 
     @classmethod
     def around(
