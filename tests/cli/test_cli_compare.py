@@ -69,6 +69,9 @@ def test_sinkhorn_answers_in_words(capsys, pair):
         (["--p", "0.5"], 2),
         (["--reg", "-1"], 2),
         (["--most", "1"], 2),
+        (["--seed", "-1"], 2),
+        (["--seed", "-1", "--method", "exact"], 2),
+        (["--seed", "-1", "--method", "triangle", "--allow-unproven"], 2),
         (["--out", "x.txt"], 2),
     ],
 )

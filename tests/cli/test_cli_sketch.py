@@ -117,6 +117,13 @@ def test_public_data_that_says_nothing_is_refused_before_the_charge(capsys, fold
     assert not (folder / "a.npy.ledger").exists()
 
 
+@pytest.mark.parametrize("public", [["--range", "0", "1e308"], ["--radius", "1e200"], ["--radius", "1e-300"]])
+def test_numbers_that_floats_cannot_square_are_refused_before_the_charge(capsys, folder, public) -> None:
+    assert run(["sketch", "a.npy", *TERMS, *public, "--out", "a.sketch"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (folder / "a.npy.ledger").exists()
+
+
 @pytest.mark.parametrize("broken", ["save", "keep"])
 def test_a_sketch_that_is_paid_for_and_not_written_is_not_lost(capsys, folder, monkeypatch, broken) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]

@@ -45,6 +45,7 @@ def compare(
     """
     from privot.cli import federated
     from privot.errors import DataError, UsageError
+    from privot.transport.directions import check_seed
 
     if method is None:
         found_sketches = [federated.is_sketch(source) for source in (first, second)]
@@ -52,6 +53,7 @@ def compare(
             other = (first, second)[found_sketches.index(False)]
             raise DataError(f"{other!r} is no sketch: a sketch is compared with another sketch of the same design.")
         method = "sketch" if all(found_sketches) else "sliced"
+    check_seed(seed)
     if method == "sketch":
         if out is not None:
             raise UsageError("Sketches hold no records to draw: leave out --out (privot federate matrix draws many).")

@@ -21,7 +21,7 @@ from privot.files import write_whole
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import expected_sensitivity
-from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES
+from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES, PROPORTION, RADII
 from privot.release import Release
 from privot.vault import Vault
 
@@ -228,8 +228,11 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
         raise DataError("The calibration inside the sketch cannot be used.")
     if public["dim"] > MOST_COLUMNS:
         raise DataError("The sketch states dim in a form that cannot be used.")
-    if min(weights.min(), public["sigma"], public["radius"], public["dim"], public["rank"]) <= 0.0:
-        raise DataError("The weights, σ, radius, dimension and rank of a sketch must be greater than 0.")
+    if min(weights.min(), public["sigma"], public["dim"], public["rank"]) <= 0.0:
+        raise DataError("The weights, σ, dimension and rank of a sketch must be greater than 0.")
+    radius = float(public["radius"])
+    if not RADII[0] <= radius <= RADII[1] or not PROPORTION[0] <= math.sqrt(knots[-1]) / radius <= PROPORTION[1]:
+        raise DataError("The radius of the sketch, by itself or beside the last knot, is out of all proportion.")
     replace_one = guarantee.adjacency is Adjacency.REPLACE_ONE
     if replace_one != (public["records"] is not None) or (replace_one and not 2 <= public["records"] < 1 << 40):
         raise DataError("A sketch states how many records it is of under replace-one, and only there.")

@@ -52,6 +52,12 @@ SHARES = (1e-6, 1e6)
 MOST_CLASSES = 1000
 LARGEST = 1e100
 """Of the numbers of a design and of what is multiplied with a record: far from where floats overflow."""
+RADII = (1e-12, 1e30)
+"""Radii whose squares, and the squares of those, are far from where floats end."""
+PROPORTION = (1e-6, 1e6)
+"""Of the root of the last knot to the radius."""
+FURTHEST = 1e12
+"""From 0, in radii: further out floats do not tell records of that radius apart."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,8 +89,7 @@ class SketchDesign:
 
     def __post_init__(self) -> None:
         check_own_seed(self.seed)
-        if not (math.isfinite(self.radius) and self.radius > 0.0):
-            raise UsageError(f"The radius of a sketch must be a finite number greater than 0, got {self.radius!r}.")
+        _check_radius(self.radius)
         if isinstance(self.classes, bool) or not isinstance(self.classes, int) or not 0 <= self.classes <= MOST_CLASSES:
             raise UsageError(f"The number of classes of a sketch must be a whole number from 0 to {MOST_CLASSES}.")
         for name in ("centre", "basis", "prototypes", "knots"):
@@ -94,8 +99,15 @@ class SketchDesign:
             if not (np.abs(array) <= LARGEST).all():
                 raise UsageError(f"The {name} of a sketch must hold finite numbers of at most {LARGEST:g}.")
             object.__setattr__(self, name, array)
+        furthest = max(float(np.abs(array).max(initial=0.0)) for array in (self.centre, self.prototypes))
+        if furthest > FURTHEST * self.radius:
+            raise UsageError(
+                "The middle or a prototype of a sketch lies too far from 0 for its radius: shift the records."
+            )
         if len(self.knots) < 2 or self.knots[0] != 0.0 or not (np.diff(self.knots) > 0.0).all():
             raise UsageError("The knots of a sketch must rise from 0.")
+        if not PROPORTION[0] <= math.sqrt(self.knots[-1]) / self.radius <= PROPORTION[1]:
+            raise UsageError("The radius of a sketch is out of all proportion to its last knot.")
         object.__setattr__(self, "weights", MappingProxyType({name: float(self.weights[name]) for name in BLOCKS}))
         used = [self.weights[name] for name in (BLOCKS if len(self.prototypes) else BLOCKS[:2])]
         if not all(math.isfinite(w) and 0.01 <= w <= 100.0 for w in used):
@@ -134,6 +146,7 @@ class SketchDesign:
         """
         middle = np.zeros(dim) if centre is None else _rows(np.atleast_2d(centre), dim)[0]
         none = np.zeros((0, dim))
+        _check_radius(radius)
         knots = np.array(KNOTS) * float(radius) ** 2 / 4.0
         return cls(dim, float(radius), middle, none.T, none, knots, WEIGHTS_PLAIN, directions, seed)
 
@@ -147,8 +160,11 @@ class SketchDesign:
             raise UsageError(
                 f"The range of the columns must rise from a finite low to a finite high, got {low}, {high}."
             )
-        middle = np.full(dim, (low + high) / 2.0)
-        made = cls.plain(dim, (high - low) / 2.0 * math.sqrt(dim), centre=middle, seed=seed, directions=directions)
+        # halved first: the sum of two floats may be none
+        middle = np.full(dim, low / 2.0 + high / 2.0)
+        made = cls.plain(
+            dim, (high / 2.0 - low / 2.0) * math.sqrt(dim), centre=middle, seed=seed, directions=directions
+        )
         return replace(made, bounded=True)
 
     @classmethod
@@ -157,6 +173,8 @@ class SketchDesign:
     ) -> SketchDesign:
         """Around *public* rows: their mean, radii, principal directions, and `prototypes` means of their clusters."""
         rows = _rows(public)
+        if np.abs(rows).max() > RADII[1]:
+            raise DataError(f"The public rows must hold numbers of at most {RADII[1]:g}: scale them, and the records.")
         count = min(prototypes, len(rows) // 4)
         if count < 2:
             raise DataError("Public data for a sketch needs at least 8 rows: give more, or none.")
@@ -272,6 +290,14 @@ def shared(square: Array, knots: Array) -> Array:
     out[each, left] = 1.0 - share
     out[each, left + 1] = share
     return out
+
+
+def _check_radius(radius: float) -> None:
+    """Refuse a radius whose square could leave the floats; written so that a NaN is refused."""
+    if not RADII[0] <= radius <= RADII[1]:
+        raise UsageError(
+            f"The radius of a sketch must be a number from {RADII[0]:g} to {RADII[1]:g}, got {radius!r}: scale records."
+        )
 
 
 def _rows(values: Any, dim: int | None = None) -> Array:
