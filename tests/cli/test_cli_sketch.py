@@ -102,6 +102,16 @@ def test_without_a_named_ledger_the_one_beside_the_data_pays(capsys, folder) -> 
     assert not (folder / "digits.ledger").exists()
 
 
+def test_other_records_under_one_name_are_stated(capsys, folder) -> None:
+    order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
+    assert run([*order, "--out", "a.sketch"]) == 0
+    np.save("a.npy", np.load("b.npy"))
+    capsys.readouterr()
+    assert run([*order, "--out", "b.sketch"]) == 4
+    assert "--new-records" in capsys.readouterr().err
+    assert run([*order, "--new-records", "--out", "b.sketch"]) == 0
+
+
 def test_what_cannot_be_written_is_not_paid_for(capsys, folder) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     # nobody, not even root, can make a file there

@@ -50,6 +50,9 @@ def sketch(
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger that pays; DATA.ledger beside the data unless given.")
     ] = None,
+    new_records: Annotated[
+        bool, typer.Option(help="State that DATA holds other records than the ledger knows it by.")
+    ] = False,
     key: Annotated[
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
@@ -106,7 +109,7 @@ def sketch(
             # checked before a ledger is made, so that what cannot be used leaves none behind
             Vault(**held, budget=(epsilon, delta))
             held["ledger"] = charged = stack.enter_context(open_ledger(default_ledger(data, out), False))
-            if not has_budget(charged, records.x, Path(data).name, False):
+            if not has_budget(charged, records.x, Path(data).name, new_records):
                 held["budget"] = (epsilon, delta)
         vault = Vault(**held)
         if charged is None:
