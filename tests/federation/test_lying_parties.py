@@ -89,6 +89,14 @@ def test_a_lie_about_the_design_spoils_the_liars_distances_only(world: World, na
         assert result[key][0][1] is None
 
 
+def test_where_nobody_released_anything_nothing_is_said_to_be_proven(world: World) -> None:
+    world.channel = AtHand({})
+    result = world.run(job(world.members, "sketch"))
+    assert result["standing"] is None
+    assert result["guarantees"] == {}
+    assert not result["complete"]
+
+
 def test_a_copy_of_anothers_sketch_is_left_out_with_it(world: World) -> None:
     honest = world.run(job(world.members, "sketch"), "honest")
     desk = world.desks[0]

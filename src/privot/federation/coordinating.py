@@ -128,7 +128,9 @@ class Coordinator:
             for m, s in zip(left, found, strict=True)
         }
         matrix = distance_matrix(found) if len(found) > 1 else None
-        return {"standing": "proven", "guarantees": guarantees, **_spread_out(job, left, matrix)}
+        # what was not released has no standing
+        standing = "proven" if guarantees else None
+        return {"standing": standing, "guarantees": guarantees, **_spread_out(job, left, matrix)}
 
     def _pairs(self, job: Job, name: str, missing: dict[str, str]) -> dict[str, Any]:
         """All pairs in step: in every round each party gets one message with all that is asked of it."""
