@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -68,6 +69,9 @@ def test_sinkhorn_answers_in_words(capsys, pair):
         (["--p", "0.5"], 2),
         (["--reg", "-1"], 2),
         (["--most", "1"], 2),
+        (["--seed", "-1"], 2),
+        (["--seed", "-1", "--method", "exact"], 2),
+        (["--seed", "-1", "--method", "triangle", "--allow-unproven"], 2),
         (["--out", "x.txt"], 2),
     ],
 )
@@ -76,6 +80,35 @@ def test_refusals(capsys, pair, extra, code):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.count("\n") == 1
+
+
+def test_labels_of_many_columns_are_compared_in_little_memory(capsys, tmp_path):
+    generator = np.random.default_rng(0)
+    for name in "ab":
+        np.savez(tmp_path / f"{name}.npz", x=generator.normal(size=(40, 60)), y=np.arange(40) % 2)
+    files = [str(tmp_path / f"{n}.npz") for n in "ab"]
+    # what is imported is not counted
+    assert run(["compare", *files, "--method", "exact"]) == 0
+    capsys.readouterr()
+    tracemalloc.start()
+    assert run(["compare", *files, "--method", "exact", "--labels", "--json"]) == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert json.loads(capsys.readouterr().out)["dimension"] == 2 * 60 + 60**2
+    # all pairs of 40 records in that many dimensions would take 48 million bytes
+    assert peak < 24e6
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_very_large_values_are_compared_or_refused_without_a_word_of_numpy(capsys, tmp_path):
+    files = [str(tmp_path / f"{name}.npy") for name in "ab"]
+    for file, seed in zip(files, (0, 1), strict=True):
+        np.save(file, np.random.default_rng(seed).normal(size=(30, 3)) * 1e200)
+    assert run(["compare", *files, "--method", "exact", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0.0 < found["interval"][0] < found["value"] < found["interval"][1] < 1e201
+    assert run(["compare", *files, "--method", "sinkhorn"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_spaces_of_other_dimensions_are_refused(capsys, pair):

@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from privot.cli import run
+from privot.errors import DataError
 from privot.federation.job import Job
 from privot.federation.signing import read_public
 
@@ -38,6 +39,39 @@ def test_enrol_and_setup_make_keys_for_their_owners_eyes(folder: Path, capsys) -
     # never overwritten
     assert run(["federate", "enrol", "north"]) == 2
     assert run(["federate", "setup", "hub", "--host", "127.0.0.1"]) == 2
+
+
+def test_whatever_a_party_is_called_its_policy_can_be_read(folder: Path, capsys) -> None:
+    from privot.federation.policy import Policy
+
+    name = 'north "N" \\ {south}'
+    assert run(["federate", "enrol", "north", "--name", name]) == 0
+    assert Policy.read(folder / "north" / "policy.toml").name == name
+    for bad in ("a\nb", "a\tb", "\x7f", "", " "):
+        capsys.readouterr()
+        assert run(["federate", "enrol", "south", "--name", bad]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+        assert not (folder / "south").exists()
+
+
+def test_a_job_without_any_distance_does_not_end_well() -> None:
+    from privot.cli.federate import _check_obtained, _tell
+
+    nothing = [[0.0, None], [None, 0.0]]
+    some = [[0.0, 1.0, None], [1.0, 0.0, None], [None, None, 0.0]]
+    _check_obtained({"job.toml": {"distances": some}})
+    with pytest.raises(DataError, match=r"job\.toml"):
+        _check_obtained({"other.toml": {"distances": some}, "job.toml": {"distances": nothing}})
+    _tell(
+        {
+            "protocol": "sketch",
+            "standing": None,
+            "parties": ["a", "b"],
+            "complete": False,
+            "missing": {},
+            "distances": nothing,
+        }
+    )
 
 
 def test_a_policy_from_the_template_allows_nothing(folder: Path) -> None:

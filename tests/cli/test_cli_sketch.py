@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import numpy as np
 import pytest
 
 from privot.cli import run
+from privot.federation import Sketch, keeping, sketching
 from privot.ledger import Ledger
 
 TERMS = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
@@ -76,7 +78,7 @@ def test_the_ledger_pays_and_refuses(capsys, folder) -> None:
     assert run([*order, "--out", "again.sketch"]) == 4
     assert not (folder / "again.sketch").exists()
     with Ledger.open("a.ledger") as ledger:
-        assert [e.purpose for e in ledger.entries()] == ["sketch a.sketch"]
+        assert [e.purpose.partition(" [once")[0] for e in ledger.entries()] == ["sketch a.sketch"]
 
 
 def test_without_a_named_ledger_the_one_beside_the_data_pays(capsys, folder) -> None:
@@ -98,6 +100,68 @@ def test_without_a_named_ledger_the_one_beside_the_data_pays(capsys, folder) -> 
     for name in ("x", "y"):
         assert run(["sketch", "digits", *TERMS, "--range", "0", "1", "--out", f"{name}.sketch"]) == 0
     assert not (folder / "digits.ledger").exists()
+
+
+def test_other_records_under_one_name_are_stated(capsys, folder) -> None:
+    order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
+    assert run([*order, "--out", "a.sketch"]) == 0
+    np.save("a.npy", np.load("b.npy"))
+    capsys.readouterr()
+    assert run([*order, "--out", "b.sketch"]) == 4
+    assert "--new-records" in capsys.readouterr().err
+    assert run([*order, "--new-records", "--out", "b.sketch"]) == 0
+
+
+def test_what_cannot_be_written_is_not_paid_for(capsys, folder) -> None:
+    order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
+    # nobody, not even root, can make a file there
+    assert run([*order, "--out", "/proc/a.sketch"]) == 3
+    assert "nothing was paid" in capsys.readouterr().err
+    assert not (folder / "a.npy.ledger").exists()
+
+
+def test_public_data_that_says_nothing_is_refused_before_the_charge(capsys, folder) -> None:
+    np.save("same.npy", np.repeat(np.load("public.npy")[:1], 50, 0))
+    assert run(["sketch", "a.npy", *TERMS, "--prototypes", "same.npy", "--out", "a.sketch"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (folder / "a.npy.ledger").exists()
+
+
+@pytest.mark.parametrize("public", [["--range", "0", "1e308"], ["--radius", "1e200"], ["--radius", "1e-300"]])
+def test_numbers_that_floats_cannot_square_are_refused_before_the_charge(capsys, folder, public) -> None:
+    assert run(["sketch", "a.npy", *TERMS, *public, "--out", "a.sketch"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (folder / "a.npy.ledger").exists()
+
+
+@pytest.mark.parametrize("broken", ["save", "keep"])
+def test_a_sketch_that_is_paid_for_and_not_written_is_not_lost(capsys, folder, monkeypatch, broken) -> None:
+    order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
+    kept = folder / "a.npy.ledger.sketches"
+    whole = keeping.write_whole
+
+    def full(path, content, **more) -> None:
+        if path.suffix != ".secret":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        whole(path, content, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sketching if broken == "save" else keeping, "write_whole", full)
+        for name in ("x", "y"):
+            assert run([*order, "--out", f"{name}.sketch"]) == 3
+            assert "costs nothing more" in capsys.readouterr().err
+            assert not (folder / f"{name}.sketch").exists()
+    paid = [path.read_bytes() for path in kept.glob("*.paid")]
+    assert len(paid) == (broken == "save")
+    # another name and another key: the same release, signed again
+    assert run([*order, "--out", "z.sketch", "--key", "z.key"]) == 0
+    made = Sketch.load("z.sketch")
+    assert [made.to_bytes()] == paid or not paid
+    assert [path.name for path in kept.iterdir()] == [".lock"]
+    with Ledger.open("a.npy.ledger") as ledger:
+        assert len(ledger.entries()) == 1
+    # delivered: whoever asks again asks for another one
+    assert run([*order, "--out", "again.sketch"]) == 4
 
 
 def test_a_sketch_is_compared_with_a_sketch(capsys, folder) -> None:

@@ -12,6 +12,7 @@ from privot import Vault
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch, compare_sketches, sketch
+from privot.federation.comparing import tell_apart
 from privot.federation.matrix import distance_matrix, map_of, order_of
 from privot.federation.signing import make_key
 from privot.mechanisms import SketchDesign
@@ -40,6 +41,22 @@ def test_a_matrix_says_what_pairs_say(name: str, adjacency: str) -> None:
             alone = compare_sketches(made[i], made[j], draws=0)
             assert found.w2[i, j] == found.w2[j, i] == pytest.approx(alone.w2.value, abs=1e-9)
             assert found.sliced[i, j] == pytest.approx(alone.sliced.value, abs=1e-9)
+
+
+def test_one_release_is_not_compared_with_itself(capsys, tmp_path: Path) -> None:
+    first, second = (sketched(k, DESIGNS["plain"]) for k in range(2))
+    first.save(tmp_path / "a.sketch")
+    # signed by somebody else it is the same release
+    first.save(tmp_path / "c.sketch", make_key(tmp_path / "c.key"))
+    second.save(tmp_path / "b.sketch")
+    a, b, c = (str(tmp_path / f"{name}.sketch") for name in "abc")
+    assert run(["compare", a, b]) == 0
+    for command in (["compare", a, c], ["federate", "matrix", a, b, c], ["federate", "matrix", a, a]):
+        capsys.readouterr()
+        assert run(command) == 3
+        assert "same release" in capsys.readouterr().err
+    with pytest.raises(DataError, match="same release"):
+        tell_apart(first, Sketch.load(c))
 
 
 def test_transport_between_all_is_exact() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot import Vault
-from privot.errors import UsageError
+from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.mechanism import Facts
@@ -50,16 +50,19 @@ def test_no_design_moves_a_sum_by_more_than_it_says(radius, centre, basis, proto
     assert np.linalg.norm(one - other) <= design.sensitivity(R)
 
 
-def overflowing() -> SketchDesign:
+def overflowing(radius: float) -> SketchDesign:
     """Coordinates overflow for records beyond 0.3 in the first column: each such record once moved a sum by 2³¹."""
     centre = np.array([0.3 - np.finfo(float).max / 1e300, 0.0, 0.0])
     none = np.zeros((0, 3))
-    return SketchDesign(3, 1e-300, centre, none.T, none, np.array([0.0, 1e12]), WEIGHTS, 4)
+    return SketchDesign(3, radius, centre, none.T, none, np.array([0.0, 1e12]), WEIGHTS, 4)
 
 
 def test_a_radius_that_makes_coordinates_overflow_is_refused() -> None:
+    for radius in (1e-12, 1e-300):
+        with pytest.raises(UsageError, match="radius"):
+            overflowing(radius)
     with pytest.raises(UsageError, match="proportion"):
-        overflowing()
+        SketchDesign(3, 1.0, np.zeros(3), np.zeros((3, 0)), np.zeros((0, 3)), np.array([0.0, 1e20]), WEIGHTS, 4)
     for name, bad in (("centre", np.inf), ("centre", 1e200), ("knots", np.inf), ("knots", 1e200)):
         given = {"centre": np.zeros(3), "knots": np.array([0.0, 1.0])}
         given[name][-1] = bad
@@ -95,3 +98,20 @@ def test_so_many_records_that_their_sums_round_beyond_the_margin_are_refused_bef
     mechanism.event(Facts(3, 10**9, 1.0, R))
     with pytest.raises(UsageError, match="rounding"):
         mechanism.event(Facts(3, 2 * 10**9, 1.0, R))
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, 1e-300, 1e200, 1e308, np.inf, np.nan])
+def test_radii_and_ranges_that_floats_cannot_square_are_refused_in_a_sentence(radius: float) -> None:
+    with pytest.raises(UsageError, match="radius"):
+        SketchDesign.plain(3, radius)
+    with pytest.raises(UsageError, match=r"r(ange|adius) of"):
+        SketchDesign.box(3, -radius, radius)
+    if radius > 1e100:
+        public = np.random.default_rng(0).normal(size=(40, 3)) * radius
+        with pytest.raises(DataError, match="ublic rows"):
+            SketchDesign.around(public)
+
+
+def test_a_middle_so_far_out_that_records_round_to_it_is_refused() -> None:
+    with pytest.raises(UsageError, match="too far"):
+        SketchDesign.box(3, 1e16, 1e16 + 2.0)

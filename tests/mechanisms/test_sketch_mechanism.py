@@ -206,3 +206,25 @@ def test_noise_too_large_for_the_margin_is_refused_before_paying() -> None:
     vault = Vault(PUBLIC, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
     with pytest.raises(UsageError, match="margin"):
         vault.release(PrivateSketch(DESIGNS["public"], 1e7), purpose="test")
+
+
+@pytest.mark.parametrize("kind", ["one", "one far out", "two", "last digits"])
+def test_public_rows_that_say_nothing_are_refused_with_the_design(kind) -> None:
+    g = np.random.default_rng(0)
+    rows = g.normal(size=(40, 3))
+    public = {
+        "one": np.repeat(rows[:1], 50, 0),
+        "one far out": np.full((50, 3), 1e8 + 0.1),
+        "two": rows[g.integers(0, 2, 200)],
+        "last digits": rows + 1e9,
+    }[kind]
+    with pytest.raises(DataError, match="public rows"):
+        SketchDesign.around(public)
+
+
+@pytest.mark.parametrize(
+    "unmatched", [(), ((1.0, 0.0, 0.3),), ((1.0, 0.3, -1.0),), ((2.0, 0.3, 0.3),) * 2, ((np.nan, 1.0, 1.0),)]
+)
+def test_a_calibration_that_no_reader_accepts_makes_no_design(unmatched) -> None:
+    with pytest.raises(UsageError, match="calibration"):
+        replace(SketchDesign.plain(3, 1.0), unmatched=unmatched)

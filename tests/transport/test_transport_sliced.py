@@ -119,6 +119,13 @@ def test_smoothing_adds_noise_of_its_size_to_both_sides() -> None:
     assert against == pytest.approx(np.sqrt(1 + sigma**2) - 1, rel=0.1)
 
 
+@pytest.mark.parametrize("scale", [1e160, 1e-160])
+def test_max_sliced_of_very_large_and_very_small_values_scales(scale: float) -> None:
+    g = np.random.default_rng(0)
+    x, y = g.normal(size=(30, 3)), g.normal(size=(30, 3)) + 1.0
+    assert max_sliced(x * scale, y * scale, seed=1).value == pytest.approx(max_sliced(x, y, seed=1).value * scale)
+
+
 def test_max_sliced_finds_the_direction_of_a_shift_and_beats_every_slice() -> None:
     x, shift = rng.normal(size=(60, 5)), np.array([0.0, 0.0, 4.0, 0.0, 3.0])
     result = max_sliced(x, x + shift, seed=1)

@@ -45,6 +45,7 @@ def compare(
     """
     from privot.cli import federated
     from privot.errors import DataError, UsageError
+    from privot.transport.directions import check_seed
 
     if method is None:
         found_sketches = [federated.is_sketch(source) for source in (first, second)]
@@ -52,6 +53,7 @@ def compare(
             other = (first, second)[found_sketches.index(False)]
             raise DataError(f"{other!r} is no sketch: a sketch is compared with another sketch of the same design.")
         method = "sketch" if all(found_sketches) else "sliced"
+    check_seed(seed)
     if method == "sketch":
         if out is not None:
             raise UsageError("Sketches hold no records to draw: leave out --out (privot federate matrix draws many).")
@@ -87,11 +89,10 @@ def compare(
     else:
         generator = np.random.default_rng(seed)
         x, y = (z if len(z) <= most else z[generator.choice(len(z), most, replace=False)] for z in (x, y))
-        few = slice(0, 300)
-        scale = float(((x[few, None] - y[None, few]) ** 2).sum(-1).mean()) or 1.0
+        strength = reg * _mean_square(x, y) if method == "sinkhorn" else 0.0
 
         def distance(a: Any, b: Any) -> Any:
-            return exact(a, b, p=p) if method == "exact" else sinkhorn(a, b, reg * scale, tol=1e-4)
+            return exact(a, b, p=p) if method == "exact" else sinkhorn(a, b, strength, tol=1e-4)
 
         found = distance(x, y)
         drawn = over_records(lambda a, b: float(distance(a, b).value), x, y, float(found.value), seed)
@@ -122,6 +123,18 @@ def compare(
         print_json(answer)
     else:
         _say(answer, p)
+
+
+def _mean_square(x: Any, y: Any) -> float:
+    """The mean squared distance between the first records of both: what a regularisation is measured by."""
+    from scipy.spatial.distance import cdist
+
+    from privot.errors import DataError
+
+    mean = float(cdist(x[:300], y[:300], "sqeuclidean").mean())
+    if not mean < float("inf"):
+        raise DataError("The squared distances between these records are too large: divide all of them by one number.")
+    return mean or 1.0
 
 
 def _say(answer: dict[str, Any], p: float) -> None:

@@ -102,14 +102,25 @@ def coordinate(
                     coordinator.close()
     if as_json:
         print_json({"results": results})
-        return
-    for result in results:
-        _tell(result)
+    else:
+        for result in results:
+            _tell(result)
+    _check_obtained({path.name: result for path, result in zip(jobs, results, strict=True)})
+
+
+def _check_obtained(results: dict[str, dict[str, Any]]) -> None:
+    """Refuse to end well where a job has no distance at all; some of them are a result, though not a complete one."""
+    from privot.errors import DataError
+
+    for name, result in results.items():
+        table = result["distances"]
+        if all(value is None for i, row in enumerate(table) for j, value in enumerate(row) if i != j):
+            raise DataError(f"{name} gave no distance at all: its result says who is missing, and why.")
 
 
 def _tell(result: dict[str, Any]) -> None:
     names = result["parties"]
-    facts = [("protocol", f"{result['protocol']}, {result['standing']}")]
+    facts = [("protocol", f"{result['protocol']}, {result['standing'] or 'nothing was released'}")]
     if "privacy" in result:
         facts.append(("privacy", result["privacy"]))
     for name, g in result.get("guarantees", {}).items():

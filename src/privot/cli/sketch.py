@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privot.cli.options import AsJson
 from privot.cli.output import print_facts, print_json
 from privot.cli.synth import KNOWN, default_ledger, open_ledger
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from privot.federation import Sketch
 
 
 def sketch(
@@ -44,6 +50,9 @@ def sketch(
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger that pays; DATA.ledger beside the data unless given.")
     ] = None,
+    new_records: Annotated[
+        bool, typer.Option(help="State that DATA holds other records than the ledger knows it by.")
+    ] = False,
     key: Annotated[
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
@@ -53,22 +62,22 @@ def sketch(
 
     Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0 1 --out a.sketch
     """
+    from privot.budget import row_digests
     from privot.cli.federated import in_words, load_points, summary
     from privot.cli.known import has_budget
     from privot.errors import UsageError
     from privot.federation import sketch as release_sketch
+    from privot.federation.delivering import due
+    from privot.federation.requests import Order
     from privot.federation.signing import make_key, public_name, read_key
-    from privot.guarantee import check_delta, check_epsilon
+    from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.ledger import Ledger
     from privot.mechanisms import SketchDesign
     from privot.vault import Vault
 
     check_epsilon(epsilon)
     check_delta(delta)
-    if out.exists():
-        raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
-    if not out.parent.is_dir():
-        raise UsageError(f"There is no folder {out.parent}: make it before the sketch is paid for.")
+    _check_place(out)
     if sum(given is not None for given in (prototypes, radius, span)) != 1:
         raise UsageError("Say --prototypes FILE (public data), --range LOW HIGH or --radius NUMBER, and only one.")
     records = load_points(data, words)
@@ -89,7 +98,7 @@ def sketch(
     held |= {"x": records.x, "y": records.y if classes is not None else None}
     signing = None if key is None else read_key(key) if key.exists() else make_key(key)
     # nothing is clipped: every coordinate of a sketch is bounded by itself
-    charged = None
+    charged, before, purpose = None, False, f"sketch {out.name}"
     with ExitStack() as stack:
         if ledger is not None:
             held["ledger"] = charged = stack.enter_context(Ledger.open(ledger))
@@ -100,11 +109,19 @@ def sketch(
             # checked before a ledger is made, so that what cannot be used leaves none behind
             Vault(**held, budget=(epsilon, delta))
             held["ledger"] = charged = stack.enter_context(open_ledger(default_ledger(data, out), False))
-            if not has_budget(charged, records.x, Path(data).name, False):
+            if not has_budget(charged, records.x, Path(data).name, new_records):
                 held["budget"] = (epsilon, delta)
         vault = Vault(**held)
-        made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=f"sketch {out.name}")
-    made.save(out, signing)
+        if charged is None:
+            made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=purpose)
+            made.save(out, signing)
+        else:
+            order = Order(design, epsilon, delta, Adjacency.parse(adjacency))
+            name = charged.fingerprint({"x": row_digests(records.x, held["y"])})
+            folder = charged.path.with_name(charged.path.name + ".sketches")
+            with due(vault, order, folder, name, purpose) as found:
+                made, before = found.sketch, found.before
+                _deliver(made, out, signing)
     signer = None if signing is None else public_name(signing)
     if as_json:
         print_json(
@@ -119,12 +136,42 @@ def sketch(
             }
         )
         return
+    payer = "nobody: this data is built in" if charged is None else str(charged.path)
+    payer += ", in an earlier attempt: this is the sketch that it paid for" if before else ""
     print_facts(
         [
             ("sketch", f"{out}, {out.stat().st_size} bytes"),
             ("design", f"{design.digest()[:16]}…: only sketches of one design can be compared"),
             ("privacy", in_words(made.guarantee)),
-            ("charged to", "nobody: this data is built in" if charged is None else str(charged.path)),
+            ("charged to", payer),
             ("signed by", f"{signer[:16]}…" if signer else "a key used once: changes show, but not who wrote it"),
         ]
     )
+
+
+def _check_place(out: Path) -> None:
+    """Refuse, before anything is paid for, a name that is taken or that nothing could be written under."""
+    from privot.errors import DataError, UsageError
+
+    if out.exists():
+        raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
+    if not out.parent.is_dir():
+        raise UsageError(f"There is no folder {out.parent}: make it before the sketch is paid for.")
+    try:
+        with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}", suffix=".part"):
+            pass
+    except OSError as error:
+        raise DataError(f"{out} cannot be written ({error.strerror}): nothing was paid.") from None
+
+
+def _deliver(made: Sketch, out: Path, signing: Ed25519PrivateKey | None) -> None:
+    """Write the sketch; where that fails, say that it is paid for and not lost."""
+    from privot.errors import DataError
+
+    try:
+        made.save(out, signing)
+    except OSError as error:
+        raise DataError(
+            f"{out} cannot be written ({error.strerror}): the sketch is paid for and kept beside the ledger; the same "
+            "command again, with another --out if need be, writes it and costs nothing more."
+        ) from None

@@ -79,11 +79,12 @@ def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> Comparison:
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or 0 < draws < 100:
         raise UsageError("The number of draws must be 0, or at least 100.")
     check_alike(a, b)
-    shared = Shared.of(a.public)
+    shared = Shared.of(a.public, b.public)
     sides = [Side(sketch, shared) for sketch in (a, b)]
-    squares = estimates(sides[0].view(), sides[1].view())
+    views = sides[0].view(), sides[1].view()
+    roots = [_root(square, most) for square, most in zip(estimates(*views), shared.most, strict=False)]
     if draws == 0:
-        return _comparison(a, b, [_plain(square) for square in squares], None)
+        return _comparison(a, b, [Distance(value, None, None) for value in roots], None)
     generator = _generator(a, b)
     null = Null(sides, _rank(a, b), generator)
     drawn = null.draw(draws)
@@ -94,13 +95,14 @@ def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> Comparison:
         ]
     )
     moved = around(sides, generator, draws)
+    signed = estimates(*views, signed=True)
     distances = [
         Distance(
-            math.sqrt(max(square, 0.0)),
-            _interval(square, moved[:, k]),
-            math.sqrt(max(0.0, float(np.quantile(alike[:, k], 1.0 - LEVEL, method=_METHOD)))),
+            value,
+            _interval(value, signed[k], moved[:, k], shared.most[k]),
+            _root(float(np.quantile(alike[:, k], 1.0 - LEVEL, method=_METHOD)), shared.most[k]),
         )
-        for k, square in enumerate(squares)
+        for k, value in enumerate(roots)
     ]
     return _comparison(a, b, distances, null.p_value(drawn))
 
@@ -118,20 +120,25 @@ def label_distance(a: Sketch, b: Sketch) -> float:
     return found.value
 
 
-def _plain(square: float) -> Distance:
-    return Distance(math.sqrt(max(square, 0.0)), None, None)
+def _root(square: float, most: float) -> float:
+    """A distance from its estimated square, cut to what is publicly possible."""
+    return min(math.sqrt(max(square, 0.0)), most)
 
 
-def _interval(value: float, moved: Array) -> tuple[float, float]:
-    """How far noise moves the estimate from noise-free stand-ins, turned round (the basic bootstrap)."""
+def _interval(value: float, square: float, moved: Array, most: float) -> tuple[float, float]:
+    """How far noise moves the estimate from noise-free stand-ins, turned round (the basic bootstrap).
+
+    Turned round it can leave out the estimate itself, which is cut at 0 and biased there: it is then extended to it,
+    which costs width and never coverage.
+    """
     low, high = np.quantile(moved, [LEVEL / 2.0, 1.0 - LEVEL / 2.0], method=_METHOD)
-    return math.sqrt(max(0.0, value - high)), math.sqrt(max(0.0, value - low))
+    return min(value, _root(square - high, most)), max(value, _root(square - low, most))
 
 
 def tell_apart(a: Sketch, b: Sketch, draws: int = 1000) -> float:
     """The p-value of "both parties draw from one distribution" alone: in milliseconds, for many pairs."""
     check_alike(a, b)
-    shared = Shared.of(a.public)
+    shared = Shared.of(a.public, b.public)
     null = Null([Side(s, shared) for s in (a, b)], _rank(a, b), _generator(a, b))
     return null.p_value(null.draw(draws))
 
@@ -159,3 +166,6 @@ def check_alike(a: Sketch, b: Sketch) -> None:
         raise DataError("The sketches name one design and state two: one of them was not made as it says.")
     if {n: len(v) for n, v in a.value.items()} != {n: len(v) for n, v in b.value.items()}:
         raise DataError("The sketches have blocks of different shapes: only sketches of one design can be compared.")
+    if a.digest() == b.digest():
+        # their noise is the same noise, and everything here takes the noises of two sketches for independent
+        raise DataError("Both sketches are one and the same release, which says nothing about a distance.")

@@ -23,7 +23,7 @@ from privot.federation.answering import NO_PRIVACY, Steps
 from privot.federation.answers import Answer, checked, sketch_in
 from privot.federation.job import Job
 from privot.federation.keeping import lock_folder
-from privot.federation.matrix import Matrix, distance_matrix
+from privot.federation.matrix import Matrix, copies, distance_matrix
 from privot.federation.messages import Question
 from privot.federation.requests import MOST_NUMBERS, MOST_QUESTIONS, MOST_ROUNDS, Request
 from privot.federation.signing import public_name
@@ -31,6 +31,7 @@ from privot.federation.sketching import Sketch
 from privot.files import write_whole
 
 LATE = "did not answer in time"
+COPIED = "sent the very release that another party sent"
 
 
 class Channel(Protocol):
@@ -107,13 +108,16 @@ class Coordinator:
         answers = self._ask(requests, job.wait, missing)
         (self.folder / "sketches").mkdir(exist_ok=True)
         found: list[Sketch] = []
-        for k, member in enumerate(job.members):
-            if member.signer in answers:
-                content = answers[member.signer].sketch
-                assert content is not None
-                found.append(sketch_in(content, requests[member.signer]))
-                write_whole(self.folder / "sketches" / f"{k}.sketch", content)
         left = [m for m in job.members if m.signer in answers]
+        for member in left:
+            content = answers[member.signer].sketch
+            assert content is not None
+            found.append(sketch_in(content, requests[member.signer]))
+            write_whole(self.folder / "sketches" / f"{job.members.index(member)}.sketch", content)
+        # nobody can tell who copied whom, and one party's copy may not end everybody's job
+        copied = copies(found)
+        missing |= {left[k].signer: COPIED for k in copied}
+        left, found = [m for m in left if m.signer not in missing], [s for k, s in enumerate(found) if k not in copied]
         guarantees = {
             m.name: {
                 "epsilon": s.guarantee.epsilon(),
@@ -124,7 +128,9 @@ class Coordinator:
             for m, s in zip(left, found, strict=True)
         }
         matrix = distance_matrix(found) if len(found) > 1 else None
-        return {"standing": "proven", "guarantees": guarantees, **_spread_out(job, left, matrix)}
+        # what was not released has no standing
+        standing = "proven" if guarantees else None
+        return {"standing": standing, "guarantees": guarantees, **_spread_out(job, left, matrix)}
 
     def _pairs(self, job: Job, name: str, missing: dict[str, str]) -> dict[str, Any]:
         """All pairs in step: in every round each party gets one message with all that is asked of it."""

@@ -49,6 +49,8 @@ delta = 1e-5
 
 def make_party(folder: Path, name: str) -> str:
     """Both keys of a party and a policy that allows nothing yet; answers its public signing key."""
+    if not name.isprintable() or not name.strip():
+        raise UsageError("The name of a party must be printable, on one line, and not empty.")
     folder.mkdir(parents=True, exist_ok=True)
     signer = public_name(make_key(folder / SIGNING))
     key = ec.generate_private_key(ec.SECP384R1())
@@ -56,8 +58,10 @@ def make_party(folder: Path, name: str) -> str:
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     (folder / f"{NODE}.pub").write_bytes(public + b"\n")
     policy = folder / "policy.toml"
+    # a basic string of TOML: of what is printable only these two need escaping
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     if not policy.exists():
-        policy.write_text(TEMPLATE.format(name=name.replace('"', "")), encoding="utf-8")
+        policy.write_text(TEMPLATE.format(name=quoted), encoding="utf-8")
     return signer
 
 

@@ -45,10 +45,11 @@ class Shared:
     knots: Array
     costs: Array
     unmatched: Array
+    bounded: bool = False
 
     @classmethod
-    def of(cls, public: Mapping[str, Any]) -> Shared:
-        """Read it off the public facts of either."""
+    def of(cls, public: Mapping[str, Any], *others: Mapping[str, Any]) -> Shared:
+        """Read it off the public facts of either; records are bounded where all say so."""
         costs = np.array(public["prototype_costs"], dtype=np.float64)
         return cls(
             int(public["dim"]),
@@ -56,7 +57,21 @@ class Shared:
             np.array(public["knots"], dtype=np.float64),
             costs if costs.size else np.zeros((0, 0)),
             np.array(public["unmatched"], dtype=np.float64),
+            all(said.get("bounded", False) for said in (public, *others)),
         )
+
+    @property
+    def most(self) -> tuple[float, float, float]:
+        """What W_2, sliced W_2 and OTDD between records cannot exceed, as far as a sketch counts them.
+
+        In a box that is its diagonal. Without one no record counts as further out than the last knot. Prototypes may
+        lie anywhere, so around public data nothing is known. The mean of (u·v)² over directions u is ‖v‖²/d, so sliced
+        W_2 is at most the diameter over √d; OTDD adds a squared distance between classes, again at most the diameter's.
+        """
+        if len(self.costs):
+            return math.inf, math.inf, math.inf
+        diameter = 2.0 * (self.radius if self.bounded else math.sqrt(float(self.knots[-1])))
+        return diameter, diameter / math.sqrt(self.dim), diameter * math.sqrt(2.0)
 
     def left(self, records: float) -> tuple[float, float]:
         """(r_n, ρ_n): between and beyond the sizes measured, along a power of n, never rising."""
@@ -109,15 +124,15 @@ class Reading:
         return 0.0 if self.residuals is None else float(self.residuals @ self.shared.knots)
 
     def means_apart(self, other: Reading) -> float:
-        """M, the squared distance between the means."""
+        """M, the squared distance between the means, without bias: where there is none, half the time below 0."""
         gap = self.features - other.features
-        return max(0.0, float(gap @ gap) - (self.noise + other.noise) * len(gap)) * self.shared.radius**2
+        return (float(gap @ gap) - (self.noise + other.noise) * len(gap)) * self.shared.radius**2
 
 
-def estimate(a: Reading, b: Reading) -> tuple[float, float]:
-    """(W_2², SW_2²) between the records behind two readings."""
+def estimate(a: Reading, b: Reading, *, signed: bool = False) -> tuple[float, float]:
+    """(W_2², SW_2²) between the records behind two readings; `signed`: with M as it comes out, below 0 or not."""
     shared = a.shared
-    means = a.means_apart(b)
+    means = a.means_apart(b) if signed else max(0.0, a.means_apart(b))
     apart = (a.quantiles - b.quantiles) ** 2
     # the lower half of a symmetric law mirrors the upper
     line = float(2.0 * (np.diff(PROBABILITIES) * (apart[1:] + apart[:-1]) / 2.0).sum())

@@ -65,7 +65,9 @@ class Classes:
         expected = BETWEEN * spread
         # further off than noise explains: the deviation expected was too small, and is what it must have been
         model = max((BETWEEN_DEVIATION * expected) ** 2, (raw - expected) ** 2 - CAUTION**2 * variance)
-        between = max(0.0, (raw * model + expected * variance) / (model + variance))
+        doubt = model + variance
+        # all records in one place and no noise: then there is nothing to doubt
+        between = max(0.0, (raw * model + expected * variance) / doubt if doubt > 0.0 else raw)
         return cls(names, share, apart, noise, between, max(spread - between, LEAST_WITHIN * spread))
 
 

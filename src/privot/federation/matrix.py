@@ -32,7 +32,10 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
         raise DataError("A matrix of distances needs at least two sketches.")
     for other in sketches[1:]:
         check_alike(sketches[0], other)
-    shared = Shared.of(sketches[0].public)
+    same = copies(sketches)
+    if same:
+        raise DataError(f"Sketches {same[0] + 1} and {same[1] + 1} are one and the same release: give each one once.")
+    shared = Shared.of(*(s.public for s in sketches))
     readings = [reading_of(s, shared) for s in sketches]
     noise = np.array([r.noise for r in readings])
     spread = np.array([r.spread for r in readings])
@@ -55,9 +58,18 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
         cells = np.stack([r.cells for r in readings if r.cells is not None])
         whole = transport_between_all(shared.costs, cells, workers) + residual_share * (residual[:, None] + residual)
     w2, sliced = np.sqrt(np.maximum(whole, 0.0)), np.sqrt(np.maximum(means + line, 0.0) / shared.dim)
-    for table in (w2, sliced):
+    for table, most in zip((w2, sliced), shared.most, strict=False):
+        np.minimum(table, most, out=table)
         np.fill_diagonal(table, 0.0)
     return Matrix(w2, sliced)
+
+
+def copies(sketches: Sequence[Sketch]) -> list[int]:
+    """Which of them are the same release as another one, those of one release side by side."""
+    seen: dict[str, list[int]] = {}
+    for k, sketch in enumerate(sketches):
+        seen.setdefault(sketch.digest(), []).append(k)
+    return [k for group in seen.values() if len(group) > 1 for k in group]
 
 
 def _squares(rows: Array) -> Array:

@@ -135,6 +135,7 @@ def _order_facts(order: Order) -> tuple[dict[str, Any], dict[str, Array]]:
         "unmatched": [list(row) for row in d.unmatched],
         "rank": d.rank,
         "classes": d.classes,
+        **({"bounded": True} if d.bounded else {}),
     }
     arrays = {"centre": d.centre, "knots": d.knots, "basis": d.basis, "prototypes": d.prototypes}
     # a plain design has neither basis nor prototypes, and a message holds no empty arrays
@@ -152,7 +153,8 @@ def _order_from(facts: Any, arrays: Mapping[str, Array]) -> Order:
         weights = {str(name): _number(w) for name, w in facts["weights"].items()}
         adjacency = Adjacency.parse(facts["adjacency"])
         terms = _number(facts["epsilon"]), _number(facts["delta"])
-        seed, known = _whole(facts["seed"]), len(facts)
+        bounded = facts.get("bounded", False) is True
+        seed, known = _whole(facts["seed"]), len(facts) - bounded
         basis = arrays.get("basis", np.zeros((dim, 0)))
         prototypes = arrays.get("prototypes", np.zeros((0, dim)))
         fits = arrays["centre"].shape == (dim,) and basis.shape[0] == dim and prototypes.shape[1] == dim
@@ -169,7 +171,7 @@ def _order_from(facts: Any, arrays: Mapping[str, Array]) -> Order:
     try:
         design = SketchDesign(
             dim, radius, arrays["centre"], basis, prototypes, arrays["knots"], weights, directions, seed,
-            unmatched, rank, classes,
+            unmatched, rank, classes, bounded,
         )  # fmt: skip
     except (UsageError, KeyError) as error:
         raise DataError(f"The design that the request asks for is refused: {error}") from None

@@ -35,12 +35,13 @@ class View:
     classes: Classes | None
 
 
-def estimates(a: View, b: View) -> tuple[float, ...]:
-    """(W_2², SW_2²) and, with labels, OTDD²."""
-    whole, sliced = estimate(a.reading, b.reading)
+def estimates(a: View, b: View, *, signed: bool = False) -> tuple[float, ...]:
+    """(W_2², SW_2²) and, with labels, OTDD²; `signed` as in `estimate`."""
+    whole, sliced = estimate(a.reading, b.reading, signed=signed)
     if a.classes is None or b.classes is None:
         return whole, sliced
-    return whole, sliced, max(0.0, whole) + label_term(a.classes, b.classes, a.reading.means_apart(b.reading))
+    means = max(0.0, a.reading.means_apart(b.reading))
+    return whole, sliced, (whole if signed else max(0.0, whole)) + label_term(a.classes, b.classes, means)
 
 
 class Side:
@@ -170,16 +171,19 @@ def around(sides: list[Side], generator: np.random.Generator, draws: int) -> Arr
     Without labels one pair of stand-ins serves. What labels add is pooled by how much noise hides, and then off by as
     much as was hidden: so there each draw has stand-ins of its own. Their lengths cannot be negative, which puts their
     classes further apart than the estimate does; only the fluctuation of what labels add is therefore taken from them.
+
+    Estimates are signed: cut at 0, those on stand-ins that lie in one place could be moved up only, and an interval
+    turned round would end where it should begin.
     """
     stand_ins, labelled = _StandIns(sides), sides[0].labelled
     drawn = stand_ins.make(None)
-    quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)))
+    quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)), signed=True)
     rows = []
     for _ in range(draws):
         if labelled:
             drawn = stand_ins.make(generator)
-            quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)))
-        noisy = estimates(*(s.view(s.noised(m, generator)) for s, m in zip(sides, drawn, strict=True)))
+            quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)), signed=True)
+        noisy = estimates(*(s.view(s.noised(m, generator)) for s, m in zip(sides, drawn, strict=True)), signed=True)
         rows.append([one - other for one, other in zip(noisy, quiet, strict=True)])
     moved = np.array(rows)
     if labelled:

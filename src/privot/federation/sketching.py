@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -16,10 +17,11 @@ from privot.accounting import Downgraded, Event, Gaussian, calibrate, event_from
 from privot.errors import DataError, UsageError
 from privot.federation.messages import MOST_COLUMNS, Array, check_array, decode, encode
 from privot.federation.signing import open_sealed, seal
+from privot.files import write_whole
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import expected_sensitivity
-from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES
+from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES, PROPORTION, RADII
 from privot.release import Release
 from privot.vault import Vault
 
@@ -71,6 +73,16 @@ class Sketch:
         g = self.guarantee
         return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
 
+    def digest(self) -> str:
+        """Names the release: copies of it have the same, whoever signed them, and no two releases do.
+
+        It is taken of the noisy numbers alone, which chance does not draw twice.
+        """
+        sha = hashlib.sha256()
+        for name in sorted(self.value):
+            sha.update(f"{name} {len(self.value[name])}\n".encode() + self.value[name].astype("<f8").tobytes())
+        return sha.hexdigest()
+
     def to_bytes(self) -> bytes:
         """The message as it travels, not yet signed."""
         return encode(KIND, {"guarantee": self.guarantee.to_dict(), "public": dict(self.public)}, self.value)
@@ -104,8 +116,12 @@ class Sketch:
             raise DataError("What the sketch states about itself cannot be read.") from None
 
     def save(self, path: str | Path, key: Ed25519PrivateKey | None = None) -> None:
-        """Write the signed file. Without a key one is made, used once and forgotten: then it shows changes, not who."""
-        Path(path).write_bytes(seal(self.to_bytes(), Ed25519PrivateKey.generate() if key is None else key))
+        """Write the signed file, whole or not at all, for everybody to read: it is made to be sent.
+
+        Without a key one is made, used once and forgotten: then the signature shows changes, not who.
+        """
+        content = seal(self.to_bytes(), Ed25519PrivateKey.generate() if key is None else key)
+        write_whole(Path(path), content, mode=0o644)
 
     @classmethod
     def load(cls, path: str | Path, trusted: tuple[str, ...] | None = None) -> Sketch:
@@ -178,7 +194,8 @@ def _the_event(guarantee: Guarantee) -> Gaussian:
 
 def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str, Any]) -> None:
     """Refuse a sketch that contradicts itself: facts, shapes, noise and guarantee must fit together."""
-    if set(public) != set(_FACTS) or public["mechanism"] != KIND:
+    whole = set(public) - {"bounded"} == set(_FACTS) and public.get("bounded", True) is True
+    if not whole or public["mechanism"] != KIND:
         raise DataError("The public facts of the sketch are not those of a sketch.")
     for name, kind in _FACTS.items():
         given = public[name]
@@ -211,8 +228,11 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
         raise DataError("The calibration inside the sketch cannot be used.")
     if public["dim"] > MOST_COLUMNS:
         raise DataError("The sketch states dim in a form that cannot be used.")
-    if min(weights.min(), public["sigma"], public["radius"], public["dim"], public["rank"]) <= 0.0:
-        raise DataError("The weights, σ, radius, dimension and rank of a sketch must be greater than 0.")
+    if min(weights.min(), public["sigma"], public["dim"], public["rank"]) <= 0.0:
+        raise DataError("The weights, σ, dimension and rank of a sketch must be greater than 0.")
+    radius = float(public["radius"])
+    if not RADII[0] <= radius <= RADII[1] or not PROPORTION[0] <= math.sqrt(knots[-1]) / radius <= PROPORTION[1]:
+        raise DataError("The radius of the sketch, by itself or beside the last knot, is out of all proportion.")
     replace_one = guarantee.adjacency is Adjacency.REPLACE_ONE
     if replace_one != (public["records"] is not None) or (replace_one and not 2 <= public["records"] < 1 << 40):
         raise DataError("A sketch states how many records it is of under replace-one, and only there.")

@@ -114,6 +114,8 @@ def design_facts(design: SketchDesign) -> dict[str, Any]:
         "rank": design.rank,
         "seed": design.seed,
         "classes": design.classes,
+        # said only where it is so: who knows nothing of it reads all other sketches as before
+        **({"bounded": True} if design.bounded else {}),
     }
 
 

@@ -47,9 +47,17 @@ WEIGHTS_PLAIN = {"features": 1.0, "shells": 1.5, "cells": 0.0, "residuals": 0.0}
 WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1}
 UNMATCHED = 0.3
 """Share of the spread that optimal matching of samples leaves, where no public data says: see docs/evidence/issue-7."""
+SHARES = (1e-6, 1e6)
+"""Between these lies what matching leaves of any spread or residual that is one."""
 MOST_CLASSES = 1000
 LARGEST = 1e100
 """Of the numbers of a design and of what is multiplied with a record: far from where floats overflow."""
+RADII = (1e-12, 1e30)
+"""Radii whose squares, and the squares of those, are far from where floats end."""
+PROPORTION = (1e-6, 1e6)
+"""Of the root of the last knot to the radius."""
+FURTHEST = 1e12
+"""From 0, in radii: further out floats do not tell records of that radius apart."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +67,9 @@ class SketchDesign:
     `basis` (d, q) are principal directions of public data, `prototypes` (K, d), K = 0 without public data;
     `unmatched` holds (sample size, share of spread, share of residual) measured on public data: which part of
     2·E‖x − c‖² a best matching of two samples of one distribution leaves. `rank` is the effective number of
-    directions records of one distribution spread in; 1 is the cautious answer. `classes` is 0 without labels.
+    directions records of one distribution spread in; 1 is the cautious answer. `classes` is 0 without labels. `bounded`
+    says that all records are stated to lie within `radius` of the centre, as those of a box do; no sketch depends on
+    it, only what is publicly possible.
     """
 
     dim: int
@@ -74,12 +84,12 @@ class SketchDesign:
     unmatched: tuple[tuple[float, float, float], ...] = ((1.0, UNMATCHED, UNMATCHED),)
     rank: float = 1.0
     classes: int = 0
+    bounded: bool = False
     matrix: Array = field(init=False)
 
     def __post_init__(self) -> None:
         check_own_seed(self.seed)
-        if not (math.isfinite(self.radius) and self.radius > 0.0):
-            raise UsageError(f"The radius of a sketch must be a finite number greater than 0, got {self.radius!r}.")
+        _check_radius(self.radius)
         if isinstance(self.classes, bool) or not isinstance(self.classes, int) or not 0 <= self.classes <= MOST_CLASSES:
             raise UsageError(f"The number of classes of a sketch must be a whole number from 0 to {MOST_CLASSES}.")
         for name in ("centre", "basis", "prototypes", "knots"):
@@ -89,12 +99,23 @@ class SketchDesign:
             if not (np.abs(array) <= LARGEST).all():
                 raise UsageError(f"The {name} of a sketch must hold finite numbers of at most {LARGEST:g}.")
             object.__setattr__(self, name, array)
+        furthest = max(float(np.abs(array).max(initial=0.0)) for array in (self.centre, self.prototypes))
+        if furthest > FURTHEST * self.radius:
+            raise UsageError(
+                "The middle or a prototype of a sketch lies too far from 0 for its radius: shift the records."
+            )
         if len(self.knots) < 2 or self.knots[0] != 0.0 or not (np.diff(self.knots) > 0.0).all():
             raise UsageError("The knots of a sketch must rise from 0.")
+        if not PROPORTION[0] <= math.sqrt(self.knots[-1]) / self.radius <= PROPORTION[1]:
+            raise UsageError("The radius of a sketch is out of all proportion to its last knot.")
         object.__setattr__(self, "weights", MappingProxyType({name: float(self.weights[name]) for name in BLOCKS}))
         used = [self.weights[name] for name in (BLOCKS if len(self.prototypes) else BLOCKS[:2])]
         if not all(math.isfinite(w) and 0.01 <= w <= 100.0 for w in used):
             raise UsageError("The weights of a sketch must be numbers from 0.01 to 100.")
+        sizes = [row[0] for row in self.unmatched]
+        positive = all(0.0 < number <= LARGEST for row in self.unmatched for number in (*row, self.rank))
+        if not sizes or not positive or sizes != sorted(set(sizes)):
+            raise UsageError("The calibration of a sketch must be numbers greater than 0, its sample sizes rising.")
         q = self.basis.shape[1]
         if self.dim <= q + self.directions:
             matrix = np.eye(self.dim)  # few enough coordinates: all of them, exactly
@@ -125,6 +146,7 @@ class SketchDesign:
         """
         middle = np.zeros(dim) if centre is None else _rows(np.atleast_2d(centre), dim)[0]
         none = np.zeros((0, dim))
+        _check_radius(radius)
         knots = np.array(KNOTS) * float(radius) ** 2 / 4.0
         return cls(dim, float(radius), middle, none.T, none, knots, WEIGHTS_PLAIN, directions, seed)
 
@@ -138,8 +160,12 @@ class SketchDesign:
             raise UsageError(
                 f"The range of the columns must rise from a finite low to a finite high, got {low}, {high}."
             )
-        middle = np.full(dim, (low + high) / 2.0)
-        return cls.plain(dim, (high - low) / 2.0 * math.sqrt(dim), centre=middle, seed=seed, directions=directions)
+        # halved first: the sum of two floats may be none
+        middle = np.full(dim, low / 2.0 + high / 2.0)
+        made = cls.plain(
+            dim, (high / 2.0 - low / 2.0) * math.sqrt(dim), centre=middle, seed=seed, directions=directions
+        )
+        return replace(made, bounded=True)
 
     @classmethod
     def around(
@@ -147,6 +173,8 @@ class SketchDesign:
     ) -> SketchDesign:
         """Around *public* rows: their mean, radii, principal directions, and `prototypes` means of their clusters."""
         rows = _rows(public)
+        if np.abs(rows).max() > RADII[1]:
+            raise DataError(f"The public rows must hold numbers of at most {RADII[1]:g}: scale them, and the records.")
         count = min(prototypes, len(rows) // 4)
         if count < 2:
             raise DataError("Public data for a sketch needs at least 8 rows: give more, or none.")
@@ -160,6 +188,12 @@ class SketchDesign:
         knots = np.array(KNOTS) * float(f"{middle:.6g}")
         radius = float(f"{1.5 * math.sqrt(middle):.6g}")
         shares, rank = calibrate(rows, means, seed)
+        # rounding makes them of nothing where rows repeat each other, or differ in their last digits only
+        if not all(SHARES[0] <= share <= SHARES[1] for row in shares for share in row[1:]):
+            raise DataError(
+                "The public rows repeat each other, or lie too far from 0 for how little they differ: a sketch cannot "
+                "be built around them."
+            )
         return cls(rows.shape[1], radius, centre, basis, means, knots, WEIGHTS_PUBLIC, directions, seed, shares, rank)
 
     @property
@@ -256,6 +290,14 @@ def shared(square: Array, knots: Array) -> Array:
     out[each, left] = 1.0 - share
     out[each, left + 1] = share
     return out
+
+
+def _check_radius(radius: float) -> None:
+    """Refuse a radius whose square could leave the floats; written so that a NaN is refused."""
+    if not RADII[0] <= radius <= RADII[1]:
+        raise UsageError(
+            f"The radius of a sketch must be a number from {RADII[0]:g} to {RADII[1]:g}, got {radius!r}: scale records."
+        )
 
 
 def _rows(values: Any, dim: int | None = None) -> Array:

@@ -62,7 +62,9 @@ def calibrate(rows: Array, means: Array, seed: int) -> tuple[tuple[tuple[float, 
             a, b = rows[pick[:size]], rows[pick[size:]]
             cost = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2.0 * a @ b.T
             left.append(float(cost[linear_sum_assignment(cost)].mean()))
-        shares.append((float(size), float(np.mean(left)) / (2 * spread), float(np.mean(left)) / (2 * residual)))
+        matched = float(np.mean(left)) / 2.0
+        # rows that are all prototypes leave no residual, and whoever asked refuses the share that this then is
+        shares.append((float(size), matched / max(spread, 1e-300), matched / max(residual, 1e-300)))
     centred = rows - rows.mean(0)
     covariance = centred.T @ centred
     rank = float(np.trace(covariance) ** 2 / np.maximum((covariance**2).sum(), 1e-300))

@@ -79,7 +79,9 @@ def over_records(
         both = generator.choice(len(pool), 2 * size, replace=False)
         nulls.append(distance(pool[both[:size]], pool[both[size:]]))
     factor = max(size / (len(z) - size) for z in (x, y)) ** 0.5
-    off = float(stdtrit(draws - 1, 0.975) * np.std(values, ddof=1) * factor)
+    # in units of the largest, whose square is a float whatever it is itself
+    unit = max(values) or 1.0
+    off = float(stdtrit(draws - 1, 0.975) * np.std(np.divide(values, unit), ddof=1) * factor * unit)
     meaning = "95 %, for the mean distance between samples of as many records (asymptotic)"
     interval = Interval(min(value, max(0.0, value - off)), value + off, meaning)
     return OverRecords(interval, float(np.mean(nulls)), float(np.mean(values)), size)

@@ -177,7 +177,8 @@ def max_sliced(
             u, best, slope, step = trial, value, trial_slope, min(2.0 * step, 1.0)
         else:
             step *= 0.5
-    end = sliced(tx, ty, p, directions=u[:, None], check=False)
+    # checked, for the scaling that comes with it: powers of very large numbers would overflow
+    end = sliced(tx, ty, p, directions=u[:, None])
     details = {"direction": hand_back(u, as_numpy)}
     return Result(value=hand_back(end.value, as_numpy), iterations=iterations, details=details)
 
