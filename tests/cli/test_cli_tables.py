@@ -168,12 +168,17 @@ def test_setting_a_budget_for_another_schema_buys_nothing(capsys: Any, made: Pla
     terms = "--epsilon 30 --delta 1e-6 --adjacency add-remove".split()
     book = str(made.folder / "data.csv.ledger")
     capsys.readouterr()
-    assert run(["ledger", "init", book, "--data", str(made.data), "--schema", str(wider), *terms]) == 4
-    assert "--new-records" in sentence(capsys)
+    link = made.folder / "link.csv"
+    link.symlink_to(made.data)
+    for data in (made.data, link):
+        assert run(["ledger", "init", book, "--data", str(data), "--schema", str(wider), *terms]) == 4
+        assert "--new-records" in sentence(capsys)
+        assert made.synth("linked", data=data, schema=wider) == 4
+        assert "--new-records" in sentence(capsys)
 
 
 def test_dates_beyond_the_calendar_set_no_budget(capsys: Any, place: Place) -> None:
-    for low, high in ((0, 3_000_000), (-(10**6), 0), (0, 10**15)):
+    for low, high in ((0, 3_000_000), (-(10**6), 0), (0, 10**15), (-700_000, 0)):
         columns = [{"name": "age", "type": "date", "low": low, "high": high}, *PLAIN["columns"][1:]]
         place.schema.write_text(json.dumps({**PLAIN, "columns": columns}), encoding="utf-8")
         assert place.synth("out") == 2

@@ -108,7 +108,7 @@ def test_a_blank_line_in_a_single_column_is_no_lost_record(tmp_path: Path) -> No
     path.write_text("size\n0.1\n\n0.2\n")
     with pytest.raises(DataError, match="Line 3"):
         encode_file(path, one)
-    for text in ('size\n0.1\n""\n0.2\n', "size\n0.1\n0.3\n0.2\n\n\n"):
+    for text in ('\nsize\n0.1\n""\n0.2\n', "size\n0.1\n0.3\n0.2\n\n\n"):
         path.write_text(text)
         assert len(encode_file(path, one)[0]) == 3
 

@@ -1,7 +1,9 @@
 """DP-SGD through the vault: what leaves is what was counted, and learns."""
 
+import copy
 import itertools
 import math
+import random
 
 import numpy as np
 import pytest
@@ -335,11 +337,64 @@ class Failing(Rows):
         raise RuntimeError(f"secret {rows}")
 
 
-@pytest.mark.parametrize("kind", [ByPlace, ByCompany, Failing])
+class ByBlock(Rows):
+    """A mask for every sixteen places."""
+
+    def each(self, weights, rows, labels):
+        factors = np.random.default_rng(3).uniform(0.5, 1.5, size=len(rows) // 16)
+        return rows * np.repeat(factors, 16)[:, None]
+
+
+class ByLabels(Rows):
+    """Weights from how often a label occurs in the batch."""
+
+    def each(self, weights, rows, labels):
+        return rows / np.bincount(labels, minlength=10)[labels][:, None]
+
+
+class Hidden0(Rows):
+    """By place, but for the first weights, where all gradients are 0."""
+
+    def each(self, weights, rows, labels):
+        return rows * weights[0] * (1.0 + 0.01 * np.arange(len(rows)))[:, None]
+
+
+class Remembers(Rows):
+    calls = 0
+
+    def each(self, weights, rows, labels):
+        self.calls += 1
+        return rows * (1.0 + 0.01 * self.calls)
+
+
+class Draws(Rows):
+    """One draw a call, from a generator that everybody shares; mostly it changes nothing."""
+
+    def each(self, weights, rows, labels):
+        return rows * (2.0 if self.draw() < 1e-9 else 1.0)
+
+    def draw(self):
+        return random.random()
+
+
+class DrawsNumpy(Draws):
+    def draw(self):
+        return np.random.random()
+
+
+class DrawsTorch(Draws):
+    def draw(self):
+        return float(torch.rand(()))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [ByPlace, ByCompany, Failing, ByBlock, ByLabels, Hidden0, Remembers, Draws, DrawsNumpy, DrawsTorch],
+)
 def test_gradients_that_are_not_of_one_record_are_refused_before_paying(kind):
     held = vault(np.eye(4), budget=(1.0, 1e-5))
     mechanism = ClippedGradients(kind(4), Query(np.zeros(4)), 50.0, 1.0, Poisson(0.5), 1)
-    with pytest.raises(UsageError, match=r"place|random numbers") as caught:
+    with pytest.raises(UsageError, match=r"place|without random numbers") as caught:
         held.stream(mechanism, purpose="test")
     assert "secret" not in str(caught.value)
     # nothing was paid: what takes nearly all of the budget still fits
@@ -361,7 +416,36 @@ def test_layers_that_draw_random_numbers_are_refused(layer):
     assert draws_numbers(model) == ["1"]
     with pytest.raises(UsageError, match="random numbers"):
         ModelGradients(model, (8,))
-    assert draws_numbers(nn.Sequential(nn.Linear(8, 8), nn.LSTM(8, 8), nn.ReLU())) == []
+    assert draws_numbers(nn.Sequential(nn.Linear(8, 8), nn.LSTM(8, 8), nn.ReLU(), nn.Dropout(0.0))) == []
+
+
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.last = nn.Embedding(5, 4), nn.Linear(12, 10)
+
+    def forward(self, x):
+        return self.last(self.words(x.long()).flatten(1))
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Dropout(0.0), nn.ReLU(), nn.Linear(8, 10)),
+        nn.Sequential(nn.Linear(3, 8), nn.GroupNorm(2, 8), nn.Tanh(), nn.Linear(8, 10)),
+        Tokens(),
+    ],
+)
+def test_honest_models_are_let_through(model, single):
+    gradients = ModelGradients(copy.deepcopy(model), (3,), single=single)
+    mechanism = ClippedGradients(gradients, Query(gradients.weights()), 1.0, 1.0, Poisson(1.0), 1)
+    next(vault(np.ones((5, 3))).stream(mechanism, purpose="test"))
+
+
+def test_a_model_of_unknown_size_is_refused():
+    with pytest.raises(UsageError, match="public rows"):
+        ModelGradients(nn.Sequential(nn.LazyLinear(4)), (8,))
 
 
 def test_dropout_that_no_layer_shows_is_refused_before_paying():
@@ -416,7 +500,7 @@ def test_clipped_sums_agree_wherever_the_gradients_lie():
 def test_a_record_moves_only_its_own_gradient_even_at_a_kink():
     """A record on the kink of a ReLU: among other rows its last bit, and so its whole gradient, might change."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(100, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    model = nn.Sequential(nn.Linear(100, 8), nn.ReLU(), nn.Linear(8, 10)).double()
     x, z, w = np.random.default_rng(1).normal(size=(3, 100))
     with torch.no_grad():
         model[0].bias.copy_(-(model[0].weight @ torch.from_numpy(x)))

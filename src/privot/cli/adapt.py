@@ -79,7 +79,7 @@ def adapt(
     """
     from privot.adaptation import DomainAdapter
     from privot.adaptation.settings import METHODS, UNPROVEN
-    from privot.cli.known import charges
+    from privot.cli.known import charges, label_of
     from privot.cli.progress import training_bar
     from privot.data import load
     from privot.errors import UnprovenError, UsageError
@@ -133,7 +133,7 @@ def adapt(
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
             held = read.pop() if read else load(target).x
-            return _vault(held, Path(target).name, stated, book, (epsilon, delta), new_records)
+            return _vault(held, label_of(target), stated, book, (epsilon, delta), new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:

@@ -165,7 +165,7 @@ def answer(
     from privot.adaptation.answering import answer_once, check_asked, stored
     from privot.adaptation.asking import Request
     from privot.budget import row_digests
-    from privot.cli.known import has_budget
+    from privot.cli.known import has_budget, label_of
     from privot.data import load
     from privot.errors import BudgetError, DataError, UsageError
     from privot.federation.signing import make_key, read_key
@@ -197,7 +197,7 @@ def answer(
         )
     if not out.parent.is_dir():
         raise UsageError(f"There is no folder {out.parent}: make it before the answer is paid for.")
-    rows, label = load(target).x, Path(target).name
+    rows, label = load(target).x, label_of(target)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": Adjacency.REPLACE_ONE, "label": label}
     # checked before a ledger is made, so that what cannot be answered leaves none behind
     check_asked(asked, Vault(rows, **held, budget=terms))

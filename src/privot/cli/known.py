@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
+
+
+def label_of(data: str | Path) -> str:
+    """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it."""
+    return Path(data).resolve().name
 
 
 def has_budget(book: Ledger, rows: Any, label: str, new_records: bool) -> bool:

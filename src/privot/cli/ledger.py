@@ -64,7 +64,7 @@ def init(
 ) -> None:
     """Make a ledger, and set the budget of a data set in it (also in one that exists already)."""
     from privot.budget import row_digests
-    from privot.cli.known import has_budget
+    from privot.cli.known import has_budget, label_of
     from privot.data import load
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -83,7 +83,7 @@ def init(
         codec = open_codec(schema)
         # as privot synth reads them: the ledger knows records by the numbers they are
         records = load(data) if codec is None else table_records(data, codec)
-        label = Path(data).name
+        label = label_of(data)
         # a vault checks the records before a file is made, and is the one that knows how the ledger names them
         Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
         with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:

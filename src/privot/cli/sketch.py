@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson
+from privot.cli.options import AsJson, NewRecords
 from privot.cli.output import print_facts, print_json
 from privot.cli.synth import KNOWN, default_ledger, open_ledger
 
@@ -50,9 +50,7 @@ def sketch(
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger that pays; DATA.ledger beside the data unless given.")
     ] = None,
-    new_records: Annotated[
-        bool, typer.Option(help="State that DATA holds other records than the ledger knows it by.")
-    ] = False,
+    new_records: NewRecords = False,
     key: Annotated[
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
@@ -64,7 +62,7 @@ def sketch(
     """
     from privot.budget import row_digests
     from privot.cli.federated import in_words, load_points, summary
-    from privot.cli.known import has_budget
+    from privot.cli.known import has_budget, label_of
     from privot.errors import UsageError
     from privot.federation import sketch as release_sketch
     from privot.federation.delivering import due
@@ -94,7 +92,7 @@ def sketch(
         raise UsageError(f"The public data has {design.dim} columns, DATA has {records.x.shape[1]}.")
     if classes is not None:
         design = design.labelled(classes)
-    held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "classes": classes, "label": Path(data).name}
+    held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "classes": classes, "label": label_of(data)}
     held |= {"x": records.x, "y": records.y if classes is not None else None}
     signing = None if key is None else read_key(key) if key.exists() else make_key(key)
     # nothing is clipped: every coordinate of a sketch is bounded by itself
@@ -109,7 +107,7 @@ def sketch(
             # checked before a ledger is made, so that what cannot be used leaves none behind
             Vault(**held, budget=(epsilon, delta))
             held["ledger"] = charged = stack.enter_context(open_ledger(default_ledger(data, out), False))
-            if not has_budget(charged, records.x, Path(data).name, new_records):
+            if not has_budget(charged, records.x, label_of(data), new_records):
                 held["budget"] = (epsilon, delta)
         vault = Vault(**held)
         if charged is None:

@@ -76,7 +76,7 @@ def synth(
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
-    from privot.cli.known import charges
+    from privot.cli.known import charges, label_of
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -154,7 +154,7 @@ def synth(
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
             held = read.pop() if read else _records(data, classes, codec)
-            return _vault(held, Path(data).name, classes, stated, book, (epsilon, delta), bound_for(held), new_records)
+            return _vault(held, label_of(data), classes, stated, book, (epsilon, delta), bound_for(held), new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
@@ -180,7 +180,7 @@ def synth(
         if codec is not None or not synthesizer.labels_
         else [int(c) for c in (synthesizer.counts_ == 0.0).nonzero()[0]]
     )
-    _say(synthesizer.guarantee_, book, data, out, samples, gone, as_json)
+    _say(synthesizer.guarantee_, book, label_of(data), out, samples, gone, as_json)
 
 
 def _say(
@@ -194,7 +194,7 @@ def _say(
     print_facts(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
-            ("charged to", f"{book.path}, the ledger of {Path(data).name}"),
+            ("charged to", f"{book.path}, the ledger of {data}"),
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]
     )

@@ -7,6 +7,9 @@ they are made of earlier releases, into the mechanism's `Query`; the mechanism a
 from __future__ import annotations
 
 import math
+import pickle
+import random
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -122,7 +125,7 @@ class ClippedGradients:
         check_ratio(self.clip, self.sigma)
         _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
         if facts.dim not in self._tried:
-            try_gradients(self.gradients, self.query.weights, facts.dim)
+            try_gradients(self.gradients, self.query.weights, facts.dim, (self.labels and facts.classes) or 1)
             self._tried.add(facts.dim)
         return Sampled(Gaussian(self.sigma, facts.adjacency.sensitivity(self.clip), facts.adjacency), self.sampling)
 
@@ -159,39 +162,68 @@ class ClippedGradients:
             yield each[: len(part)]
 
 
-def try_gradients(gradients: Gradients, weights: Array, dim: int) -> None:
-    """Refuse a function that fails on public rows, or gives a row another gradient one place on and in other company.
+def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) -> None:
+    """Refuse a function that fails on public rows, draws random numbers, or gives a row another gradient elsewhere.
 
-    That finds dropout, batch statistics and whatever goes by a row's place. It is a test of what the function promises,
-    not a proof; rounding, which the clipping margin is for, is let pass.
+    Rows come again in another order, with others beside them and other labels there; and once more as they came; at the
+    first weights and at others, since a gradient may be 0 at those. That finds dropout, batch statistics and whatever
+    goes by place or company. It is a test of what the function promises, not a proof; rounding, which the clipping
+    margin is for, is let pass.
     """
     dice = np.random.default_rng(0)
-    rows, labels = dice.uniform(size=(CHUNK, dim)), np.zeros(CHUNK, dtype=np.int64)
-    # as one record more at the front would have it; every other row is another one
-    moved = np.roll(rows, 1, axis=0)
-    moved[::2] = dice.normal(size=moved[::2].shape)
-    found = []
-    for given in (rows, moved):
-        try:
-            each = gradients.each(weights, given, labels)
-        except UsageError:
-            raise
-        except Exception as error:
-            raise UsageError(
-                f"The gradients cannot be computed on public rows ({type(error).__name__}): they must be of one record "
-                "each, without random numbers."
-            ) from None
-        if tuple(each.shape) != (CHUNK, gradients.size):
-            raise UsageError("The gradients must be one row a record.")
-        held = each if isinstance(each, np.ndarray) else each.double().cpu().numpy()
-        found.append(np.where(np.isfinite(held), held, 0.0))
-    first, second = found[0][0 : CHUNK - 1 : 2], found[1][1::2]
-    off = np.linalg.norm(first - second, axis=1)
-    if (off > _ALIKE * (np.linalg.norm(first, axis=1) + 1e-12)).any():
+    rows, labels = dice.uniform(size=(CHUNK, dim)), dice.integers(0, classes, CHUNK)
+    order, kept = dice.permutation(CHUNK), np.arange(CHUNK) < CHUNK // 2
+    others = dice.uniform(size=rows.shape), dice.integers(0, classes, CHUNK)
+    again = rows, labels, np.flatnonzero(kept)
+    elsewhere = (
+        np.where(kept[:, None], rows, others[0])[order],
+        np.where(kept, labels, others[1])[order],
+        np.argsort(order)[kept],
+    )
+    states = _random_states()
+    for at in (weights, weights + 0.1 * dice.normal(size=weights.shape)):
+        first = _public_gradients(gradients, at, *again)
+        limit = _ALIKE * (np.linalg.norm(first, axis=1) + 1e-12)
+        for given in (again, elsewhere):
+            off = np.linalg.norm(_public_gradients(gradients, at, *given) - first, axis=1)
+            if (off > limit).any():
+                raise UsageError(
+                    "A record's gradient changes with its place, with the records beside it or from call to call, so "
+                    "clipping it does not bound the record: leave out dropout, batch statistics and whatever remembers."
+                )
+    if states != _random_states():
+        raise UsageError("The gradients draw random numbers, which go by a record's place: leave that out.")
+
+
+def _public_gradients(
+    gradients: Gradients, weights: Array, rows: Array, labels: NDArray[np.int64], places: NDArray[np.int64]
+) -> Array:
+    """Those at `places`, where they are finite."""
+    try:
+        each = gradients.each(weights, rows, labels)
+    except UsageError:
+        raise
+    except Exception as error:
         raise UsageError(
-            "A record's gradient changes with its place or with the records beside it, so clipping it does not bound "
-            "the record: leave out dropout and batch statistics."
-        )
+            f"The gradients cannot be computed on public rows ({type(error).__name__}): they must be of one record "
+            "each, without random numbers."
+        ) from None
+    if tuple(each.shape) != (CHUNK, gradients.size):
+        raise UsageError("The gradients must be one row a record.")
+    held = each[places]
+    held = held if isinstance(held, np.ndarray) else held.double().cpu().numpy()
+    return np.where(np.isfinite(held), held, 0.0)
+
+
+def _random_states() -> list[bytes]:
+    """What the generators that everybody shares stand at."""
+    found = [pickle.dumps(random.getstate()), pickle.dumps(np.random.get_state())]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        states = [torch.get_rng_state()]
+        states += torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        found += [state.numpy().tobytes() for state in states]
+    return found
 
 
 def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:

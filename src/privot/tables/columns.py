@@ -101,7 +101,8 @@ class Column:
                 raise UsageError(f"{self._who} holds whole numbers: its {name} must be one too.")
             if self.type == "date":
                 try:
-                    self.to_date(value).strftime(self.format)
+                    # as its schema is written and read again
+                    datetime.strptime(self.to_date(value).strftime(self.format), self.format)
                 except (OverflowError, ValueError):
                     raise UsageError(f"{self._who} has a {name} outside the calendar: write it as a date.") from None
             object.__setattr__(self, name, float(value))

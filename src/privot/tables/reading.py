@@ -85,7 +85,7 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             reader = csv.reader(text, strict=True, skipinitialspace=True)
             for cells in reader:
                 if not cells:
-                    blank = blank or reader.line_num
+                    blank = blank or (reader.line_num if width else 0)
                     continue
                 if width == 1 and blank:
                     # of a single column it could be a missing value, and a record may not go without a word

@@ -35,7 +35,8 @@ def draws_numbers(model: nn.Module) -> list[str]:
     return [
         name
         for name, layer in model.named_modules()
-        if isinstance(layer, nn.modules.dropout._DropoutNd | nn.RReLU)
+        if isinstance(layer, nn.RReLU)
+        or (isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0.0)
         or (isinstance(layer, nn.RNNBase | nn.MultiheadAttention) and layer.dropout > 0.0)
     ]
 
@@ -60,6 +61,8 @@ class ModelGradients:
         batch_statistics: bool = False,
         single: bool = False,
     ) -> None:
+        if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+            raise UsageError("The model has layers whose size is not known yet: call it once on public rows first.")
         mixing, drawing = mixes_records(model), draws_numbers(model)
         if drawing and not batch_statistics:
             raise UsageError(

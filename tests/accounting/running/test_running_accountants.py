@@ -241,19 +241,30 @@ def oracle(alpha, q, s):
 
 
 @pytest.mark.parametrize(
-    ("q", "s"), [(1e-6, 100.0), (1e-5, 20.0), (1e-5, 15.0), (1e-5, 30.0), (1e-4, 8.0), (1e-4, 1.0), (1e-6, 0.01)]
+    ("q", "s"),
+    [
+        (1e-6, 100.0),
+        (1e-9, 4.0),
+        (1e-8, 5.0),
+        (1e-5, 20.0),
+        (1e-5, 15.0),
+        (1e-5, 30.0),
+        (1e-4, 8.0),
+        (1e-4, 1.0),
+        (1e-6, 0.01),
+    ],
 )
 def test_fractional_orders_are_never_understated(q, s):
     """Steps with little noise and a rare record, whose moment lies far out, where floats end."""
-    orders = (1.1, 1.5, 1.9, 2.0, 2.5, 3.0, 5.5, 6.0)
+    orders = (1.01, 1.1, 1.5, 1.9, 2.0, 2.5, 3.0, 5.5, 6.0)
     found = curve(step(1.0 / s, q), orders)
     for alpha, e in zip(orders, found, strict=True):
         exact = oracle(alpha, q, s)
         assert e >= exact * (1.0 - 1e-6) - 1e-15
         if s <= 1.0 and alpha % 1.0:
             assert e == pytest.approx(exact, rel=1e-5)
-    # a divergence rises with its order
-    assert all(a <= b * (1.0 + 1e-9) for a, b in itertools.pairwise(found))
+    # a divergence rises with its order; what is said at the first may be a chord
+    assert all(a <= b * (1.0 + 1e-9) for a, b in itertools.pairwise(found[1:]))
 
 
 @pytest.mark.parametrize(("q", "s", "delta"), [(1e-6, 100.0, 1e-10), (1e-5, 20.0, 1e-8), (1e-5, 15.0, 1e-8)])

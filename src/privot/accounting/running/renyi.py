@@ -59,7 +59,8 @@ def _fractional(alpha: float, q: float, shift: float) -> float:
     logs = alpha * log_ratio - 0.5 * x * x
     # far out, where the ratio is largest; beyond what a float holds the excess below cannot be summed
     largest = max(shift * float(x[-1]) - 0.5 * shift**2, alpha * float(log_ratio[-1]))
-    if q * shift < 1e-3 and float(np.max(logs + 0.5 * x * x, initial=0.0, where=np.abs(x) < 8.0)) < 1.0:
+    total = float(logsumexp(logs, b=weights))
+    if total < 0.1:
         # a moment near 1: sum the excess, E[r^α − 1 − α(r − 1)] (E[r] = 1), so that small divergences keep their digits
         if largest > _MOST_EXPONENT:
             return math.inf
@@ -72,7 +73,7 @@ def _fractional(alpha: float, q: float, shift: float) -> float:
             np.expm1(alpha * log_ratio) - alpha * rise,
         )
         return max(0.0, math.log1p(float(weights @ (excess * np.exp(-0.5 * x * x))))) / (alpha - 1.0)
-    return max(0.0, float(logsumexp(logs, b=weights))) / (alpha - 1.0)
+    return total / (alpha - 1.0)
 
 
 class RenyiAccountant(RunningAccountant):
