@@ -31,7 +31,13 @@ def flat(x: NDArray[Any]) -> NDArray[np.float32]:
 def one(arguments: argparse.Namespace, seed: int, x: Any, y: Any, test: Any, truth: Any, shape: Any) -> dict[str, Any]:
     """One release, one training, three classifiers."""
     made = Synthesizer(
-        arguments.epsilon, arguments.delta, shape=shape, records=len(x), device=arguments.device, seed=seed
+        arguments.epsilon,
+        arguments.delta,
+        shape=shape,
+        records=len(x),
+        device=arguments.device,
+        seed=seed,
+        options=None if arguments.labelled is None else {"labelled": arguments.labelled},
     )
     vault = Vault(
         x,
@@ -88,6 +94,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--samples", type=int, default=60_000)
+    parser.add_argument("--labelled", type=float, help="the share of the budget for labels, in place of the rule's")
     parser.add_argument("--hold-out", action="store_true")
     parser.add_argument("--inception", type=Path)
     parser.add_argument("--inception-seeds", type=int, default=1, help="for how many of the seeds")

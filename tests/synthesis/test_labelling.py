@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from synthesis_samples import BARS, Killed, bars, kill, spent
 
 from privot.accounting import account
+from privot.accounting.events import Composed
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.ledger import Ledger
@@ -308,6 +310,39 @@ def test_a_rule_asks_for_a_labeller_where_images_have_classes_and_a_gpu() -> Non
             assert 1 / one**2 + 1 / two.sigma**2 < 1 / sigma**2
     with pytest.raises(UsageError, match="whole budget"):
         beside(2.2, Adjacency.ADD_REMOVE, chosen.event(Adjacency.ADD_REMOVE))
+    # fewer and shorter steps where there is more noise
+    assert (chosen.rounds, labelling_of(problem, 0.1).rounds) == (40, 40)
+    noisy = labelling_of(replace(problem, sigma=3.7), 0.1)
+    assert noisy.rounds == 10
+    assert 0.2 < noisy.length < 0.3
+
+
+def test_the_share_for_labels_can_be_asked_for() -> None:
+    facts, whole = vault().facts, small(rules=None).design(vault().facts)
+    design = small(rules=None, options={"labelled": 0.2}).design(facts)
+    found = Labelling.from_dict(design.rules.options["labelling"])
+    assert found is not None
+    assert found.sigma == pytest.approx(whole.mechanism.sigma / math.sqrt(0.2))
+    assert design.mechanism.sigma == pytest.approx(whole.mechanism.sigma / math.sqrt(0.8), rel=1e-6)
+    both = Composed((design.mechanism.event(facts), found.event(facts.adjacency)))
+    assert 0.999 * TERMS[0] < account(both, delta=TERMS[1]).epsilon() <= TERMS[0]
+    none = small(rules=None, options={"labelled": 0}).design(facts)
+    assert "labelling" not in none.rules.options
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        *[({"labelled": share}, "share") for share in (1.0, -0.1, math.nan)],
+        *[({"labelled": share}, "number") for share in ("much", True)],
+        ({"steps": 3}, "Unknown option"),
+    ],
+)
+def test_shares_that_cannot_be_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        small(rules=None, options=options).design(vault().facts)
+    with pytest.raises(UsageError, match="leave out the options"):
+        small(options={"labelled": 0.2}).design(vault().facts)
 
 
 @pytest.mark.parametrize("bad", [{"sigma": 0.0}, {"rounds": 0}, {"length": 0.0}, {"samples": 3}])

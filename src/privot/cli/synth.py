@@ -61,7 +61,7 @@ def synth(
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE, an option of all methods but embedding; repeatable."),
+        typer.Option("--set", help="NAME=VALUE, an option of the method; repeatable."),
     ] = None,
     clip: Annotated[float | None, typer.Option(help="Bound on a record's norm (sliced); 0.35·√columns·range.")] = None,
     allow_unproven: Annotated[bool, typer.Option(help="Let releases through that no theorem covers.")] = False,

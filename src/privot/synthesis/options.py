@@ -1,9 +1,9 @@
-"""The knobs of the strategies that pay step by step, with the rules that set them from public facts alone."""
+"""The knobs of the strategies, with the rules that set them from public facts alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from privot.errors import UsageError
@@ -34,6 +34,18 @@ _COUNTS = (
     "samples",
     "pool",
 )
+
+
+def embedding_options(given: Mapping[str, Any]) -> dict[str, float]:
+    """The one knob that `rules.choose_labelling` leaves: `labelled`, a share of the budget for labels; 0 for none."""
+    _known(given, ("labelled",))
+    if "labelled" not in given:
+        return {}
+    share = given["labelled"]
+    if isinstance(share, bool) or not isinstance(share, int | float):
+        raise UsageError(f"The option labelled must be a number, got {share!r}.")
+    _check_share(share)
+    return {"labelled": float(share)}
 
 
 def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,9 +137,7 @@ def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
-    unknown = sorted(set(given) - set(usual))
-    if unknown:
-        raise UsageError(f"Unknown option {unknown[0]!r}: known are {', '.join(sorted(usual))}.")
+    _known(given, usual)
     options = {**usual, **given}
     # rows that are no images are made by fully connected layers, and small images on a processor by the least there is
     if "generator" not in given:
@@ -145,10 +155,7 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
     for name in (*_COUNTS, "latent", "channels"):
         if name in options and options[name] < 1:
             raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
-    if not 0.0 <= options.get("labelled", 0.0) < 1.0:
-        raise UsageError(
-            f"The option labelled is a share of the budget, from 0 to below 1, got {options['labelled']!r}."
-        )
+    _check_share(options.get("labelled", 0.0))
     if options["warp"] < 0.0:
         raise UsageError(f"The option warp must be 0 or more, got {options['warp']!r}.")
     if options["learning_rate"] <= 0.0 or not 0.0 <= options["average"] < 1.0:
@@ -161,6 +168,17 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
     # whole blocks: what is charged is what runs
     options["steps"] -= options["steps"] % options["blocks"]
     return options
+
+
+def _known(given: Mapping[str, Any], names: Iterable[str]) -> None:
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise UsageError(f"Unknown option {unknown[0]!r}: known are {', '.join(sorted(names))}.")
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 <= share < 1.0:
+        raise UsageError(f"The option labelled is a share of the budget, from 0 to below 1, got {share!r}.")
 
 
 def generator_config(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from privot.synthesis.choosing import Choosing, check_warps
 from privot.synthesis.design import METHODS, Design, strategy_of, usable_device
 from privot.synthesis.features import public_range
 from privot.synthesis.labelling import Labelling, check_seen
+from privot.synthesis.options import embedding_options
 from privot.synthesis.rules import (
     Problem,
     Rules,
@@ -63,12 +64,15 @@ def plan(asked: Synthesizer, facts: Facts) -> Design | TableDesign:
         design = Design(mechanism, rules, seed, delta, facts.adjacency, facts, asked.method)
         design.check_standing(asked.allow_unproven)
         return design
-    if asked.options:
-        raise UsageError("The method embedding takes features and rules, no options.")
+    options = embedding_options(asked.options or {})
+    if options and asked.rules is not None:
+        raise UsageError("Rules say how samples are labelled, too: leave out the options.")
     sigma = embedding(adjacency=facts.adjacency, delta=asked.delta, epsilon=asked.epsilon).sigma
     problem = Problem(facts.dim, classes, sigma, records, shape, device)
     if asked.rules is None:
         labelling = choose_labelling(problem) if labels else None
+        if "labelled" in options:
+            labelling = labelling_of(problem, options["labelled"]) if options["labelled"] else None
         choosing = choose_choosing(problem, facts.adjacency) if labels else None
     else:
         labelling = Labelling.from_dict(asked.rules.options.get("labelling"))

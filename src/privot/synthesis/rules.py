@@ -46,13 +46,11 @@ apart what they see lies, as a multiple of the pixels' distance and measured in 
 so that positions can lie two apart: four times faster than all of them."""
 LABELS_SHARE = 0.25
 """Of the budget, of 1/σ², for labels."""
-LABELLING = {
-    "cpu": {"rounds": 40, "columns": 128, "samples": 6_000},
-    "cuda": {"rounds": 40, "columns": 512, "samples": 60_000},
-}
+LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
 """How a labeller is made (`labelling.Labelling`)."""
-LONGEST, STEADY = 2.0, 0.006
-"""The longest step of its tuning, and how far noise alone may move it in one."""
+LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
+"""The longest step of its tuning; the number of steps, and how far noise alone may move it in one: where a release says
+enough (`ENOUGH`), and where it does not, since noise then costs more than far steps bring."""
 CHOICE_SHARE = 0.02
 """Of the budget, of 1/σ², for choosing a warp: a count then has noise of 0.5 % of 60,000 records at ε = 0.2."""
 FACTORS = (0.5, 1.0, 1.5, 2.0)
@@ -221,13 +219,15 @@ def choose_choosing(problem: Problem, adjacency: Adjacency) -> Choosing | None:
 def labelling_of(problem: Problem, share: float) -> Labelling:
     """A labeller for a `share` of the budget whose noise is the problem's σ: σ₂ = σ/√share.
 
-    A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long.
+    A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long,
+    40 of them, or 10 of min(2, 0.0034/κ) where a release does not say enough.
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
-    plain = Labelling(problem.sigma / math.sqrt(share), length=1.0, **LABELLING[problem.device])
+    rounds, steady = TUNING if signal(problem) >= ENOUGH else SHORT_TUNING
+    plain = Labelling(problem.sigma / math.sqrt(share), rounds, length=1.0, **LABELLING[problem.device])
     noise = plain.sigma * math.sqrt(plain.rounds * plain.columns)
-    return replace(plain, length=min(LONGEST, STEADY * problem.records_a_class * problem.classes / noise))
+    return replace(plain, length=min(LONGEST, steady * problem.records_a_class * problem.classes / noise))
 
 
 def warp(problem: Problem) -> float:

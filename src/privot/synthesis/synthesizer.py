@@ -59,9 +59,10 @@ class Synthesizer(PrivateEstimator):
     never read off the records. `method` says where the noise enters: "embedding" (class means of random features,
     released once, and on a GPU for images of several classes how far to warp samples or how to label them), "sinkhorn"
     (gradients at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD); `options` are the knobs of
-    the last two. `records` may say about how many there are where that is public although
-    the adjacency hides it; it steers sizes only. `features` and `rules` replace what the rules would choose. `seed`
-    makes everything but the privacy noise repeatable. `allow_unproven` lets releases through that no theorem covers.
+    the method (of embedding one: `labelled`, the share of the budget for labels). `records` may say about how many
+    there are where that is public although the adjacency hides it; it steers sizes only. `features` and `rules` replace
+    what the rules would choose. `seed` makes everything but the privacy noise repeatable. `allow_unproven` lets
+    releases through that no theorem covers.
 
     With a `TableCodec` the records are rows of a table: what is embedded are the indicators of its cells (marginals),
     and `model_` takes the place of `generator_`.
