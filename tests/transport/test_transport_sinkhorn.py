@@ -16,6 +16,7 @@ from scipy.spatial.distance import cdist
 from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
 from privot.transport import exact, kernel, semi_debiased, sinkhorn, sinkhorn_divergence, with_labels
 from privot.transport.divergence import split_size
+from privot.transport.newton import LONGEST, _direction
 
 rng = np.random.default_rng(2)
 
@@ -193,6 +194,34 @@ def test_parts_that_hardly_exchange_mass_converge(seed: int, n: int, dtype: type
     assert sinkhorn_divergence(x, x, 0.05, tol=1e-6).value == pytest.approx(0.0, abs=1e-5)
     assert np.abs(result.plan.sum(1) - 1 / n).sum() < 3e-6
     np.testing.assert_allclose(result.plan, result.plan.T, atol=1e-5)
+
+
+def test_parts_that_exchange_less_than_rounding_do_not_hold_up_the_others() -> None:
+    for seed in range(20):
+        dice = np.random.default_rng(seed)
+        x = dice.normal(size=(40, 2))
+        for y in (x, x + 0.01 * dice.normal(size=x.shape)):
+            result = sinkhorn(x, y, 0.05, tol=1e-6, max_iterations=200)
+            assert np.abs(result.plan.sum(1) - 1 / 40).sum() < 1e-6
+
+
+def test_a_problem_that_asks_for_a_ridge_changes_nothing_for_its_neighbour() -> None:
+    dice = np.random.default_rng(0)
+    easy = torch.tensor(dice.uniform(0.5, 1.0, size=(6, 6)))
+    apart = torch.block_diag(easy[:3, :3], easy[3:, 3:])
+    plans = torch.stack([easy / easy.sum(0) / 6, apart / apart.sum(0) / 6])
+    weights = torch.full((2, 6), 1 / 6, dtype=torch.float64)
+    # the rows of the first part want more than its columns have: no step can help, and none may be long
+    wanted = weights.clone()
+    wanted[1, :3] *= 1.01
+    wanted[1, 3:] *= 0.99
+    step = _direction(plans, wanted, weights)
+    assert step is not None
+    rows = plans[0].sum(1)
+    system = torch.diag(rows) - plans[0] @ plans[0].T * 6 + torch.outer(rows, rows)
+    np.testing.assert_allclose(step[0], torch.linalg.solve(system, wanted[0] - rows), rtol=1e-9)
+    assert float(step[1].abs().max()) <= LONGEST
+    assert float(step[1].abs().max()) > 0.01
 
 
 def test_stopping_early_raises_and_says_how_far_it_got() -> None:

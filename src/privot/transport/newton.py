@@ -15,6 +15,8 @@ LARGEST = 1 << 24
 """Entries B·n² up to which the n × n systems are solved."""
 LONGEST = 4.0
 """Largest change of ln u in one step; the quadratic model holds no further."""
+LEAST_RIDGE, RIDGES = 1e-14, 8
+"""Of the largest diagonal entry: none, this, and each a hundred times the last."""
 HALVINGS = 6
 
 
@@ -39,8 +41,7 @@ def newton_step(kernel: Kernel) -> bool:
     step = _direction(plan.double(), kernel.a.double(), kernel.b.double())
     if step is None:
         return False
-    size = step.abs().amax(1, keepdim=True)
-    step = (step * (LONGEST / size.clamp(min=LONGEST))).to(u.dtype)
+    step = step.to(u.dtype)
     for _ in range(HALVINGS):
         error = kernel.move(u * step.exp())
         if bool((error <= 0.9 * before.max()).all()):
@@ -51,13 +52,27 @@ def newton_step(kernel: Kernel) -> bool:
 
 
 def _direction(plan: Tensor, a: Tensor, b: Tensor) -> Tensor | None:
+    """(S + ridge)⁻¹ (a − P1), at most LONGEST; for each problem the smallest ridge with which that is so.
+
+    Parts that exchange no more than rounding make S singular to the last digit, and those that exchange little ask for
+    a long step. A ridge holds back such parts alone; a shorter step would hold back all of them.
+    """
     rows = plan.sum(2)
     share = plan / torch.where(b > 0, b, torch.ones_like(b))[:, None, :]
     system = -torch.bmm(share, plan.transpose(1, 2))
     # A point of zero weight has a zero row: 1 on its diagonal leaves it where it is.
     system.diagonal(dim1=1, dim2=2).add_(rows + (a == 0))
     system.add_(rows[:, :, None] * rows[:, None, :])
-    factor, info = torch.linalg.cholesky_ex(system)
-    if bool((info != 0).any()):
-        return None
-    return torch.cholesky_solve((a - rows)[:, :, None], factor)[:, :, 0]
+    diagonal = system.diagonal(dim1=1, dim2=2)
+    bare, largest, off = diagonal.clone(), diagonal.amax(1), (a - rows)[:, :, None]
+    ridge = torch.zeros_like(largest)
+    for _ in range(RIDGES):
+        diagonal.copy_(bare + (ridge * largest)[:, None])
+        factor, info = torch.linalg.cholesky_ex(system)
+        step = torch.cholesky_solve(off, factor)[:, :, 0]
+        # written so that NaN is too long
+        fits = (info == 0) & (step.abs().amax(1) <= LONGEST)
+        if bool(fits.all()):
+            return step
+        ridge = torch.where(fits, ridge, (100.0 * ridge).clamp(min=LEAST_RIDGE))
+    return None
