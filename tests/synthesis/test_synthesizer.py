@@ -255,7 +255,13 @@ def test_where_noise_is_the_limit_less_is_asked_and_more_is_known_beforehand() -
     assert 0.06 < choose_rules(noisy).generator["warp"] < 0.08
     # pictures alone are warped
     assert "warp" not in choose_rules(Problem(784, 10, 17.0, 60_000, None, "cuda")).generator
-    assert "warp" not in choose_rules(Problem(784, 10, 17.0, 60_000, (28, 28), "cpu")).generator
+    assert "warp" not in choose_rules(Problem(64, 10, 17.0, 60_000, (8, 8), "cpu")).generator
+    # on a processor, too
+    slow = choose_rules(Problem(784, 10, 17.0, 60_000, (28, 28), "cpu"))
+    assert (slow.generator["kind"], slow.generator["warp"]) == ("mapped", choose_rules(noisy).generator["warp"])
+    assert slow.batch * 10 == 160
+    longest = [choose_rules(Problem(784, 10, 1.0, 60_000, shape, "cpu")).steps for shape in ((28, 28), None)]
+    assert longest == [3_000, 2_000]
 
 
 def test_a_generator_is_sampled_from_at_its_full_warp(vault: Vault, small: Any) -> None:

@@ -29,6 +29,9 @@ MOST_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 5_000)}
 MEMBERS, MOST_WORK = 4, 6_000
 """Generators trained side by side, where noise is the limit, and how many steps they may take together."""
 SMALL_IMAGE = 256
+"""Values of an image up to which a processor is given fully connected layers."""
+PICTURE_STEPS = 3_000
+"""At most, of larger ones on a processor: five minutes of one core for ten classes."""
 BANDWIDTHS = (0.11, 0.18)
 """In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
 NOISY_BANDWIDTHS = (0.15, 0.25)
@@ -162,27 +165,35 @@ def choose_rules(problem: Problem) -> Rules:
         "segments": [list(s) for s in problem.segments or ((0, problem.dim, "interval"),)],
     }
     cuda = problem.device == "cuda"
-    # on a processor transposed convolutions cost ten times a small image's worth of matrix products
+    # the fewer numbers, the less a convolution has over a matrix product
     if problem.shape is None or (not cuda and problem.dim <= SMALL_IMAGE):
         hidden = [512, 512] if cuda else [256, 256]
         config = {**base, "kind": "mlp", "latent": min(64, max(8, problem.dim)), "hidden": hidden}
-    else:
-        height, width, _, _ = image_axes(problem.shape)
-        doublings = 3 if min(height, width) >= 32 else 2 if min(height, width) >= 8 else 1
-        kind: dict[str, Any] = {"kind": "deconv", "latent": 32, "channels": 64}
-        if cuda:
-            kind = {"kind": "mapped", "latent": 64, "hidden": 256, "channels": 256}
-        if cuda and _image(problem):
-            # rearranging leaves a pattern of single pixels
-            kind.update(channels=128 if _noisy(problem) else 256, last="resized")
-            if warp(problem):
-                kind.update(latent=64 + AFFINE, warp=round(warp(problem), 4))
-            members = min(MEMBERS, MOST_WORK // steps(problem)) if _noisy(problem) else 1
-            if members > 1:
-                kind.update(kind="several", of=kind["kind"], members=members)
-        config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
-    batch = max(16, min(256, 2560 // problem.classes)) if cuda else max(8, min(128, 320 // problem.classes))
-    return Rules(generator=config, steps=steps(problem), batch=batch, learning_rate=2e-3)
+        batch = _each(problem, 16, 256, 2560) if cuda else _each(problem, 8, 128, 320)
+        return Rules(config, steps(problem), batch, learning_rate=2e-3)
+    height, width, _, _ = image_axes(problem.shape)
+    doublings = 3 if min(height, width) >= 32 else 2 if min(height, width) >= 8 else 1
+    kind: dict[str, Any] = {"kind": "mapped", "latent": 32, "hidden": 128, "channels": 32}
+    if cuda:
+        kind.update(latent=64, hidden=256, channels=256)
+    if cuda and _image(problem):
+        # rearranging, which a processor is left with, leaves a pattern of single pixels
+        kind.update(channels=128 if _noisy(problem) else 256, last="resized")
+    if _image(problem) and warp(problem):
+        kind.update(latent=kind["latent"] + AFFINE, warp=round(warp(problem), 4))
+    members = min(MEMBERS, MOST_WORK // steps(problem)) if cuda and _image(problem) and _noisy(problem) else 1
+    if members > 1:
+        kind.update(kind="several", of=kind["kind"], members=members)
+    config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
+    if cuda:
+        return Rules(config, steps(problem), _each(problem, 16, 256, 2560), learning_rate=2e-3)
+    # a step's time goes with the samples, and longer steps of fewer get further
+    return Rules(config, steps(problem), _each(problem, 8, 64, 160), learning_rate=4e-3)
+
+
+def _each(problem: Problem, least: int, most: int, whole: int) -> int:
+    """Samples a class of `whole` a step, within limits."""
+    return max(least, min(most, whole // problem.classes))
 
 
 def choose_labelling(problem: Problem) -> Labelling | None:
@@ -243,4 +254,6 @@ def warp(problem: Problem) -> float:
 def steps(problem: Problem) -> int:
     """10 a unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
     least, most = MOST_STEPS[problem.device]
+    if problem.device == "cpu" and problem.shape is not None and problem.dim > SMALL_IMAGE:
+        most = PICTURE_STEPS
     return int(min(max(10.0 * signal(problem), least), most))
