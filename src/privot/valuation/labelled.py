@@ -28,7 +28,9 @@ class Labelled:
     def of(cls, x: Any, y: Any, name: str) -> Labelled:
         """Refuse what cannot be valued; no error repeats a record."""
         if y is None:
-            raise DataError(f"{name} has no labels, and this is about labelled records: give them as y, or as a column.")
+            raise DataError(
+                f"{name} has no labels, and this is about labelled records: give them as y, or as a column."
+            )
         rows, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
             raise DataError(f"{name} must hold finite numbers of shape (records, dimension).")

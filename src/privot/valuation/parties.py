@@ -25,7 +25,7 @@ from privot.errors import DataError, UsageError
 from privot.federation.comparing import LEVEL, check_alike
 from privot.federation.estimating import Shared
 from privot.federation.matrix import copies
-from privot.federation.simulating import Means, Side, noise_free
+from privot.federation.simulating import BY_CLASS, Means, Side, noise_free
 from privot.federation.sketching import Sketch
 from privot.guarantee import Guarantee
 from privot.valuation.labelled import Array, Labelled
@@ -160,8 +160,9 @@ class _Pools:
 
     def costs(self, means: Sequence[Means], noisy: bool = True) -> tuple[dict[int, float], float]:
         """(T by coalition, T(∅, V)), from the means of the validation side and of every party after it."""
-        target = Profile.of_view(self.sides[0].view(means[0], noisy))
-        stacked = {n: np.stack([m[n] for m in means[1:]]) for n in means[0]}
+        target = Profile.of_view(self.sides[0].view({n: means[0][n] for n in BY_CLASS}, noisy))
+        # of the other blocks nothing is needed, and bringing them to the simplex takes time
+        stacked = {n: np.stack([m[n] for m in means[1:]]) for n in BY_CLASS}
 
         def profile(coalition: int) -> Profile:
             pooled = {n: self.weights[coalition] @ block for n, block in stacked.items()}
