@@ -28,7 +28,7 @@ from privot.valuation.labelled import LABEL_WEIGHT, Labelled
 
 EPSILONS = (1.0, 10.0)
 BAD = 0.15
-KINDS = ("noise 1", "noise 0.35", "noise 0.2", "flipped", "two classes swapped")
+KINDS = ("noise 1", "noise 0.35", "noise 0.2", "flipped", "0 and 1 swapped", "4 and 9 swapped")
 OWN, FULL = 1000, (60, 300)
 
 
@@ -41,8 +41,9 @@ def spoiled(kind: str, base: Pair, g: np.random.Generator) -> tuple[np.ndarray, 
     elif kind == "flipped":
         y[bad] = (y[bad] + g.integers(1, 10, len(bad))) % 10
     else:
-        bad = np.flatnonzero((y == 4) | (y == 9))
-        y[bad] = 13 - y[bad]
+        one, other = int(kind[0]), int(kind[6])
+        bad = np.flatnonzero((y == one) | (y == other))
+        y[bad] = one + other - y[bad]
     return x, y, bad
 
 

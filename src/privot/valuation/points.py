@@ -5,7 +5,8 @@ A record (x, y) is carried to the validation set's at the label-aware cost
     c((x, y), (x′, y′)) = ‖x − x′‖² + λ‖m_y − m_y′‖²,     m_y the validation side's mean of class y
 
 (as in OTDD, Alvarez-Melis & Fusi 2020, but labels keep their names, so that permuted labels are harm). With f the
-entropic dual potential of the n records, unique up to a constant, the score of record i is LAVA's calibrated gradient
+regularised dual potential of the n records (`duals`; exact ones are not unique), the score of record i is LAVA's
+calibrated gradient
 
     s_i = f_i − (1/(n−1)) Σ_{k≠i} f_k
 
@@ -29,15 +30,20 @@ from privot.federation.estimating import simplex
 from privot.federation.sketching import Sketch, same_design
 from privot.guarantee import Guarantee
 from privot.mechanisms import SketchDesign
+from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.sketch import design_facts, noise_deviation
+from privot.valuation.duals import relaxed_potential
 from privot.valuation.labelled import LABEL_WEIGHT, Array, Labelled, Labels
 
 REGULARISATION = 0.05
-"""Of the median cost; what `privot.transport.calibrated_gradients` takes of the mean, which outliers would move."""
+"""Of the median cost: ε; `privot.transport.calibrated_gradients` takes as much of the mean, which outliers move."""
 MOST_ENTRIES = 1 << 26
-CAUTION = 2.0
-"""Deviations by which shares of classes must differ beyond what chance explains before that is believed at all."""
-TOLERANCE = 1e-4
+RELAXATION = 0.1
+"""Of the median cost: what it costs to have e times too many records of a class; see `duals`."""
+LEAST_SHARE = 0.1
+"""Of an even share: what a class is left with that the noise of a sketch has emptied."""
+TOLD_APART = 4.0
+"""Deviations of the noise by which the count of a class must exceed 0 before its mean is looked at."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,22 +68,19 @@ class Scores:
 
 
 def score_by_records(own: Labelled, validation: Labelled, label_weight: float = LABEL_WEIGHT) -> Scores:
-    """Scores against validation records at hand: an exact answer about both sides, with no privacy.
-
-    Validation records are weighted so that classes have the shares that can be told from one's own (see `_shares`).
-    """
+    """Scores against validation records at hand: an exact answer about both sides, with no privacy."""
     own.check_beside(validation)
     if len(own.x) * len(validation.x) > MOST_ENTRIES:
         raise UsageError(
             f"{len(own.x)} × {len(validation.x)} records are too many to score at once: give fewer validation records."
         )
-    names, which, count = np.unique(validation.y, return_inverse=True, return_counts=True)
+    names, which = np.unique(validation.y, return_inverse=True)
     means = np.stack([validation.x[which == c].mean(0) for c in range(len(names))])
-    theirs = np.searchsorted(names, own.y)
-    cost = cdist(own.x, validation.x, "sqeuclidean")
-    cost += label_weight * cdist(means, means, "sqeuclidean")[theirs][:, which]
-    share = _shares(np.bincount(theirs, minlength=len(names)), count / len(which), len(which), 0.0)
-    return Scores(_calibrated(cost, (share / count)[which], cost), own.y, None, None)
+    with np.errstate(over="ignore"):
+        cost = cdist(own.x, validation.x, "sqeuclidean")
+        cost += label_weight * cdist(means, means, "sqeuclidean")[np.searchsorted(names, own.y)][:, which]
+    share = np.full(len(which), 1.0 / len(which))
+    return Scores(_calibrated(cost, share, float(np.median(cost))), own.y, None, None)
 
 
 def score_by_sketch(
@@ -86,8 +89,8 @@ def score_by_sketch(
     """Scores against a labelled sketch that the validation side released: the sound direction.
 
     The sketch says how many records class c has, and their mean m_c, both noisy. The cost to class c is the mean cost
-    to its records, ‖x − m_c‖² + W + λ‖m_y − m_c‖², with W the spread within classes, which the potential does not
-    depend on; ‖x − m_c‖² is ‖x‖² − 2⟨x, m_c⟩ + ‖m_c‖², and ⟨x, m_c⟩ is taken in the directions of the design.
+    to its records, ‖x − m_c‖² + W + λ‖m_y − m_c‖². The spread W within classes sets the scale of ε and ρ, no more;
+    ‖x − m_c‖² is ‖x‖² − 2⟨x, m_c⟩ + ‖m_c‖², and ⟨x, m_c⟩ is taken in the directions of the design.
 
     Noise of known size is on every m_c, and one's own class means are at hand, so m_c is estimated between the two
     (`_between`): noise costs the sight of small systematic faults of one's own, never an outcry about clean records.
@@ -102,9 +105,9 @@ def score_by_sketch(
     features = z @ design.matrix * design.radius
     members = np.bincount(own.y, minlength=classes)
     mine = np.zeros((classes, features.shape[1]))
-    np.add.at(mine, own.y, features)
+    # cut as the sketch cuts, so that like is compared with like
+    np.add.at(mine, own.y, clip_rows(z @ design.matrix, 1.0) * design.radius)
     mine = np.where(members[:, None] > 0, mine / np.maximum(members, 1)[:, None], features.mean(0))
-    records = validation.records
     knots = len(design.knots)
     seen_count = validation.value["shells"].reshape(classes, knots).sum(1)
     count_noise = noise_deviation(validation.public, "shells") * math.sqrt(knots)
@@ -113,9 +116,10 @@ def score_by_sketch(
     means, seen = _between(mine, sums, seen_count, count_noise, sum_noise, design.basis.shape[1])
     cost = (z * z).sum(1)[:, None] - 2.0 * features @ means.T + (means * means).sum(1)
     cost += label_weight * cdist(means, means, "sqeuclidean")[own.y]
-    share = _shares(members, seen_count / records, records, count_noise / records)
+    share = _shares(members / len(z), seen_count / validation.records, count_noise / validation.records)
     within = float(np.median((z * z).sum(1))) - float(share @ (means * means).sum(1))
-    return Scores(_calibrated(cost, share, cost + max(within, 0.0)), own.y, validation.guarantee, seen)
+    typical = float(np.median(cost)) + max(within, 0.0)
+    return Scores(_calibrated(cost, share, typical), own.y, validation.guarantee, seen)
 
 
 def check_design(validation: Sketch, design: SketchDesign) -> None:
@@ -130,25 +134,12 @@ def check_design(validation: Sketch, design: SketchDesign) -> None:
         )
 
 
-def _calibrated(cost: Array, share: Array, typical: Array) -> Array:
-    """The formula at the top of this module, for one cost row a record and one column a target of weight `share`."""
-    from privot.transport import sinkhorn
-
-    scale = float(np.median(typical))
-    if not math.isfinite(float(cost.max(initial=0.0))):
+def _calibrated(cost: Array, share: Array, typical: float) -> Array:
+    """The formula at the top of this module, for one cost row a record and one column a target of mass `share`."""
+    if not math.isfinite(float(cost.max())) or not math.isfinite(typical):
         raise DataError("The squared distances between these records are too large: divide all of them by one number.")
-    # a constant in a row of costs is a constant in its potential; left in, outliers would overflow the kernel
-    least = cost.min(1)
-    kept = share > 0.0
-    found = sinkhorn(
-        (cost - least[:, None])[:, kept],
-        None,
-        max(REGULARISATION * scale, 1e-12),
-        "precomputed",
-        TOLERANCE,
-        b=share[kept] / share[kept].sum(),
-    )
-    f = np.asarray(found.potentials[0]) + least
+    scale = max(typical, 1e-12)
+    f = relaxed_potential(cost, share, REGULARISATION * scale, RELAXATION * scale)
     return np.asarray(f - (f.sum() - f) / (len(f) - 1))
 
 
@@ -157,19 +148,11 @@ def _told(square: float, noise: float) -> float:
     return max(0.0, 1.0 - noise / square) if square > 0.0 else 0.0
 
 
-def _shares(members: Labels, theirs: Array, records: float, noise: float) -> Array:
-    """Shares of classes on the validation side, as far as they can be told from one's own.
-
-    Two samples of one distribution have other shares by chance alone, and a plan that must move the excess of a class
-    into another one puts the whole price of that into its potentials: all records of a class that is one too many
-    would look bad. So shares are one's own, moved towards the other side's by what chance and noise do not explain.
-    """
-    mine = members / members.sum()
-    gap = theirs - mine
-    variance = noise**2 + mine * (1.0 - mine) * (1.0 / members.sum() + 1.0 / records)
-    explained = float(variance.sum()) + CAUTION * math.sqrt(2.0 * float(variance @ variance))
-    told = _told(float(gap @ gap), explained)
-    return simplex(mine + told * gap)
+def _shares(mine: Array, theirs: Array, noise: float) -> Array:
+    """Shares of classes on the validation side, as far as noise of this deviation lets them be told from one's own."""
+    gap = simplex(theirs) - mine
+    share = np.maximum(mine + _told(float(gap @ gap), len(gap) * noise**2) * gap, LEAST_SHARE / len(gap))
+    return np.asarray(share / share.sum())
 
 
 def _between(
@@ -182,7 +165,7 @@ def _between(
     """
     means, seen = mine.copy(), np.zeros(len(mine))
     for c in range(len(mine)):
-        if count[c] < max(1.0, 2.0 * CAUTION * count_noise):
+        if count[c] < max(1.0, TOLD_APART * count_noise):
             continue
         gap = sums[c] / count[c] - mine[c]
         variance = (sum_noise / count[c]) ** 2
