@@ -65,7 +65,8 @@ def points(
         check_ending(plot)
     stated = sum(given is not None for given in (prototypes, span, radius))
     answer: dict[str, Any]
-    if federated.is_sketch(validation):
+    # with what only a sketch needs, whatever else is named is a broken one, and is told so
+    if federated.is_sketch(validation) or stated or trust:
         if stated != 1:
             raise UsageError(
                 "Say what the sketch was made around, as its maker said it: --prototypes FILE, --range LOW HIGH or "
@@ -83,8 +84,6 @@ def points(
             "privacy": f"of the validation side: {federated.in_words(read.guarantee)}; scoring costs nothing more",
         }
     else:
-        if stated or trust:
-            raise UsageError("--prototypes, --range, --radius and --trust are about a sketch, and V is none.")
         own, whole = labelled_records(data, "A"), labelled_records(validation, "V")
         own.check_beside(whole)
         used = _some(whole, most, seed)

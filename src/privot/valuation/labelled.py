@@ -12,6 +12,8 @@ from privot.errors import DataError
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+LARGEST = 1e100
+"""Of a record's numbers: far from where their squares overflow."""
 LABEL_WEIGHT = 2.0
 """λ of the label-aware cost ‖x − x′‖² + λ‖m_y − m_y′‖²; chosen on Fashion-MNIST: see docs/evidence/valuation."""
 
@@ -34,6 +36,8 @@ class Labelled:
         rows, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
             raise DataError(f"{name} must hold finite numbers of shape (records, dimension).")
+        if np.abs(rows).max() > LARGEST:
+            raise DataError(f"{name} holds numbers too large to be squared: divide all of them by one number.")
         if labels.shape != (len(rows),) or labels.dtype.kind not in "iu":
             raise DataError(f"{name} must have one whole number a record as its label.")
         if len(rows) < 2:

@@ -76,9 +76,8 @@ def score_by_records(own: Labelled, validation: Labelled, label_weight: float = 
         )
     names, which = np.unique(validation.y, return_inverse=True)
     means = np.stack([validation.x[which == c].mean(0) for c in range(len(names))])
-    with np.errstate(over="ignore"):
-        cost = cdist(own.x, validation.x, "sqeuclidean")
-        cost += label_weight * cdist(means, means, "sqeuclidean")[np.searchsorted(names, own.y)][:, which]
+    cost = cdist(own.x, validation.x, "sqeuclidean")
+    cost += label_weight * cdist(means, means, "sqeuclidean")[np.searchsorted(names, own.y)][:, which]
     share = np.full(len(which), 1.0 / len(which))
     return Scores(_calibrated(cost, share, float(np.median(cost))), own.y, None, None)
 
@@ -136,8 +135,6 @@ def check_design(validation: Sketch, design: SketchDesign) -> None:
 
 def _calibrated(cost: Array, share: Array, typical: float) -> Array:
     """The formula at the top of this module, for one cost row a record and one column a target of mass `share`."""
-    if not math.isfinite(float(cost.max())) or not math.isfinite(typical):
-        raise DataError("The squared distances between these records are too large: divide all of them by one number.")
     scale = max(typical, 1e-12)
     f = relaxed_potential(cost, share, REGULARISATION * scale, RELAXATION * scale)
     return np.asarray(f - (f.sum() - f) / (len(f) - 1))

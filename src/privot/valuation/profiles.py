@@ -80,8 +80,6 @@ class Sums:
         middle = first.sum(0) / total
         between = float(share @ ((means - middle) ** 2).sum(1))
         within = self.second / total - float(share @ (means * means).sum(1))
-        if not math.isfinite(within):
-            raise DataError("The records hold numbers too large to be squared: divide all of them by one number.")
         return Profile(names[there], share, means, np.zeros(len(count)), between, max(within, 0.0))
 
 
@@ -104,7 +102,8 @@ def transport_cost(pool: Profile, validation: Profile, label_weight: float = LAB
     same = pool.names[:, None] == validation.names
     cost = gaps + label_weight * np.where(same, 0.0, np.maximum(apart, 0.0))
     if not np.isfinite(cost).all():
-        raise DataError("The data sets hold numbers too large to be compared: divide all of them by one number.")
+        # the solver would not come back, or not alive
+        raise DataError("The sketches hold numbers too large to be compared: ask whoever made them.")
     # thousands of problems of ten classes: the checks around the solver take longer than it does
     share = validation.share * (pool.share.sum() / validation.share.sum())
     _, moved, _, _, code = network_simplex()(pool.share, share, np.ascontiguousarray(cost), MOST_PIVOTS, 1)

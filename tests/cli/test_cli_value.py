@@ -1,0 +1,163 @@
+"""`privot points` and `privot value`: whole runs, what they print, and the exit codes of the contract."""
+
+from __future__ import annotations
+
+import csv
+import json
+import stat
+
+import numpy as np
+import pytest
+
+from privot.cli import run
+
+MIDDLES = np.array([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5], [0.5, 0.5, 0.1]])
+
+
+def write(name: str, n: int, seed: int, wrong: int = 0, **changes: object) -> None:
+    g = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    x = np.clip(MIDDLES[y] + 0.08 * g.normal(size=(n, 3)), 0, 1)
+    y[:wrong] = (y[:wrong] + 1) % 3
+    np.savez(name, **{"x": x, "y": y, **changes})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("hub.npz", 900, 0)
+    write("north.npz", 300, 1)
+    write("south.npz", 300, 2, wrong=90)
+    return tmp_path
+
+
+def sketch(name: str, *more: str) -> None:
+    terms = ["--epsilon", "4", "--delta", "1e-5", "--adjacency", "replace-one"]
+    more = more or ("--range", "0", "1", "--classes", "3")
+    assert run(["sketch", f"{name}.npz", *terms, *more, "--key", f"{name}.key", "--out", f"{name}.sketch"]) == 0
+
+
+def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
+    sketch("hub")
+    capsys.readouterr()
+    order = ["points", "south.npz", "--validation", "hub.sketch", "--range", "0", "1"]
+    assert run([*order, "--trust", "hub.key.pub", "--out", "scores.csv", "--plot", "scores.png", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["guarantee"]["epsilon"] <= 4.0
+    assert said["trusted"] is True
+    assert "do not publish" in said["scores"]
+    assert [w["score"] for w in said["worst"]] == sorted((w["score"] for w in said["worst"]), reverse=True)
+    with open("scores.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["row"]) for row in rows] == list(range(300))
+    assert sorted(int(row["rank"]) for row in rows) == list(range(1, 301))
+    assert sum(int(row["row"]) < 90 for row in rows if int(row["rank"]) <= 90) > 80
+    first = next(row for row in rows if row["rank"] == "1")
+    assert said["worst"][0] == {"row": int(first["row"]), "label": int(first["label"]), "score": float(first["score"])}
+    assert stat.S_IMODE((folder / "scores.csv").stat().st_mode) == 0o600
+    assert (folder / "scores.png").stat().st_size > 1000
+    # what is there is not overwritten
+    before = (folder / "scores.csv").read_bytes()
+    assert run([*order, "--out", "scores.csv"]) == 2
+    assert (folder / "scores.csv").read_bytes() == before
+    assert run([*order, "--top", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "do not publish" in told
+    assert "validation side" in told
+    assert "--trust names keys" in told
+    assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300"]) == 0
+    assert "none: this is an exact answer" in capsys.readouterr().out
+    assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["guarantee"] is None
+    assert said["validation"] == {"kind": "records", "records": 900, "used": 300}
+
+
+def test_values_from_sketches_and_from_records(capsys, folder) -> None:
+    for name in ("hub", "north", "south"):
+        sketch(name)
+    capsys.readouterr()
+    order = ["value", "north.sketch", "south.sketch", "--validation", "hub.sketch", "--draws", "100"]
+    assert run([*order, "--out", "values.png", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    north, south = said["parties"]
+    assert north["value"] > south["value"]
+    assert north["value"] + south["value"] == pytest.approx(said["worth"])
+    assert north["interval"][0] <= north["value"] <= north["interval"][1]
+    assert len(said["guarantees"]["parties"]) == 2
+    assert said["guarantees"]["validation"]["standing"] == "proven"
+    assert (folder / "values.png").exists()
+    assert run(order) == 0
+    told = capsys.readouterr().out
+    assert "privacy of north" in told
+    assert "privacy of V" in told
+    assert "order left open" in told
+    assert run(["value", "north.npz", "south.npz", "--validation", "hub.npz"]) == 0
+    assert "none: this is an exact answer" in capsys.readouterr().out
+
+
+def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
+    sketch("hub")
+    write("bare.npz", 30, 3)
+    with np.load("bare.npz") as file:
+        np.save("unlabelled.npy", file["x"])
+        write("empty.npz", 30, 3, x=file["x"][:0], y=file["y"][:0])
+        write("one.npz", 30, 3, x=file["x"][:1], y=file["y"][:1])
+        write("nan.npz", 30, 3, x=np.where(file["x"] > 0.5, np.nan, file["x"]))
+        write("narrow.npz", 30, 3, x=file["x"][:, :2])
+        write("odd.npz", 30, 3, y=file["y"] + 7)
+    (folder / "broken.npz").write_bytes((folder / "north.npz").read_bytes()[:500])
+    (folder / "broken.sketch").write_bytes((folder / "hub.sketch").read_bytes()[:-300])
+    sketch("bare", "--range", "0", "1")
+    sketch("north", "--range", "-1", "1", "--classes", "3")
+    by_sketch = ["--validation", "hub.sketch", "--range", "0", "1"]
+    bad = [
+        *(["points", f"{name}.npz", *by_sketch] for name in ("empty", "one", "nan", "narrow", "odd", "broken", "none")),
+        *(
+            ["value", "south.npz", f"{name}.npz", "--validation", "hub.npz"]
+            for name in ("empty", "one", "nan", "narrow")
+        ),
+        *(["value", f"{name}.npz", "--validation", "hub.npz"] for name in ("odd", "broken", "none")),
+        ["points", "unlabelled.npy", *by_sketch],
+        ["points", "south.npz", "--validation", "unlabelled.npy"],
+        ["points", "south.npz", "--validation", "broken.sketch", "--range", "0", "1"],
+        ["points", "south.npz", "--validation", "bare.sketch", "--range", "0", "1"],
+        ["points", "south.npz", "--validation", "hub.sketch", "--range", "0", "2"],
+        ["points", "south.npz", "--validation", "hub.npz", "--range", "0", "1"],
+        ["points", "south.npz", "--validation", "south.npz"],
+        ["points", "south.npz", *by_sketch, "--trust", "bare.key.pub"],
+        ["value", "bare.sketch", "--validation", "hub.sketch"],
+        ["value", "north.sketch", "--validation", "hub.sketch"],
+        ["value", "broken.sketch", "--validation", "hub.sketch"],
+        ["value", "south.npz", "--validation", "hub.sketch"],
+    ]
+    (folder / "copy.sketch").write_bytes((folder / "hub.sketch").read_bytes())
+    bad.append(["value", "copy.sketch", "--validation", "hub.sketch"])
+    wrong = [
+        ["points", "south.npz", "--validation", "hub.sketch"],
+        ["points", "south.npz", *by_sketch, "--radius", "1"],
+        ["points", "south.npz", *by_sketch, "--top", "0"],
+        ["points", "south.npz", *by_sketch, "--out", "scores.txt"],
+        ["points", "south.npz", *by_sketch, "--out", "nowhere/scores.csv"],
+        ["points", "south.npz", *by_sketch, "--plot", "scores.jpg"],
+        ["points", "south.npz"],
+        ["value", "--validation", "hub.npz"],
+        ["value", "south.npz", "--validation", "south.npz"],
+        ["value", "south.npz", "./south.npz", "--validation", "hub.npz"],
+        ["value", "south.npz", "--validation", "hub.npz", "--trust", "hub.key.pub"],
+        ["value", "south.npz", "--validation", "hub.npz", "--draws", "7"],
+    ]
+    capsys.readouterr()
+    for code, orders in ((3, bad), (2, wrong)):
+        for order in orders:
+            assert run(order) == code, order
+            printed = capsys.readouterr()
+            assert printed.out == "", order
+            assert printed.err.count("\n") == 1, order
+    assert not list(folder.glob("scores*"))
+
+
+@pytest.mark.parametrize("command", ["points", "value"])
+def test_help_says_that_no_server_can_do_it(capsys, command: str) -> None:
+    assert run([command, "--help"]) == 0
+    assert "server" in capsys.readouterr().out
