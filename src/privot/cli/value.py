@@ -26,7 +26,7 @@ def value(
     ],
     validation: Annotated[str, typer.Option(help="What they are valued against: one more of the same kind.")],
     trust: Trust = None,
-    draws: Annotated[int, typer.Option(help="Simulations of the noise behind intervals; 0 leaves them out.")] = 200,
+    draws: Annotated[int, typer.Option(help="Simulations of the noise behind intervals; 0 leaves them out.")] = 100,
     seed: Annotated[int, typer.Option(help="Of random orders, for more than 10 parties; recorded.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Where to draw the values.")] = None,
     as_json: AsJson = False,
@@ -110,7 +110,7 @@ def _told(found: Contributions, names: list[str]) -> list[dict[str, Any]]:
             "value": float(found.value[k]),
             "interval": None if found.interval is None else found.interval[k].tolist(),
             "told_from_zero": None if zero is None else bool(zero[k]),
-            "standard_error": None if found.error is None else float(found.error[k]),
+            "standard_error": None if found.error is None else float(found.error[k, k]),
             "left_out": float(found.left_out[k]),
             "distance": float(found.distance[k]),
         }

@@ -32,7 +32,8 @@ from privot.valuation.labelled import Array, Labelled
 from privot.valuation.profiles import Profile, Sums, transport_cost
 from privot.valuation.shapley import Plan
 
-DRAWS = 200
+DRAWS = 100
+DEVIATIONS = 1.96
 _METHOD: Literal["weibull"] = "weibull"
 Tell = Callable[[int, int], None]
 
@@ -42,10 +43,11 @@ class Contributions:
     """One number a party, in their order, unless said otherwise.
 
     value: φ, high is useful; they sum to `worth`, v of all parties together
-    error: standard error of φ over random orders; None where all coalitions were asked
+    error: (k, k), standard errors over random orders, of φ on the diagonal and of differences beside it; None where
+        all coalitions were asked
     left_out: v(all) − v(all but this one)
     distance: √T(party, V), how far it is from the validation side by itself, in the units of the records
-    interval: (k, 2), 95 % over the privacy noise; None without noise
+    interval: (k, 2), 95 % over the privacy noise, and over random orders where there are any; None without noise
     decided: (k, k), whether the noise leaves the order of two parties alone (95 %, each pair by itself); None as above
     """
 
@@ -237,15 +239,21 @@ def _with_noise(
         return found
     value = found.value
     apart = value[:, None] - value
-    low, high = _turned(apart, moved[:, :, None] - moved[:, None, :])
-    ends = _turned(value, moved)
+    error = np.zeros_like(apart) if found.error is None else found.error
+    low, high = _turned(apart, moved[:, :, None] - moved[:, None, :], error)
+    ends = _turned(value, moved, np.diag(error))
     return replace(found, interval=np.stack(ends, axis=1), decided=np.asarray((low > 0.0) | (high < 0.0)))
 
 
-def _turned(value: Array, moved: Array) -> tuple[Array, Array]:
-    """The basic bootstrap: what noise adds, at both ends, taken off again; extended to the value, as `compare` does."""
+def _turned(value: Array, moved: Array, error: Array) -> tuple[Array, Array]:
+    """The basic bootstrap: what noise adds, at both ends, taken off again; extended to the value, as `compare` does.
+
+    The error of random orders is independent of the noise, so the two widths add up in square.
+    """
     low, high = np.quantile(moved, [LEVEL / 2.0, 1.0 - LEVEL / 2.0], axis=0, method=_METHOD)
-    return np.minimum(value, value - high), np.maximum(value, value - low)
+    by_chance = DEVIATIONS * error
+    below, above = np.hypot(np.maximum(high, 0.0), by_chance), np.hypot(np.minimum(low, 0.0), by_chance)
+    return np.asarray(value - below), np.asarray(value + above)
 
 
 def _check_some(parties: Sequence[object]) -> None:

@@ -21,8 +21,8 @@ from privot.valuation.labelled import Array
 
 MOST_EXACT = 10
 """Parties up to which all 2^k coalitions are asked for."""
-ORDERS = 200
-"""Random orders beyond that, in pairs of one and its reverse."""
+ORDERS, LEAST_GROUPS = 200, 5
+"""About so many random orders beyond that, in groups of 2k, and never fewer groups than this."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,18 @@ class Plan:
 
     @classmethod
     def of(cls, parties: int, seed: int = 0, most_exact: int = MOST_EXACT, orders: int = ORDERS) -> Plan:
-        """Exact for few parties; for more, `orders` random ones that `seed` repeats."""
+        """Exact for few parties; for more, about `orders` random ones that `seed` repeats."""
         if parties < 1:
             raise UsageError("There must be at least one party.")
         if parties <= most_exact:
             return cls(parties, tuple(range(1 << parties)), None)
         generator = np.random.default_rng(seed)
         drawn: list[tuple[int, ...]] = []
-        for _ in range(max(2, orders // 2)):
+        for _ in range(max(LEAST_GROUPS, round(orders / (2 * parties)))):
             order = tuple(int(i) for i in generator.permutation(parties))
-            # what the first adds to nobody the last adds to everybody: together they vary less (Mitchell et al. 2022)
-            drawn += [order, order[::-1]]
+            # an order and its reverse, turned through all beginnings: within a group everybody stands everywhere twice,
+            # and before everybody else half of the time, so that only what three or more do together is left to chance
+            drawn += [way[i:] + way[:i] for way in (order, order[::-1]) for i in range(parties)]
         everybody = (1 << parties) - 1
         wanted = {0, everybody}
         for i in range(parties):
@@ -70,11 +71,13 @@ class Plan:
         return np.asarray(_along(self.orders, worths).mean(0))
 
     def errors(self, worths: dict[int, float]) -> Array | None:
-        """Standard errors of the values, over pairs of orders; None where they are exact."""
+        """Standard errors of differences of values, (k, k), over groups of orders; those of values on the diagonal."""
         if self.orders is None:
             return None
-        pairs = _along(self.orders, worths).reshape(-1, 2, self.parties).mean(1)
-        return np.asarray(pairs.std(0, ddof=1) / math.sqrt(len(pairs)))
+        groups = _along(self.orders, worths).reshape(-1, 2 * self.parties, self.parties).mean(1)
+        apart = groups[:, :, None] - groups[:, None, :]
+        apart[:, range(self.parties), range(self.parties)] = groups
+        return np.asarray(apart.std(0, ddof=1) / math.sqrt(len(groups)))
 
     def left_out(self, worths: dict[int, float]) -> Array:
         """v(all) − v(all but i), for every party i."""
