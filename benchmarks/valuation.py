@@ -205,7 +205,7 @@ def coverage(base: Pair, other: Pair, public: np.ndarray, repeats: int, n: int =
         inside, width, decided, wrong = [], [], [], []
         for _ in range(repeats):
             noisy = [made(*pair, e, design) for pair in (*held, hub)]
-            found = value_sketches(noisy[:-1], noisy[-1], draws=200)
+            found = value_sketches(noisy[:-1], noisy[-1])
             inside.append((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1]))
             width.append(found.interval[:, 1] - found.interval[:, 0])
             upper = np.triu_indices(len(truth), 1)

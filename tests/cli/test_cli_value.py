@@ -155,6 +155,8 @@ def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
             assert printed.out == "", order
             assert printed.err.count("\n") == 1, order
     assert not list(folder.glob("scores*"))
+    run(["value", "south.npz", "--validation", "hub.sketch"])
+    assert "'south.npz' is no sketch, and others are" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["points", "value"])
