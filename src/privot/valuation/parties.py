@@ -15,7 +15,7 @@ import copy
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -102,8 +102,8 @@ def value_sketches(
     """Values from labelled sketches of one design: post-processing of releases, free of charge.
 
     A pool's sketch is the sum of its parties' sketches, noise included. Intervals come from `draws` simulations of the
-    noise, whose law is public, around noise-free stand-ins, turned round (the basic bootstrap, as `compare_sketches`);
-    0 leaves them out. They are over the noise alone: other records of the same parties would differ too.
+    noise, whose law is public, around noise-free stand-ins; 0 leaves them out. They are over the noise alone: other
+    records of the same parties would differ too.
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or 0 < draws < 100:
         raise UsageError("The number of draws must be 0, or at least 100.")
@@ -126,12 +126,11 @@ def value_sketches(
     if draws:
         digest = hashlib.sha256(b"".join(bytes.fromhex(sketch.digest()) for sketch in everyone)).digest()
         generator = np.random.default_rng(np.frombuffer(digest, dtype="<u4"))
-        quiet_means = _stand_ins(sides)
-        quiet = _values(plan, *pools.costs(quiet_means, noisy=False))
         rows = []
         for k in range(draws):
-            noisy = [side.noised(means, generator) for side, means in zip(sides, quiet_means, strict=True)]
-            rows.append(_values(plan, *pools.costs(noisy)) - quiet)
+            calm = _stand_ins(sides, generator)
+            noisy = [side.noised(means, generator) for side, means in zip(sides, calm, strict=True)]
+            rows.append(_values(plan, *pools.costs(noisy)) - _values(plan, *pools.costs(calm, noisy=False)))
             if tell is not None:
                 tell(k + 1, draws)
         moved = np.array(rows)
@@ -173,25 +172,29 @@ class _Pools:
         return _costs(self.plan, profile, target), target.spread()
 
 
-def _stand_ins(sides: list[Side]) -> list[Means]:
-    """Noise-free means that could be those behind the sketches.
+def _stand_ins(sides: Sequence[Side], generator: np.random.Generator) -> list[Means]:
+    """Noise-free means that could be those behind the sketches, drawn as far off as noise may have put them.
 
-    Features are shortened by what noise adds to their length, around the mean of all: the noise of each would
+    Noise hides spread and differences, so what it does depends on how much there is of them: no single stand-in would
+    do. Features are shortened by what noise adds to their length, around the mean of all: the noise of each would
     otherwise count as a distance between them.
     """
-    first = sides[0]
-    weight = np.array([side.records for side in sides])
+    drawn = []
+    for side in sides:
+        drawn.append(copy.copy(side))
+        drawn[-1].means = side.noised(side.means, generator)
+    weight = np.array([side.records for side in drawn])
     weight = weight / weight.sum()
-    variance = np.array([side.deviation["features"] ** 2 for side in sides])
-    features = np.stack([side.means["features"] for side in sides])
+    variance = 2.0 * np.array([side.deviation["features"] ** 2 for side in drawn])
+    features = np.stack([side.means["features"] for side in drawn])
     middle, pooled = weight @ features, float(weight**2 @ variance)
-    calm = first.shrunk(middle, pooled)
+    calm = drawn[0].shrunk(middle, pooled)
     out = []
-    for k, side in enumerate(sides):
+    for k, side in enumerate(drawn):
         means = noise_free(side)
-        there = means["shells"].reshape(first.parts, -1).sum(1, keepdims=True) > 0.0
+        there = means["shells"].reshape(side.parts, -1).sum(1, keepdims=True) > 0.0
         apart = side.shrunk(features[k] - middle, max(0.0, float(variance[k] * (1.0 - 2.0 * weight[k]) + pooled)))
-        means["features"] = ((calm + apart).reshape(first.parts, -1) * there).ravel()
+        means["features"] = ((calm + apart).reshape(side.parts, -1) * there).ravel()
         out.append(means)
     return out
 
@@ -232,28 +235,25 @@ def _with_noise(
     found: Contributions, moved: Array | None, guarantees: tuple[Guarantee, ...], validation: Guarantee
 ) -> Contributions:
     """The same with guarantees and, given how far noise moves values, with intervals and decided orders."""
-    from dataclasses import replace
-
     found = replace(found, guarantees=guarantees, validation=validation)
     if moved is None:
         return found
     value = found.value
     apart = value[:, None] - value
     error = np.zeros_like(apart) if found.error is None else found.error
-    low, high = _turned(apart, moved[:, :, None] - moved[:, None, :], error)
-    ends = _turned(value, moved, np.diag(error))
-    return replace(found, interval=np.stack(ends, axis=1), decided=np.asarray((low > 0.0) | (high < 0.0)))
+    half = _half_width(moved, np.diag(error))
+    decided = np.abs(apart) > _half_width(moved[:, :, None] - moved[:, None, :], error)
+    return replace(found, interval=np.stack([value - half, value + half], axis=1), decided=np.asarray(decided))
 
 
-def _turned(value: Array, moved: Array, error: Array) -> tuple[Array, Array]:
-    """The basic bootstrap: what noise adds, at both ends, taken off again; extended to the value, as `compare` does.
+def _half_width(moved: Array, error: Array) -> Array:
+    """How far noise moves a value in 95 % of draws, either way (Hall 1988, "On symmetric bootstrap intervals").
 
-    The error of random orders is independent of the noise, so the two widths add up in square.
+    Either way, because noise hides spread, which is then taken for less than it is, on stand-ins as well: an interval
+    turned round would lean the wrong way. The error of random orders is independent of the noise: widths add in square.
     """
-    low, high = np.quantile(moved, [LEVEL / 2.0, 1.0 - LEVEL / 2.0], axis=0, method=_METHOD)
-    by_chance = DEVIATIONS * error
-    below, above = np.hypot(np.maximum(high, 0.0), by_chance), np.hypot(np.minimum(low, 0.0), by_chance)
-    return np.asarray(value - below), np.asarray(value + above)
+    by_noise = np.quantile(np.abs(moved), 1.0 - LEVEL, axis=0, method=_METHOD)
+    return np.asarray(np.hypot(by_noise, DEVIATIONS * error))
 
 
 def _check_some(parties: Sequence[object]) -> None:
