@@ -73,7 +73,7 @@ def points(
                 "--radius NUMBER, and only one."
             )
         (read,), trusted = read_sketches([validation], trust)
-        own = labelled_records(data, "A")
+        own, _ = labelled_records(data, "A")
         found = score_by_sketch(own, read, _design(read, own.x.shape[1], prototypes, span, radius))
         answer = {
             "validation": {"kind": "sketch", "records": read.public["records"], "used": None},
@@ -84,7 +84,8 @@ def points(
             "privacy": f"of the validation side: {federated.in_words(read.guarantee)}; scoring costs nothing more",
         }
     else:
-        own, whole = labelled_records(data, "A"), labelled_records(validation, "V")
+        whole, classes = labelled_records(validation, "V")
+        own, _ = labelled_records(data, "A", classes)
         own.check_beside(whole)
         used = _some(whole, most, seed)
         found = score_by_records(own, used)
@@ -97,12 +98,14 @@ def points(
             "privacy": NO_PRIVACY,
         }
     worst = [{"row": i, "label": int(found.labels[i]), "score": float(found.score[i])} for i in found.worst(top)]
-    if out is not None:
-        _write_scores(found, out)
     if plot is not None:
         from privot.cli.chart import draw_scores
 
         draw_scores(found.score, plot)
+        plot.chmod(0o600)
+    # last, because it is never written twice
+    if out is not None:
+        _write_scores(found, out)
     answer = {
         "records": len(own.x),
         "dimension": own.x.shape[1],
@@ -135,7 +138,7 @@ def points(
 
 
 def _some(whole: Labelled, most: int, seed: int) -> Labelled:
-    """At most so many validation records, of every class at least one, each class in proportion."""
+    """About so many validation records, of every class at least one, each class in proportion."""
     import numpy as np
 
     from privot.valuation.labelled import Labelled
@@ -173,11 +176,10 @@ def _design(
 
 
 def _seen(seen: list[float]) -> str:
-    """How much of the sketch's class means was told from noise."""
-    many = sum(share > 0.0 for share in seen)
-    if not many:
+    """How far the noise lets the sketch's class means be believed; no test of a difference, which chance moves too."""
+    if not any(seen):
         return "its noise hides how your classes differ from theirs, so your own class means are what you are held to"
-    return f"of {many} of {len(seen)} classes the noise lets it tell the mean from yours"
+    return f"your class means are moved {sum(seen) / len(seen):.0%} of the way to its noisy ones (mean over classes)"
 
 
 def _check_new(out: Path | None) -> None:
@@ -197,7 +199,7 @@ def _write_scores(found: Scores, out: Path) -> None:
     """One line a record, in their order; readable by its owner alone."""
     import numpy as np
 
-    from privot.errors import UsageError
+    from privot.errors import DataError, UsageError
     from privot.files import write_whole
 
     rank = np.empty(len(found.score), dtype=np.int64)
@@ -207,3 +209,5 @@ def _write_scores(found: Scores, out: Path) -> None:
         write_whole(out, ("row,label,score,rank\n" + "".join(lines)).encode(), fresh=True)
     except FileExistsError:
         raise UsageError(f"{out} exists already: name a file that does not.") from None
+    except OSError as error:
+        raise DataError(f"The scores cannot be written to {out} ({error.strerror}).") from None

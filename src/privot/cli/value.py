@@ -57,8 +57,11 @@ def value(
         raise UsageError(f"{twice!r} is given twice: each party once, and the validation side is none of them.")
     kinds = [federated.is_sketch(source) for source in sources]
     if any(kinds) and not all(kinds):
+        other = sources[kinds.index(False)]
+        if other != "digits" and not Path(other).exists():
+            raise DataError(f"There is no file {other!r}: give sketches that `privot sketch` wrote.")
         raise DataError(
-            f"{sources[kinds.index(False)]!r} is no sketch, and others are: give sketches of one design, or data only."
+            f"{other!r} is no sketch or a damaged one, and others are: give sketches of one design, or data only."
         )
     names = [Path(source).stem for source in parties]
     names = names if len(set(names)) == len(names) else list(parties)
@@ -81,10 +84,9 @@ def value(
     else:
         if trust:
             raise UsageError("--trust is about sketches, and these are none.")
-        held = [
-            labelled_records(source, name) for source, name in zip(sources, [*names, "the validation set"], strict=True)
-        ]
-        found = value_records(held[:-1], held[-1], seed)
+        target, classes = labelled_records(validation, "the validation set")
+        held = [labelled_records(source, name, classes)[0] for source, name in zip(parties, names, strict=True)]
+        found = value_records(held, target, seed)
         answer |= {"privacy": NO_PRIVACY, "guarantees": None, "signers": None, "trusted": False}
     answer = {
         "parties": _told(found, names),
@@ -136,12 +138,12 @@ def _game(found: Contributions, names: list[str]) -> dict[str, Any]:
 def _say(answer: dict[str, Any], found: Contributions) -> None:
     rows = []
     for party in sorted(answer["parties"], key=lambda p: -float(p["value"])):
-        cells = [party["name"], f"{party['value']:.4f}"]
+        cells = [party["name"], _share(party["value"])]
         if found.interval is not None:
-            cells.append("{:.4f} to {:.4f}".format(*party["interval"]))
+            cells.append(" to ".join(_share(end) for end in party["interval"]))
         if found.error is not None:
-            cells.append(f"{party['standard_error']:.4f}")
-        rows.append([*cells, f"{party['left_out']:.4f}", number(party["distance"])])
+            cells.append(_share(party["standard_error"]))
+        rows.append([*cells, _share(party["left_out"]), number(party["distance"])])
     header = ["party", "value"]
     header += ["95 % over the noise"] if found.interval is not None else []
     header += ["standard error"] if found.error is not None else []
@@ -150,7 +152,7 @@ def _say(answer: dict[str, Any], found: Contributions) -> None:
     facts = [
         (
             "all together",
-            f"{answer['worth']:.4f}, the sum of values; 1 is records like V's, 0 is nothing but V's middle",
+            f"{_share(answer['worth'])}, the sum of values; 1 is records like V's, 0 is nothing but V's middle",
         ),
         ("Shapley values", f"of {how}; left out is what all lose without the party"),
     ]
@@ -174,6 +176,11 @@ def _say(answer: dict[str, Any], found: Contributions) -> None:
     print_facts(facts)
 
 
+def _share(value: float) -> str:
+    """Four places, as shares have them; a party in other units may be worth −10³⁰."""
+    return f"{value:.4f}" if abs(value) < 1e6 else number(value)
+
+
 def read_sketches(sources: list[str], trust: list[Path] | None) -> tuple[list[Sketch], bool]:
     """Sketches with good signatures, and whether those are of keys that were named."""
     from privot.federation import Sketch
@@ -188,10 +195,23 @@ def vouched(trusted: bool) -> str:
     return "trusted keys" if trusted else "unknown to this command (--trust names keys you know)"
 
 
-def labelled_records(source: str, name: str) -> Labelled:
-    """The labelled records of a file, called `name` in errors."""
+def labelled_records(
+    source: str, name: str, classes: tuple[str, ...] | None = None
+) -> tuple[Labelled, tuple[str, ...] | None]:
+    """The labelled records of a file, called `name` in errors, and the names of its classes where it has some.
+
+    Folders number their classes each by itself: with `classes`, those of the validation side, a class goes by its name.
+    """
+    import numpy as np
+
     from privot.data import load
+    from privot.errors import DataError
     from privot.valuation.labelled import Labelled
 
     found = load(source)
-    return Labelled.of(found.x, found.y, name)
+    y = found.y
+    if classes is not None and found.names is not None and y is not None:
+        if not set(classes) >= set(found.names):
+            raise DataError(f"{name} has a folder of a class that the validation side has none of: give it its name.")
+        y = np.array([classes.index(known) for known in found.names])[y]
+    return Labelled.of(found.x, y, name), found.names

@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from privot.errors import DataError, UsageError
 from privot.federation.comparing import LEVEL, check_alike
@@ -33,7 +34,6 @@ from privot.valuation.profiles import Profile, Sums, transport_cost
 from privot.valuation.shapley import Plan
 
 DRAWS = 100
-DEVIATIONS = 1.96
 _METHOD: Literal["weibull"] = "weibull"
 Tell = Callable[[int, int], None]
 
@@ -111,7 +111,9 @@ def value_sketches(
     if not validation.public["classes"]:
         raise DataError("The validation sketch was made without labels: values need sketches made with --classes.")
     everyone = [validation, *parties]
-    for party in parties:
+    for k, party in enumerate(parties):
+        if party.digest() == validation.digest():
+            raise DataError(f"Party {k + 1} and the validation side are one and the same release: V is no party.")
         check_alike(validation, party)
     same = copies(parties)
     if same:
@@ -206,7 +208,10 @@ def _costs(plan: Plan, profile: Callable[[int], Profile], target: Profile) -> di
 def _worths(costs: dict[int, float], spread: float) -> dict[int, float]:
     if not spread > 0.0:
         raise DataError("The validation records all lie in one place: there is nothing to be worth.")
-    return {0: 0.0} | {coalition: 1.0 - cost / spread for coalition, cost in costs.items()}
+    worths = {0: 0.0} | {coalition: 1.0 - cost / spread for coalition, cost in costs.items()}
+    if not all(map(math.isfinite, worths.values())):
+        raise DataError("A party lies too far from the validation side for how little that spreads: check the units.")
+    return worths
 
 
 def _values(plan: Plan, costs: dict[int, float], spread: float) -> Array:
@@ -240,20 +245,24 @@ def _with_noise(
         return found
     value = found.value
     apart = value[:, None] - value
-    error = np.zeros_like(apart) if found.error is None else found.error
-    half = _half_width(moved, np.diag(error))
-    decided = np.abs(apart) > _half_width(moved[:, :, None] - moved[:, None, :], error)
+    wide = np.zeros_like(apart)
+    if found.error is not None and found.orders is not None:
+        # errors come from a handful of groups of orders: Student's quantile, not 1.96
+        wide = found.error * float(stdtrit(found.orders / (2 * len(value)) - 1, 1.0 - LEVEL / 2.0))
+    half = _half_width(moved, np.diag(wide))
+    decided = np.abs(apart) > _half_width(moved[:, :, None] - moved[:, None, :], wide)
     return replace(found, interval=np.stack([value - half, value + half], axis=1), decided=np.asarray(decided))
 
 
-def _half_width(moved: Array, error: Array) -> Array:
+def _half_width(moved: Array, wide: Array) -> Array:
     """How far noise moves a value in 95 % of draws, either way (Hall 1988, "On symmetric bootstrap intervals").
 
     Either way, because noise hides spread, which is then taken for less than it is, on stand-ins as well: an interval
-    turned round would lean the wrong way. The error of random orders is independent of the noise: widths add in square.
+    turned round would lean the wrong way. `wide` is how far random orders do, independent of the noise: widths add in
+    square.
     """
     by_noise = np.quantile(np.abs(moved), 1.0 - LEVEL, axis=0, method=_METHOD)
-    return np.asarray(np.hypot(by_noise, DEVIATIONS * error))
+    return np.asarray(np.hypot(by_noise, wide))
 
 
 def _check_some(parties: Sequence[object]) -> None:

@@ -72,7 +72,8 @@ def score_by_records(own: Labelled, validation: Labelled, label_weight: float = 
     own.check_beside(validation)
     if len(own.x) * len(validation.x) > MOST_ENTRIES:
         raise UsageError(
-            f"{len(own.x)} × {len(validation.x)} records are too many to score at once: give fewer validation records."
+            f"{len(own.x)} × {len(validation.x)} records are too many to score at once: use at most "
+            f"{MOST_ENTRIES // len(own.x)} validation records (--most)."
         )
     names, which = np.unique(validation.y, return_inverse=True)
     means = np.stack([validation.x[which == c].mean(0) for c in range(len(names))])
@@ -135,7 +136,8 @@ def check_design(validation: Sketch, design: SketchDesign) -> None:
 
 def _calibrated(cost: Array, share: Array, typical: float) -> Array:
     """The formula at the top of this module, for one cost row a record and one column a target of mass `share`."""
-    scale = max(typical, 1e-12)
+    # half of all costs may be 0; beyond the floor, floats tell no costs apart
+    scale = max(typical if typical > 0.0 else float(np.abs(cost).mean()), 1e-300)
     f = relaxed_potential(cost, share, REGULARISATION * scale, RELAXATION * scale)
     return np.asarray(f - (f.sum() - f) / (len(f) - 1))
 

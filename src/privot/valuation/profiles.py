@@ -104,9 +104,11 @@ def transport_cost(pool: Profile, validation: Profile, label_weight: float = LAB
     if not np.isfinite(cost).all():
         # the solver would not come back, or not alive
         raise DataError("The sketches hold numbers too large to be compared: ask whoever made them.")
+    # the solver's tolerance is absolute, and would take small numbers for 0
+    size = float(np.abs(cost).max()) or 1.0
     # thousands of problems of ten classes: the checks around the solver take longer than it does
     share = validation.share * (pool.share.sum() / validation.share.sum())
-    _, moved, _, _, code = network_simplex()(pool.share, share, np.ascontiguousarray(cost), MOST_PIVOTS, 1)
+    _, moved, _, _, code = network_simplex()(pool.share, share, np.ascontiguousarray(cost / size), MOST_PIVOTS, 1)
     if code != 1:
         raise ConvergenceError(f"The network simplex stopped before its optimum (code {code}).")
-    return float(moved) + (math.sqrt(pool.within) - math.sqrt(validation.within)) ** 2
+    return size * float(moved) + (math.sqrt(pool.within) - math.sqrt(validation.within)) ** 2
