@@ -56,6 +56,7 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
     assert said["worst"][0] == {"row": int(first["row"]), "label": int(first["label"]), "score": float(first["score"])}
     assert stat.S_IMODE((folder / "scores.csv").stat().st_mode) == 0o600
     assert (folder / "scores.png").stat().st_size > 1000
+    assert stat.S_IMODE((folder / "scores.png").stat().st_mode) == 0o600
     # what is there is not overwritten
     before = (folder / "scores.csv").read_bytes()
     assert run([*order, "--out", "scores.csv"]) == 2
@@ -144,7 +145,57 @@ def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
             assert printed.err.count("\n") == 1, order
     assert not list(folder.glob("scores*"))
     run(["value", "south.npz", "--validation", "hub.sketch"])
-    assert "'south.npz' is no sketch, and others are" in capsys.readouterr().err
+    assert "'south.npz' is no sketch or a damaged one, and others are" in capsys.readouterr().err
+    run(["value", "nowhere.sketch", "--validation", "hub.sketch"])
+    assert "There is no file 'nowhere.sketch'" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_leaves_nothing_and_names_the_file_that_was_asked_for(capsys, folder) -> None:
+    order = ["points", "south.npz", "--validation", "hub.npz", "--most", "100"]
+    # scores are never overwritten: written before a chart that fails, they would be in the way of the next attempt
+    assert run([*order, "--out", "scores.csv", "--plot", "nowhere/scores.png"]) == 3
+    assert not (folder / "scores.csv").exists()
+    capsys.readouterr()
+    # nobody can write there, whoever runs the test
+    assert run([*order, "--out", "/proc/scores.csv"]) == 3
+    assert "cannot be written to /proc/scores.csv (" in capsys.readouterr().err
+
+
+def test_folders_number_classes_by_themselves_and_names_decide(capsys, folder) -> None:
+    from PIL import Image
+
+    g = np.random.default_rng(0)
+    for place, kinds in (
+        ("V", {"bird": 30, "cat": 120, "dog": 220}),
+        ("A", {"cat": 120, "dog": 220}),
+        ("B", {"cow": 9}),
+    ):
+        for kind, grey in kinds.items():
+            (folder / place / kind).mkdir(parents=True)
+            for k in range(6):
+                pixels = g.integers(grey - 9, grey + 9, (2, 2)).astype(np.uint8)
+                Image.fromarray(pixels).save(folder / place / kind / f"{k}.png")
+    assert run(["points", "A", "--validation", "V", "--json"]) == 0
+    assert {w["label"] for w in json.loads(capsys.readouterr().out)["worst"]} == {1, 2}
+    assert run(["value", "A", "--validation", "V", "--json"]) == 0
+    # a third of V is missing, and is moved there from cats; with cats for birds it would be below 0
+    assert json.loads(capsys.readouterr().out)["worth"] > 0.2
+    assert run(["value", "B", "--validation", "V"]) == 3
+
+
+def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:
+    from privot.cli.points import _seen
+
+    assert "hides how your classes differ" in _seen([0.0, 0.0])
+    # shares above 0 are what chance leaves of nothing in two of five cases
+    assert _seen([0.0, 0.5]) == "your class means are moved 25% of the way to its noisy ones (mean over classes)"
+
+
+def test_a_party_in_other_units_has_a_value_that_fits_on_a_line(capsys, folder) -> None:
+    with np.load("north.npz") as file:
+        write("far.npz", 300, 1, x=file["x"] * 1e60)
+    assert run(["value", "far.npz", "south.npz", "--validation", "hub.npz"]) == 0
+    assert max(map(len, capsys.readouterr().out.split("\n"))) < 130
 
 
 @pytest.mark.parametrize("command", ["points", "value"])

@@ -15,6 +15,7 @@ from privot.federation import Sketch, sketch
 from privot.mechanisms import SketchDesign
 from privot.valuation import value_records, value_sketches
 from privot.valuation.labelled import LABEL_WEIGHT, Labelled
+from privot.valuation.parties import _with_noise
 from privot.valuation.profiles import Profile, Sums, transport_cost
 
 MIDDLES = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
@@ -85,6 +86,30 @@ def test_closed_forms_moved_widened_and_like_the_validation_side() -> None:
     assert value_records([permuted], hub).value[0] < 0.1
 
 
+@pytest.mark.parametrize("unit", [1e-60, 1e-9, 1e60])
+def test_values_do_not_depend_on_units(unit: float) -> None:
+    hub, parties = some(60, 0), [some(20, 1, 0.5), some(30, 2, 1.0)]
+    parties[1] = Labelled.of(parties[1].x, np.roll(parties[1].y, 5), "bad")
+    plain = value_records(parties, hub).value
+    found = value_records([Labelled.of(unit * p.x, p.y, "P") for p in parties], Labelled.of(unit * hub.x, hub.y, "V"))
+    np.testing.assert_allclose(found.value, plain, atol=1e-9)
+
+
+def test_errors_of_few_groups_of_orders_widen_intervals_as_student_has_it() -> None:
+    hub, parties = some(60, 0), [some(12, seed, 0.1 * seed) for seed in range(1, 13)]
+    found = value_records(parties, hub)
+    assert found.error is not None
+    assert found.orders == 192
+    guarantee = sketched(hub, 1.0).guarantee
+    told = _with_noise(found, np.zeros((100, 12)), (guarantee,) * 12, guarantee)
+    assert told.interval is not None
+    # 8 groups of 24 orders, 7 degrees of freedom
+    np.testing.assert_allclose(told.interval[:, 1] - found.value, 2.3646 * found.error.diagonal(), rtol=1e-4)
+    assert told.decided is not None
+    apart = np.abs(found.value[:, None] - found.value)
+    np.testing.assert_array_equal(told.decided, apart > 2.3646 * found.error * ~np.eye(12, dtype=bool))
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(st.integers(6, 30), st.integers(1, 99), st.floats(0.1, 1.0)), min_size=2, max_size=4))
 def test_values_sum_to_the_worth_of_the_pool_and_twins_have_the_same(kinds: list[tuple[int, int, float]]) -> None:
@@ -140,8 +165,8 @@ def test_what_cannot_be_valued_is_refused() -> None:
         value_sketches([], v)
     with pytest.raises(UsageError, match="draws"):
         value_sketches([one], v, draws=5)
-    with pytest.raises(DataError, match="one and the same"):
-        value_sketches([v], v)
+    with pytest.raises(DataError, match="Party 2 and the validation side are one and the same"):
+        value_sketches([one, v], v)
     with pytest.raises(DataError, match="Parties 1 and 2"):
         value_sketches([one, one], v)
     vault = Vault(hub.x, clip=1.0, adjacency="replace-one", budget=(1e6, 1e-5))
@@ -157,3 +182,5 @@ def test_what_cannot_be_valued_is_refused() -> None:
     still = Labelled.of(np.ones((4, 3)), np.zeros(4, dtype=int), "V")
     with pytest.raises(DataError, match="one place"):
         value_records([Labelled.of(np.zeros((4, 3)), np.zeros(4, dtype=int), "P")], still)
+    with pytest.raises(DataError, match="units"):
+        value_records([Labelled.of(party.x * 1e90, party.y, "P")], Labelled.of(hub.x * 1e-130, hub.y, "V"))

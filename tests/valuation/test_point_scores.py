@@ -65,6 +65,24 @@ def test_scores_by_records_are_pots_calibrated_duals() -> None:
     assert found.worst(3) == list(np.argsort(-found.score)[:3])
 
 
+@pytest.mark.parametrize("unit", [1e-60, 1e-9, 1e60])
+def test_units_change_scores_by_their_square_and_no_ranks(unit: float) -> None:
+    (x, y), (v, w) = some(40, 0), some(50, 1)
+    plain = score_by_records(Labelled.of(x, y, "A"), Labelled.of(v, w, "V")).score
+    found = score_by_records(Labelled.of(unit * x, y, "A"), Labelled.of(unit * v, w, "V")).score
+    np.testing.assert_allclose(found / unit**2, plain, atol=1e-9)
+
+
+def test_most_costs_may_be_nothing() -> None:
+    x = np.zeros((30, 3))
+    x[:3] = np.eye(3)
+    own, hub = Labelled.of(x, np.zeros(30, dtype=int), "A"), Labelled.of(x[4:], np.zeros(26, dtype=int), "V")
+    score = score_by_records(own, hub).score
+    np.testing.assert_allclose(score[:3], score[0])
+    # records 1 away from where all others are: that much worse, but for what masses give way
+    assert score[0] - score[-1] == pytest.approx(1.0, abs=0.1)
+
+
 def test_without_noise_a_sketch_says_what_class_means_and_shares_say() -> None:
     x, y = some(60, 0)
     v, w = some(900, 1)
