@@ -31,8 +31,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def sketch(name: str, *more: str) -> None:
-    terms = ["--epsilon", "4", "--delta", "1e-5", "--adjacency", "replace-one"]
+def sketch(name: str, *more: str, epsilon: float = 4.0) -> None:
+    terms = ["--epsilon", str(epsilon), "--delta", "1e-5", "--adjacency", "replace-one"]
     more = more or ("--range", "0", "1", "--classes", "3")
     assert run(["sketch", f"{name}.npz", *terms, *more, "--key", f"{name}.key", "--out", f"{name}.sketch"]) == 0
 
@@ -72,11 +72,26 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
     said = json.loads(capsys.readouterr().out)
     assert said["guarantee"] is None
     assert said["validation"] == {"kind": "records", "records": 900, "used": 300}
+    # the design is made again with the seed that the sketch states
+    write("public.npz", 40, 9)
+    sketch("north", "--prototypes", "public.npz", "--seed", "5", "--classes", "3")
+    assert run(["points", "south.npz", "--validation", "north.sketch", "--prototypes", "public.npz"]) == 0
+
+
+def test_a_sample_of_the_validation_side_has_all_its_classes() -> None:
+    from privot.cli.points import _some
+    from privot.valuation.labelled import Labelled
+
+    y = np.repeat([0, 1, 2], [800, 199, 1])
+    x = np.arange(2000.0).reshape(1000, 2)
+    kept = _some(Labelled.of(x, y, "V"), 100, 0)
+    assert np.bincount(kept.y).tolist() == [80, 20, 1]
+    np.testing.assert_array_equal(kept.y, y[(kept.x[:, 0] / 2).astype(int)])
 
 
 def test_values_from_sketches_and_from_records(capsys, folder) -> None:
-    for name in ("hub", "north", "south"):
-        sketch(name)
+    for name, epsilon in (("hub", 4.0), ("north", 3.0), ("south", 5.0)):
+        sketch(name, epsilon=epsilon)
     capsys.readouterr()
     order = ["value", "north.sketch", "south.sketch", "--validation", "hub.sketch", "--draws", "100"]
     assert run([*order, "--out", "values.png", "--json"]) == 0
@@ -85,13 +100,20 @@ def test_values_from_sketches_and_from_records(capsys, folder) -> None:
     assert north["value"] > south["value"]
     assert north["value"] + south["value"] == pytest.approx(said["worth"])
     assert north["interval"][0] <= north["value"] <= north["interval"][1]
-    assert len(said["guarantees"]["parties"]) == 2
-    assert said["guarantees"]["validation"]["standing"] == "proven"
+    stated = [*said["guarantees"]["parties"], said["guarantees"]["validation"]]
+    assert [round(g["epsilon"], 2) for g in stated] == [3.0, 5.0, 4.0]
+    assert {(g["standing"], g["adjacency"]) for g in stated} == {("proven", "replace-one")}
     assert (folder / "values.png").exists()
     assert run(order) == 0
     told = capsys.readouterr().out
-    assert "privacy of north" in told
-    assert "privacy of V" in told
+    stated = {
+        line[:16].strip(): line.split("ε = ")[1][:3] for line in told.split("\n") if line.startswith("privacy of")
+    }
+    assert {name: round(float(epsilon)) for name, epsilon in stated.items()} == {
+        "privacy of north": 3,
+        "privacy of south": 5,
+        "privacy of V": 4,
+    }
     assert "order left open" in told
     assert run(["value", "north.npz", "south.npz", "--validation", "hub.npz"]) == 0
     assert "none: this is an exact answer" in capsys.readouterr().out

@@ -12,11 +12,14 @@ from scipy.spatial.distance import cdist
 from privot import Vault
 from privot.errors import DataError, UsageError
 from privot.federation import Sketch, sketch
+from privot.federation.estimating import Shared
+from privot.federation.simulating import BY_CLASS, Side
 from privot.mechanisms import SketchDesign
 from privot.valuation import value_records, value_sketches
 from privot.valuation.labelled import LABEL_WEIGHT, Labelled
-from privot.valuation.parties import _with_noise
+from privot.valuation.parties import _Pools, _stand_ins, _with_noise
 from privot.valuation.profiles import Profile, Sums, transport_cost
+from privot.valuation.shapley import Plan
 
 MIDDLES = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 DESIGN = SketchDesign.box(3, -1.0, 2.0).labelled(3)
@@ -84,6 +87,41 @@ def test_closed_forms_moved_widened_and_like_the_validation_side() -> None:
     # labels that are permuted are harm, though the distance between unnamed classes would be 0
     permuted = Labelled.of(turned.x, (turned.y + 1) % 3, "permuted")
     assert value_records([permuted], hub).value[0] < 0.1
+
+
+def test_shares_count_and_a_pool_is_of_records_not_of_parties() -> None:
+    def at(zeros: int, ones: int) -> Labelled:
+        y = np.repeat([0, 1], [zeros, ones])
+        return Labelled.of(np.stack([3.0 * y, y], axis=1), y, "P")
+
+    # a quarter must go to the other class, 10 away in square and λ times that by its label; T(∅, V) is (1 + λ)·¼·10
+    found = value_records([at(30, 10), at(20, 60)], at(5, 5))
+    assert found.distance == pytest.approx(np.sqrt([7.5, 7.5]))
+    # together they have 50 of 0 and 70 of 1: a twelfth is too many
+    assert found.worth == pytest.approx(1.0 - (30.0 / 12.0) / 7.5)
+    assert found.left_out == pytest.approx([found.worth, found.worth])
+
+
+def test_noise_of_means_pools_and_stand_ins_is_of_the_size_stated() -> None:
+    hub, parties = some(600, 0), [some(300, 1), some(900, 2)]
+    everyone = [hub, *parties]
+    shared = Shared.of(sketched(hub, 1.0).public)
+    true = [Side(sketched(data, 0.02), shared).means["features"] for data in everyone]
+    ratios, lengths = [], []
+    for k in range(12):
+        sides = [Side(sketched(data, 3.0), shared) for data in everyone]
+        pools = _Pools(Plan.of(2), sides)
+        pooled = {n: 0.25 * sides[1].means[n] + 0.75 * sides[2].means[n] for n in BY_CLASS}
+        for side, data, means in ((sides[1], parties[0], None), (pools.pools[3], joined(*parties), pooled)):
+            found, exact = Profile.of_view(side.view(means)), profile(data)
+            off = ((found.means + DESIGN.centre - exact.means) ** 2).sum(1)
+            ratios.append(off / (3 * found.noise))
+        calm = _stand_ins(sides, np.random.default_rng(k))
+        lengths.append([float(m["features"] @ m["features"]) / float(t @ t) for m, t in zip(calm, true, strict=True)])
+    # 3 × 24 class means; what the noise of counts adds is little
+    assert 0.6 < np.mean(ratios) < 1.7
+    # stand-ins are as long as what they stand for; with the noise left in they would be twice as long and more
+    assert (np.mean(lengths, 0) < 1.6).all()
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-9, 1e60])

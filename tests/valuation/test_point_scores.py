@@ -13,7 +13,7 @@ from privot.federation import Sketch, sketch
 from privot.mechanisms import SketchDesign
 from privot.valuation import score_by_records, score_by_sketch
 from privot.valuation.labelled import LABEL_WEIGHT, Labelled
-from privot.valuation.points import REGULARISATION, RELAXATION
+from privot.valuation.points import REGULARISATION, RELAXATION, _between
 
 MIDDLES = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
 DESIGN = SketchDesign.box(3, -3.0, 6.0).labelled(3)
@@ -119,6 +119,42 @@ def test_wrong_labels_and_noise_are_found_and_a_systematic_fault_needs_the_sketc
     assert recall(found.score, np.arange(60)) > 0.8
 
 
+def test_noise_alone_moves_class_means_by_little() -> None:
+    g = np.random.default_rng(0)
+    count = np.full(400, 100.0)
+    means, seen = _between(np.zeros((400, 8)), 3.0 * g.normal(size=(400, 8)), count, 1.0, 3.0, 2)
+    # the mean of the positive part of 1 − k/χ²_k: about 0.2 for 2 and for 6 coordinates
+    assert 0.1 < seen.mean() < 0.3
+    assert (means**2).sum(1).mean() < 0.5 * 8 * 0.03**2
+    # too few records to be told from noise
+    _, seen = _between(np.zeros((400, 8)), g.normal(size=(400, 8)), np.full(400, 3.9), 1.0, 3.0, 2)
+    assert not seen.any()
+
+
+def test_records_that_the_sketch_cuts_are_cut_alike_on_ones_own_side() -> None:
+    x, y = some(900, 0)
+    tight = SketchDesign.plain(3, 1.0).labelled(3)
+    vault = Vault(x, y, classes=3, clip=1.0, adjacency="replace-one", budget=(1e6, 1e-5))
+    hub = sketch(vault, sigma=10.0, delta=1e-5, design=tight)
+    # the same records: nothing but noise is between the means, and all of it would be if one side were not cut
+    found = score_by_sketch(Labelled.of(x[::-1].copy(), y[::-1].copy(), "A"), hub, tight)
+    assert found.seen is not None
+    assert found.seen.mean() < 0.8
+
+
+def test_a_class_that_noise_has_emptied_costs_its_records_a_little_and_not_the_way_to_another() -> None:
+    x, y = some(300, 0)
+    v, w = some(900, 1)
+    vault = Vault(v[w > 0], w[w > 0], classes=3, clip=1.0, adjacency="replace-one", budget=(1e6, 1e-5))
+    hub = sketch(vault, sigma=0.05, delta=1e-5, design=DESIGN)
+    found = score_by_sketch(Labelled.of(x, y, "A"), hub, DESIGN)
+    assert found.seen is not None
+    assert found.seen[0] == 0.0
+    above = np.median(found.score[y == 0]) - np.median(found.score[y > 0])
+    # another class is 18 away, and twice that by its label: 54
+    assert 0.0 < above < 30.0
+
+
 def test_a_class_that_is_one_too_many_is_no_fault_of_its_records() -> None:
     x, y = some(301, 5)
     v, w = some(300, 6)
@@ -141,7 +177,7 @@ def test_what_cannot_be_scored_is_refused() -> None:
     for rows, labels in ((x * np.nan, y), (x[:0], y[:0]), (x[:1], y[:1]), (x, None), (x, y[:3]), (x, y + 0.5)):
         with pytest.raises(DataError):
             Labelled.of(rows, labels, "A")
-    for rows, labels in ((x[:, :2], y), (x, y + 1)):
+    for rows, labels in ((x[:, :2], y), (x, y + 1), (x, y - 1)):
         with pytest.raises(DataError):
             score_by_records(Labelled.of(rows, labels, "A"), Labelled.of(*some(30, 1), "V"))
         with pytest.raises(DataError):
