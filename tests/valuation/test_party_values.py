@@ -116,12 +116,12 @@ def test_noise_of_means_pools_and_stand_ins_is_of_the_size_stated() -> None:
             found, exact = Profile.of_view(side.view(means)), profile(data)
             off = ((found.means + DESIGN.centre - exact.means) ** 2).sum(1)
             ratios.append(off / (3 * found.noise))
-        calm = _stand_ins(sides, np.random.default_rng(k))
+        calm = _stand_ins([Side(sketched(data, 30.0), shared) for data in everyone], np.random.default_rng(k))
         lengths.append([float(m["features"] @ m["features"]) / float(t @ t) for m, t in zip(calm, true, strict=True)])
     # 3 × 24 class means; what the noise of counts adds is little
     assert 0.6 < np.mean(ratios) < 1.7
-    # stand-ins are as long as what they stand for; with the noise left in they would be twice as long and more
-    assert (np.mean(lengths, 0) < 1.6).all()
+    # stand-ins are about as long as what they stand for; with the noise left in, that of 300 records is 5 times as long
+    assert np.mean(lengths, 0)[1] < 3.0
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-9, 1e60])
