@@ -3,6 +3,7 @@
     python benchmarks/valuation.py DATA_DIR points   [--set mnist] [--seeds 100 101 …] [--validation 1000 5000]
     python benchmarks/valuation.py DATA_DIR parties  [--set mnist] [--seeds 100 101 …] [--records 1000 5000]
     python benchmarks/valuation.py DATA_DIR coverage [--set mnist] [--repeats 40]
+    python benchmarks/valuation.py DATA_DIR synthetic [--repeats 40]     (reads no data)
 
 DATA_DIR holds mnist.npz and fashion_mnist.npz. Images have pixels in [0, 1]; sketches are built around 2,000 public
 images (the test part), records are from the training part; replace-one, δ = 1e-5.
@@ -218,16 +219,50 @@ def coverage(base: Pair, other: Pair, public: np.ndarray, repeats: int, n: int =
         )
 
 
+def synthetic(repeats: int) -> None:
+    """The same without public data, where the second party is a copy of the first and the third one is noisy."""
+    g = np.random.default_rng(0)
+    print("classes,columns,records,validation,epsilon,coverage by party,copies decided,noisy decided wrongly")
+    for classes, dim, n, many, e in (
+        (3, 8, 1000, 2000, 1.0),
+        (3, 8, 1000, 2000, 0.3),
+        (10, 20, 500, 500, 5.0),
+        (10, 20, 500, 500, 1.0),
+        (10, 20, 500, 500, 0.5),
+    ):
+        middle = np.clip(g.normal(0.5, 0.25, size=(classes, dim)), 0, 1)
+        design = SketchDesign.box(dim, 0.0, 1.0).labelled(classes)
+        first, third, hub = (
+            (np.clip(middle[y] + g.normal(0, 0.1, size=(len(y), dim)), 0, 1), y)
+            for y in (g.integers(0, classes, size) for size in (n, n, many))
+        )
+        noisy = np.clip(third[0] + g.normal(0, 0.3, size=third[0].shape), 0, 1), third[1]
+        held = [first, (first[0][::-1].copy(), first[1][::-1].copy()), noisy, hub]
+        calm = [made(*pair, 200.0, design) for pair in held]
+        truth = value_sketches(calm[:-1], calm[-1], draws=0).value
+        inside, copies, wrong = [], [], []
+        for _ in range(repeats):
+            drawn = [made(*pair, e, design) for pair in held]
+            found = value_sketches(drawn[:-1], drawn[-1])
+            inside.append((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1]))
+            copies.append(found.decided[0, 1])
+            wrong.append(found.decided[0, 2] and (found.value[0] > found.value[2]) != (truth[0] > truth[2]))
+        by_party = " ".join(f"{share:.2f}" for share in np.mean(inside, 0))
+        print(f"{classes},{dim},{n},{many},{e:g},{by_party},{np.mean(copies):.2f},{np.mean(wrong):.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("what", choices=("points", "parties", "coverage"))
+    parser.add_argument("what", choices=("points", "parties", "coverage", "synthetic"))
     parser.add_argument("--set", default="mnist", choices=("mnist", "fashion_mnist"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(100, 105)))
     parser.add_argument("--validation", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--records", type=int, nargs="+", default=[1000])
     parser.add_argument("--repeats", type=int, default=40)
     said = parser.parse_args()
+    if said.what == "synthetic":
+        return synthetic(said.repeats)
     base, public = images(said.data, said.set, "train"), images(said.data, said.set, "test")[0][:2000]
     other = images(said.data, "fashion_mnist" if said.set == "mnist" else "mnist", "train")
     if said.what == "points":

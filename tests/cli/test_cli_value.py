@@ -210,7 +210,7 @@ def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:
 
     assert "hides how your classes differ" in _seen([0.0, 0.0])
     # shares above 0 are what chance leaves of nothing in two of five cases
-    assert _seen([0.0, 0.5]) == "your class means are moved 25% of the way to its noisy ones (mean over classes)"
+    assert _seen([0.0, 0.5]) == "your class means are moved 25 % of the way to its noisy ones (mean over classes)"
 
 
 def test_a_party_in_other_units_has_a_value_that_fits_on_a_line(capsys, folder) -> None:
