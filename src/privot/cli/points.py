@@ -179,7 +179,8 @@ def _seen(seen: list[float]) -> str:
     """How far the noise lets the sketch's class means be believed; no test of a difference, which chance moves too."""
     if not any(seen):
         return "its noise hides how your classes differ from theirs, so your own class means are what you are held to"
-    return f"your class means are moved {100 * sum(seen) / len(seen):.0f} % of the way to its noisy ones (mean over classes)"
+    moved = 100.0 * sum(seen) / len(seen)
+    return f"your class means are moved {moved:.0f} % of the way to its noisy ones (mean over classes)"
 
 
 def _check_new(out: Path | None) -> None:
