@@ -123,7 +123,7 @@ def test_noise_alone_moves_class_means_by_little() -> None:
     g = np.random.default_rng(0)
     count = np.full(400, 100.0)
     means, seen = _between(np.zeros((400, 8)), 3.0 * g.normal(size=(400, 8)), count, 1.0, 3.0, 2)
-    # the mean of the positive part of 1 − k/χ²_k: about 0.2 for 2 and for 6 coordinates
+    # the mean of the positive part of 1 − k/χ²_k: about 0.15 for 2 and for 6 coordinates
     assert 0.1 < seen.mean() < 0.3
     assert (means**2).sum(1).mean() < 0.5 * 8 * 0.03**2
     # too few records to be told from noise
