@@ -70,7 +70,7 @@ def parties(base: Labelled, other: Labelled, n: int, seed: int) -> dict[str, Lab
 
 def made(x: np.ndarray, y: np.ndarray, epsilon: float, design: SketchDesign) -> Sketch:
     """A labelled sketch."""
-    vault = Vault(x, y, classes=CLASSES, clip=1.0, adjacency="replace-one", budget=(epsilon, DELTA))
+    vault = Vault(x, y, classes=design.classes, clip=1.0, adjacency="replace-one", budget=(epsilon, DELTA))
     return sketch(vault, epsilon=epsilon, delta=DELTA, design=design)
 
 

@@ -17,11 +17,13 @@ from privot.cli import (
     evaluate,
     federate,
     ledger,
+    points,
     report,
     sketch,
     study,
     synth,
     tables,
+    value,
 )
 
 app = typer.Typer(
@@ -50,6 +52,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("audit")(audit.audit)
 app.command("sketch")(sketch.sketch)
+app.command("value")(value.value)
+app.command("points")(points.points)
 
 
 def _version(asked: bool) -> None:

@@ -17,7 +17,7 @@ _LINES = {Standing.PROVEN: "-", Standing.ASYMPTOTIC: "--", Standing.UNPROVEN: ":
 
 def draw_comparison(comparison: Comparison, out: Path) -> None:
     """ε against σ, one line an accountant, dashed where it is no bound."""
-    _check_ending(out)
+    check_ending(out)
     figure, panels = new_figure(1, 1, (8.0, 5.0))
     axes = panels[0][0]
     proven = [e for c in comparison.curves if c.standing is Standing.PROVEN for e in c.epsilons if math.isfinite(e)]
@@ -40,7 +40,8 @@ def draw_comparison(comparison: Comparison, out: Path) -> None:
     save_figure(figure, out)
 
 
-def _check_ending(out: Path) -> None:
+def check_ending(out: Path) -> None:
+    """Refuse a chart whose name says no kind that can be drawn."""
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UsageError(f"A chart is drawn as .png, .svg or .pdf, not as {out.suffix or 'a file without ending'!r}.")
 
@@ -64,7 +65,7 @@ def draw_benchmark(found: dict[str, Any], out: Path) -> None:
 
 def draw_growth(found: dict[str, Any], out: Path) -> None:
     """Time and memory against the number of points, beside the growth they should have."""
-    _check_ending(out)
+    check_ending(out)
     sizes = [row["n"] for row in found["rows"]]
     panels: list[tuple[str, str, Callable[[int], float], str]] = [
         ("sliced", "seconds, value and gradient", lambda n: n * math.log(n), "n·log n"),
@@ -92,7 +93,7 @@ def draw_slices(x: Any, y: Any, found: Any, slices: int, out: Path) -> None:
 
     from privot.transport import draw_directions
 
-    _check_ending(out)
+    check_ending(out)
     directions = draw_directions(x.shape[1], slices, "orthogonal", found.details["seed"])
     worst = np.argsort(found.details["costs"])[::-1][:3]
     figure, panels = new_figure(1, len(worst), (4.2 * len(worst), 3.6))
@@ -111,7 +112,7 @@ def draw_transport(x: Any, y: Any, plan: Any, out: Path) -> None:
     """Two data sets in the plane of their largest variance, with lines where most of a record's mass goes."""
     import numpy as np
 
-    _check_ending(out)
+    check_ending(out)
     centre = np.concatenate([x, y]).mean(0)
     _, _, axes_of = np.linalg.svd(np.concatenate([x, y])[:2000] - centre, full_matrices=False)
     plane = axes_of[:2].T
@@ -136,7 +137,7 @@ def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, 
 
     from privot.federation.matrix import map_of
 
-    _check_ending(out)
+    check_ending(out)
     figure, panels = new_figure(1, 3, (16.0, 5.0))
     few = len(names) <= 40
     picture = panels[0][0].imshow(distances[order][:, order], cmap="viridis")
@@ -153,4 +154,36 @@ def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, 
         if few:
             panels[0][2].annotate(name, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
     panels[0][2].set(title="a map (classical scaling)", aspect="equal")
+    save_figure(figure, out)
+
+
+def draw_scores(scores: Any, out: Path) -> None:
+    """How scores of one's own records are spread, and all of them from the worst to the best."""
+    import numpy as np
+
+    check_ending(out)
+    figure, panels = new_figure(1, 2, (11.0, 4.0))
+    panels[0][0].hist(scores, 60)
+    panels[0][0].set(xlabel="score (high is harmful)", ylabel="records")
+    panels[0][1].plot(np.arange(1, len(scores) + 1), np.sort(scores)[::-1])
+    panels[0][1].set(xlabel="rank, the worst first", ylabel="score (high is harmful)")
+    panels[0][1].grid(True, alpha=0.25)
+    figure.suptitle("Scores of one's own records (private: do not publish)", fontsize=10)
+    save_figure(figure, out)
+
+
+def draw_values(parties: list[dict[str, Any]], private: bool, out: Path) -> None:
+    """Values of parties, the highest first, with what the noise leaves open."""
+    check_ending(out)
+    ranked = sorted(parties, key=lambda party: float(party["value"]))
+    figure, panels = new_figure(1, 1, (7.5, 1.2 + 0.4 * len(ranked)))
+    axes = panels[0][0]
+    axes.barh([party["name"] for party in ranked], [party["value"] for party in ranked], color="0.7")
+    for k, party in enumerate(ranked):
+        if party["interval"] is not None:
+            axes.plot(party["interval"], [k, k], color="black", linewidth=1.5)
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.set_xlabel("value (high is useful): share of the validation side's spread explained")
+    how = "lines: 95 % over the privacy noise" if private else "no privacy: do not publish"
+    axes.set_title(f"Values of parties ({how})", fontsize=10)
     save_figure(figure, out)

@@ -1,4 +1,4 @@
-"""Progress on standard error: of training with the ε spent, of audits one by one; silent where nobody looks."""
+"""Progress on standard error: of training with the ε spent, of audits and simulations; silent where nobody looks."""
 
 from __future__ import annotations
 
@@ -62,5 +62,19 @@ def audit_bar(quiet: bool = False, still: bool = False) -> Iterator[Callable[[st
         def tell(what: str, done: int, many: int) -> None:
             bar.update(task, description=what, of=f"{done + 1} of {many}" if many > 1 else "")
             bar.refresh()
+
+        yield tell
+
+
+@contextmanager
+def counting_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """A function to call with (how many are done, of how many)."""
+    console = Console(stderr=True, quiet=quiet)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def tell(done: int, many: int) -> None:
+            bar.update(task, completed=done, total=many)
 
         yield tell

@@ -138,18 +138,21 @@ def _shrunk(vector: Array, variance: float, count: int, generator: np.random.Gen
     return vector * math.sqrt(max(0.0, left) / square) if square > 0.0 else vector
 
 
+def noise_free(side: Side) -> Means:
+    """Histograms without noise that could be those behind a sketch: of the classes that can be told from noise."""
+    means = {n: side.histogram(n, m, side.deviation[n]) for n, m in side.means.items() if n != "features"}
+    table = means["shells"].reshape(side.parts, -1)
+    there = np.zeros_like(table)
+    there[side.kept(means["shells"])] = 1.0
+    return {**means, "shells": (table * there / (table * there).sum()).ravel()}
+
+
 class _StandIns:
     """Noise-free sketches that could be those behind two noisy ones."""
 
     def __init__(self, sides: list[Side]) -> None:
         self.sides = sides
-        self.histograms: list[Means] = []
-        for side in sides:
-            means = {n: side.histogram(n, m, side.deviation[n]) for n, m in side.means.items() if n != "features"}
-            table = means["shells"].reshape(side.parts, -1)
-            there = np.zeros_like(table)
-            there[side.kept(means["shells"])] = 1.0
-            self.histograms.append({**means, "shells": (table * there / (table * there).sum()).ravel()})
+        self.histograms: list[Means] = [noise_free(side) for side in sides]
 
     def make(self, generator: np.random.Generator | None) -> list[Means]:
         """One pair: the middle one, or with a generator one drawn as far off as noise may have put it."""

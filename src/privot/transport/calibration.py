@@ -34,6 +34,9 @@ def calibrated_gradients(
     removes (`reg` defaults to 5 % of the mean cost), or the *exact* midpoint: with D the tightest bounds
     f_i − f_k ≤ D_ik, f_i = ½ mean_k (D_ik − D_ki), itself an optimal dual. Exact costs n³ and takes at most
     2000 points.
+
+    All mass of x goes to y: where x holds one point too many of a far-off group (of a class, if labels are columns),
+    all of that group score badly, good or not; `privot.valuation` relaxes the masses of y for that reason.
     """
     tx, ty, as_numpy = points(x, y)
     tx, ty = tx.detach(), ty.detach()
