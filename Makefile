@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/privot demo
 
+# one thread a process: a process a core is started, and threads that wait for each other take twice as long
 test: lint
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 coverage: lint
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered

@@ -102,7 +102,7 @@ def their_pld(event: Event) -> theirs.PrivacyLossDistribution | None:
     return None
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([ADD, REPLACE]).flatmap(trees), st.integers(0, 2**31))
 def test_a_tree_costs_the_same_however_it_is_composed(tree: Event, seed: int) -> None:
     """As a tree; flat and shuffled, and as a composition of guarantees; and by another accountant."""
@@ -127,7 +127,7 @@ def test_a_tree_costs_the_same_however_it_is_composed(tree: Event, seed: int) ->
         assert whole == pytest.approx(total.get_epsilon_for_delta(DELTA), rel=3e-3, abs=2e-3)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(trees(REPLACE), trees(REPLACE))
 def test_more_events_never_cost_less(first: Event, second: Event) -> None:
     alone = account(first, DELTA)
@@ -263,7 +263,7 @@ def test_delta_and_epsilon_of_a_guarantee_agree() -> None:
         assert guarantee.delta(guarantee.epsilon()) == pytest.approx(DELTA, rel=0.02)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.sampled_from([ADD, REPLACE]).flatmap(steps), st.integers(1, 40))
 def test_epsilon_falls_as_delta_grows(event: Event, times: int) -> None:
     guarantee = account(Repeated(event, times), DELTA)

@@ -43,7 +43,7 @@ def check_tight(make, epsilon: float, delta: float) -> float:
     return sigma
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.floats(-2.0, 2.0),
     st.floats(-12.0, -2.0),

@@ -221,7 +221,7 @@ def sampled_events(draw: st.DrawFn) -> Event:
     return Sampled(event, Poisson(batch / 1000) if adjacency is ADD else FixedSize(batch, 1000))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(sampled_events(), st.floats(0.31, 5.0), st.floats(-12.0, -2.0))
 def test_composed_losses_are_never_above_renyi(event: Event, log_times: float, log_delta: float) -> None:
     times, delta = int(10.0**log_times), 10.0**log_delta

@@ -93,7 +93,7 @@ STEPS = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=3), st.floats(-10, -0.5).map(lambda e: 10.0**e))
 def test_both_ways_of_asking_agree_and_parts_cost_less(steps: list[Event], delta: float):
     curve = EventCurve(tuple(steps))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "3"))
+MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "2"))
 """How many jobs are killed; ten for the evidence."""
 
 

@@ -256,7 +256,7 @@ def oracle(alpha, q, s):
 )
 def test_fractional_orders_are_never_understated(q, s):
     """Steps with little noise and a rare record, whose moment lies far out, where floats end."""
-    orders = (1.01, 1.1, 1.5, 1.9, 2.0, 2.5, 3.0, 5.5, 6.0)
+    orders = (1.01, 1.5, 2.0, 5.5)
     found = curve(step(1.0 / s, q), orders)
     for alpha, e in zip(orders, found, strict=True):
         exact = oracle(alpha, q, s)
