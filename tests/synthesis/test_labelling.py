@@ -291,7 +291,7 @@ def test_a_rule_asks_for_a_labeller_where_images_have_classes_and_a_gpu() -> Non
     assert chosen is not None
     assert chosen.length < 2.0
     # noise that leaves means too little, images whose covariance would not fit, sums that would be rounded
-    assert choose_labelling(replace(problem, sigma=3.7)) is None
+    assert choose_labelling(replace(problem, sigma=17.0)) is None
     assert choose_labelling(replace(problem, dim=64 * 64, shape=(64, 64))) is None
     assert choose_labelling(replace(problem, records=10**7)) is None
     assert choose_labelling(replace(problem, device="cpu")) is None
@@ -312,8 +312,10 @@ def test_a_rule_asks_for_a_labeller_where_images_have_classes_and_a_gpu() -> Non
         beside(2.2, Adjacency.ADD_REMOVE, chosen.event(Adjacency.ADD_REMOVE))
     # fewer and shorter steps where there is more noise
     assert (chosen.rounds, labelling_of(problem, 0.1).rounds) == (40, 40)
-    noisy = labelling_of(replace(problem, sigma=3.7), 0.1)
+    noisy = choose_labelling(replace(problem, sigma=3.7))
+    assert noisy == labelling_of(replace(problem, sigma=3.7), 0.1)
     assert noisy.rounds == 10
+    assert noisy.sigma == pytest.approx(11.7, rel=1e-3)
     assert 0.2 < noisy.length < 0.3
 
 

@@ -47,8 +47,8 @@ SECOND = ((128, 0.235), (256, 0.085))
 """Second banks of 3 × 3 filters, for regions of 4 pixels and for quarters of the image: how many there are, and how far
 apart what they see lies, as a multiple of the pixels' distance and measured in the same way. A region has an even side,
 so that positions can lie two apart: four times faster than all of them."""
-LABELS_SHARE = 0.25
-"""Of the budget, of 1/σ², for labels."""
+LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
+"""Of the budget, of 1/σ², for labels: where a release says enough (`ENOUGH`), and where it does not."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
 """How a labeller is made (`labelling.Labelling`)."""
 LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
@@ -199,12 +199,12 @@ def _each(problem: Problem, least: int, most: int, whole: int) -> int:
 def choose_labelling(problem: Problem) -> Labelling | None:
     """How samples get their labels, σ being the noise of the whole budget; None where they keep the class asked for.
 
-    That is where a release does not say enough (`ENOUGH`): means need the budget more than labels do.
+    That is where noise is the limit: means need the budget more than labels do.
     """
     many = problem.records is not None and problem.records > MOST_RECORDS
-    if many or not _seen(problem) or signal(problem) < ENOUGH:
+    if many or not _seen(problem) or _noisy(problem):
         return None
-    return labelling_of(problem, LABELS_SHARE)
+    return labelling_of(problem, LABELS_SHARE if signal(problem) >= ENOUGH else SHORT_SHARE)
 
 
 def _seen(problem: Problem) -> bool:
