@@ -9,9 +9,10 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/privot demo
 
-# one thread a process: a process a core is started, and threads that wait for each other take twice as long
+# one thread a process: a process a core is started, and threads that wait for each other take twice as long;
+# and compiled files kept wherever Python is told not to: tests start many processes
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 coverage: lint
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered

@@ -18,8 +18,8 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger, store
 from privot.ledger.anchor import Anchor
 
-CHARGES = int(os.environ.get("PRIVOT_LEDGER_CHARGES", "1000"))
-"""Charges each of the two processes must see acknowledged; lower it where syncing the disk is slow."""
+CHARGES = int(os.environ.get("PRIVOT_LEDGER_CHARGES", "300"))
+"""Charges each of the two processes must see acknowledged; 1,000 for the evidence."""
 
 
 @pytest.mark.slow
@@ -59,8 +59,7 @@ def test_two_processes_killed_at_random(ledger: Ledger, path: Path) -> None:
     assert spent is not None
     assert spent.epsilon() == pytest.approx(closed_form(math.sqrt(len(entries)) / 500.0, DELTA), rel=1e-9)
     print(f"\n{len(entries)} charges, {sum(lives)} lives, {took:.1f} s, {len(entries) / took:.0f} charges/s")
-    if CHARGES >= 1000:
-        assert sum(lives) > 10, "nobody was killed"
+    assert sum(lives) > 2, "nobody was killed"
 
 
 def test_a_crash_between_commit_and_anchor_counts(

@@ -75,8 +75,8 @@ def test_the_event_is_that_of_a_vector_clipped_as_a_whole() -> None:
         assert event == Sampled(Gaussian(2.0, 0.5, Adjacency.parse(adjacency)), sampling)
 
 
-@pytest.mark.parametrize("clip", [1e-3, 1e-2])
-def test_the_whole_vector_is_clipped(clip: float) -> None:
+def test_the_whole_vector_is_clipped() -> None:
+    clip = 1e-3
     mechanism = make(clip=clip, sigma=1e-7)
     value = torch.as_tensor(opened().stream(mechanism, purpose="test").ask(query()).value)
     assert float(value.norm()) == pytest.approx(clip * (1.0 - MARGIN), rel=1e-3)

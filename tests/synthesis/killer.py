@@ -15,9 +15,14 @@ import sys
 import time
 from pathlib import Path
 
+import matplotlib.figure  # noqa: F401
 import numpy as np
 import torch
+import torch._dynamo
 
+# what a run loads along its way is loaded here, so that a life is spent on the job
+import privot.cli.app
+import privot.synthesis.report  # noqa: F401
 from privot.cli import run
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
