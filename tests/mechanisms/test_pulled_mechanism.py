@@ -32,7 +32,7 @@ class Little(nn.Module):
 
 
 def make(**changes: Any) -> SanitizedParameters:
-    usual = {"points": 5, "sigma": 1e-4, "clip": 10.0, "sampling": FixedSize(6, 6), "steps": 3, "reg": 1.0}
+    usual = {"points": 5, "sigma": 2.0, "clip": 10.0, "sampling": FixedSize(6, 6), "steps": 3, "reg": 1.0}
     mechanism = SanitizedParameters(
         **{**usual, "mixture": 0.0, "sweeps": 3000, "labels": True, "label_weight": 0.1, "parameters": 15, **changes}
     )
@@ -51,7 +51,7 @@ def query(rows: int = 7) -> ParameterQuery:
 
 
 def test_it_is_the_gradient_of_the_parameters_by_autograd_through_the_converging_solver() -> None:
-    mechanism, asked = make(), query()
+    mechanism, asked = make(sigma=1e-4, steps=1), query()
     value = torch.as_tensor(opened().stream(mechanism, purpose="test").ask(asked).value)
     model = Little()
     rows = 2.0 * torch.from_numpy(np.random.default_rng(0).uniform(size=(6, 4))) - 1.0
@@ -77,7 +77,7 @@ def test_the_event_is_that_of_a_vector_clipped_as_a_whole() -> None:
 
 def test_the_whole_vector_is_clipped() -> None:
     clip = 1e-3
-    mechanism = make(clip=clip, sigma=1e-7)
+    mechanism = make(clip=clip, sigma=1e-7, steps=1)
     value = torch.as_tensor(opened().stream(mechanism, purpose="test").ask(query()).value)
     assert float(value.norm()) == pytest.approx(clip * (1.0 - MARGIN), rel=1e-3)
 
@@ -91,7 +91,7 @@ def test_noise_is_fresh_and_of_the_size_that_is_counted() -> None:
 
 
 def test_an_empty_sample_is_noise_alone() -> None:
-    mechanism = make(sampling=Poisson(1e-6), capacity=2, sigma=1e-5)
+    mechanism = make(sampling=Poisson(1e-6), capacity=2, sigma=1e-5, steps=1)
     value = torch.as_tensor(opened("add-remove").stream(mechanism, purpose="test").ask(query()).value)
     assert float(value.abs().max()) < 1e-4
 
