@@ -156,6 +156,68 @@ def test_hostile_points_are_refused_in_one_sentence():
             call()
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("side", [0, 1])
+def test_default_calls_refuse_points_that_are_not_finite(bad, side):
+    """The recorded calls look for them on the device, after a good call of the same shape too."""
+    from privot.errors import DataError
+
+    pair = [t.cuda() for t in clouds(50, 50, 4)]
+    u = torch.nn.functional.normalize(torch.randn(4, 8, device="cuda"), dim=0)
+    sliced(*pair, directions=u), sinkhorn(*pair, 1.0)
+    pair[side][3, 2] = bad
+    for call in (lambda: sliced(*pair, directions=u), lambda: sinkhorn(*pair, 1.0)):
+        with pytest.raises(DataError, match="NaN or infinite"):
+            call()
+
+
+@pytest.mark.parametrize("fault", [float("nan"), 2.0])
+def test_default_sliced_refuses_directions_that_are_not_of_length_one(fault):
+    from privot.errors import DataError
+
+    x, y = (t.cuda() for t in clouds(50, 50, 4))
+    u = torch.nn.functional.normalize(torch.randn(4, 8, device="cuda"), dim=0)
+    sliced(x, y, directions=u)
+    u[1, 3] = fault
+    with pytest.raises(DataError):
+        sliced(x, y, directions=u)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-12, 1.0, 1e12, 1e30])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.5])
+def test_default_sliced_keeps_very_large_and_very_small_points(size, p):
+    x, y = clouds(60, 60, 5)
+    u = torch.nn.functional.normalize(torch.randn(5, 12, dtype=torch.float64), dim=0)
+    expected = float(sliced(x.double() * size, y.double() * size, p, directions=u).value)
+    found = float(sliced((x * size).cuda(), (y * size).cuda(), p, directions=u.float().cuda()).value)
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [50, 1000])
+def test_default_sinkhorn_reaches_its_tolerance_in_many_dimensions(n):
+    """Costs of about 2000 with reg 100: whole potentials in float32 would round the marginals by more than that."""
+    from privot.bench.transport import sinkhorn_pair
+
+    x, y, reg = sinkhorn_pair(n, torch.device("cpu"), 0.05)
+    expected = sinkhorn(x.double(), y.double(), reg, tol=1e-9)
+    found = sinkhorn(x.cuda(), y.cuda(), reg)
+    assert found.marginal_error <= 1e-6
+    assert float(found.value) == pytest.approx(float(expected.value), rel=1e-6)
+    assert torch.allclose(found.plan.double().cpu(), expected.plan, rtol=1e-3, atol=1e-9)
+
+
+def test_result_does_not_depend_on_rounds_queued_ahead():
+    x, y = (t.cuda() for t in clouds(80, 80, 6))
+    far = y + 3.0
+    first = sinkhorn(x, y, 0.5)
+    sinkhorn(x, far, 0.2)
+    again = sinkhorn(x, y, 0.5)
+    third = sinkhorn(x, y, 0.5)
+    assert torch.equal(first.value, again.value)
+    assert torch.equal(again.value, third.value)
+    assert first.iterations == again.iterations == third.iterations
+
+
 def test_recorded_slices_follow_their_inputs():
     """The recorded graph reads fixed buffers: new points, and directions changed in place, must reach it."""
     x, y = (t.cuda() for t in clouds(100, 100, 16))

@@ -1,9 +1,10 @@
-"""Times calls honestly: warmed up, waited for on a GPU, in turns, the best of several rounds each."""
+"""Times calls honestly: warmed up, waited for on a GPU, in turns; at their best, and one at a time as a user calls."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
 
@@ -38,6 +39,21 @@ def race(calls: list[Callable[[], object]], device: torch.device, budget: float 
             best[i] = min(best[i], took / counts[i])
         rounds += 1
     return best
+
+
+def singles(calls: list[Callable[[], object]], device: torch.device, budget: float = 0.5) -> list[float]:
+    """Median seconds of each call made alone: the device is idle before and waited for after, taking turns."""
+    took: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        for _ in range(3):
+            _round(call, 1, device)
+    rounds = 0
+    while rounds < 5 or (rounds < 200 and min(map(sum, took)) < budget):
+        for i, call in enumerate(calls):
+            if rounds < 5 or sum(took[i]) < budget:
+                took[i].append(_round(call, 1, device))
+        rounds += 1
+    return [median(each) for each in took]
 
 
 def _round(call: Callable[[], object], count: int, device: torch.device) -> float:

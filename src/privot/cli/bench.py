@@ -43,8 +43,9 @@ def transport(
     def say(row: Row) -> None:
         if not as_json:
             spent = "–" if row.seconds is None else f"{1e3 * row.seconds:10.3f} ms"
+            single = "" if row.single is None else f"  called alone {1e3 * row.single:10.3f} ms"
             error = "" if row.error is None else f"  marginal error {row.error:.1e}"
-            typer.echo(f"{row.job:<9} n = {row.n:<7} {row.who:<9} {spent}{error}  {row.note}".rstrip())
+            typer.echo(f"{row.job:<9} n = {row.n:<7} {row.who:<14} {spent}{single}{error}  {row.note}".rstrip())
 
     found = measure(numbers, where, tuple(jobs.split(",")), share, say)
     if out is not None:
@@ -55,13 +56,21 @@ def transport(
     if as_json:
         print_json(found)
         return
-    typer.echo(f"\n{found['device']}, load {found['load']:.1f}; value and gradient; times faster than the peer:")
+    typer.echo(
+        f"\n{found['device']}, load {found['load']:.1f}; value and gradient; times faster than the peer, at best:"
+    )
     for ratio in found["ratios"]:
-        words = [f"{k.removeprefix('times_faster_than_')} {v:.2f}×" for k, v in ratio.items() if "faster_than" in k]
+        words = [f"{_peer(k)} {v:.2f}×" for k, v in ratio.items() if k.startswith("times_faster_than")]
         direct = [f"{k.rpartition('_')[2]} {v:.2f}×" for k, v in ratio.items() if "directly" in k]
         words += ["| without autograd:", *direct] if direct else []
         if "over_the_floor" in ratio:
             words.append(f"({ratio['over_the_floor']:.2f} of the floor)")
+        typer.echo(f"{ratio['job']:<9} n = {ratio['n']:<7} " + "  ".join(words))
+    typer.echo(
+        "\nThe default call, one at a time, each waited for; how many times faster than the peer called the same way:"
+    )
+    for ratio in found["ratios"]:
+        words = [f"{_peer(k)} {v:.2f}×" for k, v in ratio.items() if k.startswith("default_times")]
         typer.echo(f"{ratio['job']:<9} n = {ratio['n']:<7} " + "  ".join(words))
 
 
@@ -93,6 +102,10 @@ def growth(
     typer.echo("Exponents over the upper decade:")
     for name, value in found["exponents"].items():
         typer.echo(f"  {name}: {'–' if value is None else format(value, '.2f')}")
+
+
+def _peer(name: str) -> str:
+    return name.partition("faster_than_")[2]
 
 
 def _keep(found: dict[str, Any], path: Path) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from privot.errors import DataError, UsageError
 from privot.transport import kernels
-from privot.transport.arrays import check_positive, points, tensors, weights
+from privot.transport.arrays import check_finite, check_positive, points, tensors, weights
 from privot.transport.costs import Cost, CostName, MatrixCost, between, check_cost_matrix, parse
 from privot.transport.direct import solve_directly
 from privot.transport.kernel import STREAMED_BLOCK
@@ -142,9 +142,14 @@ def _quick(
     if square != 1.0 or not kernels.available():
         return None
     from privot.transport.kernels.entropic import solve as fused
+    from privot.transport.kernels.graphs import recordable
 
-    tx, ty, _ = points(x, y, batched=True, check=check)
+    tx, ty, _ = points(x, y, batched=True, check=False)
     batched = tx.dim() == 3
+    # a recorded solve looks for NaN itself and says so with its result: one wait for both
+    if check and not recordable(len(tx) if batched else 1, tx.shape[-2], ty.shape[-2]):
+        check_finite("x", tx)
+        check_finite("y", ty)
 
     def whole(t: Tensor) -> Tensor:
         return t.detach() if batched else t.detach()[None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ BLOCK = {"cpu": 1 << 18, "cuda": 1 << 26}
 """Projected values held at once: on a CPU what its cache holds, on a GPU what keeps it busy."""
 LONGEST_BLOCK = 1 << 15
 """Slices in a block: a launch has at most 65,535 rows of programs."""
+
+LARGEST_KEPT = 1 << 22
+"""Numbers in directions that are kept for the next call with the same seed."""
 
 Noise = Callable[[tuple[int, int], torch.device, torch.dtype], Tensor]
 
@@ -54,24 +58,31 @@ def sliced(
     3.5355339059327378
     """
     p = check_positive("p", p, 1.0, strict=False)
-    tx, ty, as_numpy = points(x, y, check=check)
-    U, seed = _directions(directions, tx, slices, frame, seed, check)
+    tx, ty, as_numpy = points(x, y, check=False)
+    U, seed = _directions(directions, tx, slices, frame, seed)
     sigma, noise = smoothed if smoothed is not None else (0.0, None)
     sigma = check_positive("The smoothing σ", sigma, strict=False)
     if noise is not None and not callable(noise):
         raise UsageError("smoothed must be (sigma, noise) with noise a function of (shape, device, dtype).")
     wa = None if a is None else fixed("a", weights("a", a, (len(tx),), tx))
     wb = None if b is None else fixed("b", weights("b", b, (len(ty),), ty))
-    if not check and noise is None and isinstance(directions, Tensor):
+    if noise is None:
         fused = _fused(tx, ty, wa, wb)
-        graph = fused and fused.graph_for(tx, U.shape[1], p, tx.requires_grad, ty.requires_grad)
+        graph = fused and fused.graph_for(tx, U.shape[1], p, tx.requires_grad, ty.requires_grad, check)
         if graph:
-            value, costs, grads = graph(tx.detach(), ty.detach(), directions)
+            # the tensor that was given, so that the same one is recognised at the next call
+            value, costs, grads = graph(tx.detach(), ty.detach(), directions if isinstance(directions, Tensor) else U)
             if any(g is not None for g in grads):
                 value = attach(value, *zip((tx, ty), grads, strict=True))
-            return Result(value=value, details={"costs": costs, "seed": seed})
+            # looked at last, while the device works; what did not pass is told below
+            if not check or graph.passed():
+                return Result(value=value, details={"costs": costs, "seed": seed})
     scale: Tensor | float = 1.0
     if check:
+        check_finite("x", tx)
+        check_finite("y", ty)
+        if directions is not None:
+            _check_directions(U)
         scale = _scale(tx, ty).clamp(min=sigma if noise is not None else 0.0)
         U = U / scale
     added = None if noise is None or sigma == 0.0 else (sigma / scale, noise)
@@ -153,7 +164,9 @@ def max_sliced(
     p = check_positive("p", p, 1.0, strict=False)
     tol = check_positive("tol", tol)
     tx, ty, as_numpy = points(x, y)
-    U, _ = _directions(directions, tx, slices, "orthogonal", seed, True)
+    U, _ = _directions(directions, tx, slices, "orthogonal", seed)
+    if directions is not None:
+        _check_directions(U)
     scale = _scale(tx, ty)
     x0, y0 = tx.detach() / scale, ty.detach() / scale
     costs, _, _ = slice_costs(x0, y0, U, p, None, None, False, False)
@@ -197,19 +210,28 @@ def _scale(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(size > 0, size, torch.ones_like(size))
 
 
-def _directions(
-    given: Any, x: Tensor, slices: int, frame: Frame, seed: int | None, check: bool
-) -> tuple[Tensor, int | None]:
-    """Columns of unit length, like `x`, and the seed they were drawn from (None when they were given)."""
+def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | None) -> tuple[Tensor, int | None]:
+    """Columns, like `x`, and the seed they were drawn from (None when they were given, and not yet checked)."""
     if given is None:
-        seed = fresh_seed() if seed is None else seed
-        return torch.from_numpy(draw_directions(x.shape[1], slices, frame, seed)).to(x), seed
+        own = fresh_seed() if seed is None else seed
+        draw = _drawn if seed is None or x.shape[1] * slices > LARGEST_KEPT else _kept
+        return draw(x.shape[1], slices, frame, own, x.device, x.dtype), own
     U = given if isinstance(given, Tensor) else torch.from_numpy(np.ascontiguousarray(given))
     U = U.detach().to(x)
     if U.dim() != 2 or U.shape[0] != x.shape[1] or U.shape[1] == 0:
         raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one a column.")
-    if check:
-        check_finite("directions", U)
-        if bool(((U * U).sum(0) - 1.0).abs().max() > 1e-3):
-            raise DataError("directions must be columns of length 1: divide each by its norm.")
     return U, None
+
+
+def _drawn(dim: int, slices: int, frame: Frame, seed: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.from_numpy(draw_directions(dim, slices, frame, seed)).to(device=device, dtype=dtype)
+
+
+_kept = lru_cache(maxsize=8, typed=True)(_drawn)
+"""Directions of a chosen seed are drawn once: drawing takes longer than a small distance. Nobody may write to them."""
+
+
+def _check_directions(U: Tensor) -> None:
+    check_finite("directions", U)
+    if bool(((U * U).sum(0) - 1.0).abs().max() > 1e-3):
+        raise DataError("directions must be columns of length 1: divide each by its norm.")

@@ -48,12 +48,12 @@ def solve(
         return None
     graph = graph_for(batch, n, m, d, x.device, l1, need_y)
     if graph is not None:
-        graph.start(x, y, weights, reg)
+        graph.start(x, y, weights, reg, tol, limit)
         dressed = dress(graph.taken())
-        iterations, error, largest, again = graph.settle(tol, limit)
+        iterations, error, largest, again = graph.settle(limit)
         if again:
             dressed = dress(graph.taken())
-        # NaN fails this too
+        # NaN fails this too: then points are not finite, and the plain path says so
         return Fused(dressed, error, largest, iterations) if error <= tol else None
     if batch != 1 or l1:
         return None

@@ -2,6 +2,9 @@
 
 There a half-step takes microseconds and launching it from Python tens of them. Cost matrices are kept with their
 transpose, so that both half-steps read along rows. All results lie in one buffer, so that one copy takes them out.
+
+Whether a solve has converged is decided on the device: rounds queued after that do nothing. So the host queues as many
+rounds as the last solve of this shape needed and waits once; how many it queued changes the time, never the result.
 """
 
 from __future__ import annotations
@@ -13,7 +16,15 @@ from dataclasses import dataclass
 
 import torch
 
-from privot.transport.kernels.steps import cost_both_ways, dual_value, half_step, mean_cost, plan_rows, pull_back
+from privot.transport.kernels.steps import (
+    cost_both_ways,
+    dual_value,
+    half_step,
+    judge,
+    mean_cost,
+    plan_rows,
+    pull_back,
+)
 
 ANNEALING = 4
 FIRST = 3
@@ -25,6 +36,8 @@ ENTRIES = 1 << 24
 """Problems of up to this many points a side, and entries in all, are recorded."""
 STALLED = 0.999
 """An error that does not fall even by this much in a round of iterations has met float32's rounding."""
+MAX_AHEAD = 8
+"""Rounds queued before the host looks at the error for the first time."""
 _GRAPHS = 16
 
 
@@ -70,30 +83,39 @@ class GraphSolver:
         self._sizes = [batch * n * d, batch * m * d if both else 0, batch * n, batch * m, batch]
         self._out = torch.zeros(sum(self._sizes), device=device)
         self.parts = self._cut(self._out)
-        self.f, self.g, self.value = self.parts.f, self.parts.g, self.parts.value
+        self.value = self.parts.value
+        # of the cost without its norms: small numbers, of which float32 rounds little away
+        self.f, self.g, self.norms = new(n), new(m), (new(n), new(m))
+        self.origin = new(wide)
         self.reg = torch.ones(1, device=device)
-        self.report = torch.zeros(1 + batch, device=device)
-        """The largest cost, then the marginal error of each problem: read together, for one wait."""
-        self.top, self.errors = self.report[:1], self.report[1:]
+        self.tol = torch.zeros(1, device=device)
+        self.report = torch.zeros(4, device=device)
+        """The largest cost, 0 where all points are finite (else NaN), iterations, the largest marginal error of a
+        problem: read together, for one wait."""
+        self.top, self._finite = self.report[:1], self.report[1]
+        self.errors, self._before = new(), new()
+        self._done, self._near, self._omega = torch.zeros(3, device=device).split(1)
         self._set_uniform()
-        self._reg = 0.0
+        self._reg = self._tol = 0.0
+        self._ahead = 0
         # warm up on a side stream, as capturing asks: Triton compiles, cuBLAS takes its workspace
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
             for _ in range(2):
-                self.record(1)
+                self._start_up()
                 self._anneal()
+                self._go_on()
         torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
         self._begin, self._cool, self._more, self._end = (torch.cuda.CUDAGraph() for _ in range(4))
         with torch.cuda.graph(self._begin):
             # mostly the first iterations do, so the end is recorded with them too
-            self.record(FIRST)
+            self._start_up()
         with torch.cuda.graph(self._cool, pool=self._begin.pool()):
             self._anneal()
         with torch.cuda.graph(self._more, pool=self._begin.pool()):
-            self._iterate(MORE)
+            self._go_on()
         with torch.cuda.graph(self._end, pool=self._begin.pool()):
             self._finish()
 
@@ -115,23 +137,46 @@ class GraphSolver:
         what is left is solved from near by.
         """
         self.top.zero_()
-        cost_both_ways(self.x, self.y, self.cost, self.across, self.top, self.l1)
+        torch.mean(self.y, 1, out=self.origin)
+        cost_both_ways(self.x, self.y, self.origin, self.cost, self.across, self.norms, self.top, self.l1)
         mean_cost(self.across, self.log_a, self.g)
+        self.errors.zero_()
+        self._before.zero_()
         self._iterate(iterations)
         self._finish()
+
+    def _start_up(self) -> None:
+        """The first iterations with everything the report says; a sum is finite only if every term is."""
+        torch.add(self.x.sum(), self.y.sum(), out=self._finite).mul_(0.0)
+        self.record(FIRST)
+        self._judge(FIRST, first=True)
+
+    def _judge(self, iterations: int, first: bool = False) -> None:
+        flags = (self._done, self._near, self._omega)
+        judge(self.errors, self._before, self.report, flags, self.tol, FAR, iterations, first)
 
     def _anneal(self) -> None:
         """Steps from the largest cost down to reg, for problems that start far from their solution."""
         for i in range(ANNEALING):
             warm = (self.top, 1.0 - i / ANNEALING)
-            half_step(self.cost, self.g, self.log_b, self.reg, self.f, anneal=warm)
-            half_step(self.across, self.f, self.log_a, self.reg, self.g, anneal=warm)
+            half_step(self.cost, self.g, self.log_b, self.reg, self.f, anneal=warm, skip=self._near)
+            half_step(self.across, self.f, self.log_a, self.reg, self.g, anneal=warm, skip=self._near)
+        self.report[2:3].add_(1.0 - self._near, alpha=ANNEALING)
+
+    def _go_on(self) -> None:
+        """`MORE` iterations, over-relaxed but for the last two, or nothing where the error is small enough already."""
+        for i in range(MORE):
+            relax = self._omega if i < MORE - 2 else None
+            check = (self.log_a, self.errors) if i == MORE - 1 else None
+            half_step(self.cost, self.g, self.log_b, self.reg, self.f, check=check, skip=self._done, relax=relax)
+            half_step(self.across, self.f, self.log_a, self.reg, self.g, skip=self._done, relax=relax)
+        self._judge(MORE)
 
     def _iterate(self, times: int) -> None:
-        self.errors.zero_()
         for i in range(times):
-            # after a g-step the columns agree exactly; the rows' error shows when f is renewed
-            check = (self.log_a, self.errors) if i == times - 1 else None
+            # after a plain g-step the columns agree exactly; the rows' error shows when f is renewed
+            errors = {times - 2: self._before, times - 1: self.errors}.get(i)
+            check = None if errors is None else (self.log_a, errors)
             half_step(self.cost, self.g, self.log_b, self.reg, self.f, check=check)
             half_step(self.across, self.f, self.log_a, self.reg, self.g)
 
@@ -144,10 +189,17 @@ class GraphSolver:
             torch.sum(self.plan, 1, out=self.column_sum)
             across = self.plan.transpose(1, 2)
             pull_back(across, self.column_sum, self.y, self.x, self._room_y, self.parts.grad_y, self.l1)
-        dual_value(self.f, self.g, self.log_a, self.log_b, self.value)
+        whole = (self.parts.f, self.parts.g)
+        dual_value(self.f, self.g, self.log_a, self.log_b, self.norms, whole, self.parts.value)
 
     def start(
-        self, x: torch.Tensor, y: torch.Tensor, weights: tuple[torch.Tensor, torch.Tensor] | None, reg: float
+        self,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        weights: tuple[torch.Tensor, torch.Tensor] | None,
+        reg: float,
+        tol: float,
+        limit: int,
     ) -> None:
         """Begin a solve and do not wait; `taken` gives its results, which `settle` then confirms."""
         self.x[:, :, : self.d].copy_(x)
@@ -162,39 +214,56 @@ class GraphSolver:
         if reg != self._reg:
             self.reg.fill_(reg)
             self._reg = reg
+        if tol != self._tol:
+            self.tol.fill_(tol)
+            self._tol = tol
         self._begin.replay()
+        self._rounds = min(self._ahead, (limit - FIRST - ANNEALING) // MORE)
+        if self._rounds > 0:
+            self._cool.replay()
+            for _ in range(self._rounds):
+                self._more.replay()
+            self._end.replay()
 
     def taken(self) -> Parts:
         """A copy of the results, queued behind the solve."""
         return self._cut(self._out.clone())
 
-    def settle(self, tol: float, limit: int) -> tuple[int, float, float, bool]:
+    def settle(self, limit: int) -> tuple[int, float, float, bool]:
         """Wait, and go on until the largest L1 marginal error is at most `tol` or no longer falls.
 
-        (iterations, error, largest cost, whether what was taken is out of date).
+        (iterations, error (NaN where points are not finite), largest cost, whether what was taken is out of date).
         """
-        done, best, again = FIRST, float("inf"), False
-        largest, *errors = self.report.tolist()
-        error = max(errors)
-        while not error <= tol and done < limit and error < best * STALLED:
-            if not again and error > FAR:
+        best, again = float("inf"), False
+        largest, finite, count, error = self.report.tolist()
+        error += finite
+        while not error <= self._tol and count < limit and error < best * STALLED:
+            if self._rounds <= 0:
                 self._cool.replay()
-                done, error = done + ANNEALING, float("inf")
+                self._rounds = 0
+            else:
+                best = min(best, error)
             self._more.replay()
-            done, best, again = done + MORE, min(best, error), True
-            largest, *errors = self.report.tolist()
-            error = max(errors)
+            self._rounds, again = self._rounds + 1, True
+            largest, finite, count, error = self.report.tolist()
+            error += finite
         if again:
             self._end.replay()
-        return done, error, largest, again
+        self._ahead = min(MAX_AHEAD, -(-(int(count) - FIRST) // MORE))
+        return int(count), error, largest, again
 
 
 _recorded: OrderedDict[tuple[int, int, int, int, int, float, bool], GraphSolver] = OrderedDict()
 
 
+def recordable(batch: int, n: int, m: int) -> bool:
+    """Whether problems of this size are solved by a recorded graph."""
+    return max(n, m) <= POINTS and batch * n * m <= ENTRIES
+
+
 def graph_for(batch: int, n: int, m: int, d: int, device: torch.device, l1: float, both: bool) -> GraphSolver | None:
     """The solver for this shape, recorded at its first use in place of the least recently used; None if too large."""
-    if max(n, m) > POINTS or batch * n * m > ENTRIES:
+    if not recordable(batch, n, m):
         return None
     key = (batch, n, m, d, device.index or 0, l1, both)
     if key not in _recorded:

@@ -7,6 +7,7 @@ where it is the faster one) is followed by one pass that does the rest.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import OrderedDict
 
@@ -22,6 +23,10 @@ GRAPH_POINTS = 2048
 GRAPH_ENTRIES = 1 << 22
 """Up to this many points, and projections in all, the whole distance with its gradient is recorded as a graph."""
 _GRAPHS = 16
+POWER_BITS = 80.0
+"""Powers |x|^p from 2^−80 to 2^80 leave float32 room for their sums and differences."""
+UNIT_SLACK = 1e-3
+"""How far the squared norm of a direction may be from 1."""
 
 
 @triton.jit
@@ -200,8 +205,13 @@ def project(across: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
 class SlicedGraph:
     """SW_p of n against n points along k directions, with gradients, recorded as one graph over fixed buffers."""
 
-    def __init__(self, n: int, d: int, k: int, p: float, need_x: bool, need_y: bool, device: torch.device) -> None:
-        self.p, self.need = p, (need_x, need_y)
+    def __init__(
+        self, n: int, d: int, k: int, p: float, need_x: bool, need_y: bool, check: bool, device: torch.device
+    ) -> None:
+        self.p, self.need, self.check = p, (need_x, need_y), check
+        self.report = torch.zeros(2, device=device)
+        """With `check`: the largest coordinate (not finite where a point is not), and how far the directions are from
+        length 1."""
         self.x, self.y = (torch.zeros(n, d, device=device) for _ in range(2))
         self.u = torch.zeros(d, k, device=device)
         self.costs, self.value = torch.zeros(k, device=device), torch.zeros((), device=device)
@@ -220,10 +230,12 @@ class SlicedGraph:
 
     def _run(self) -> None:
         across = self.u.t()
+        if self.check:
+            torch.maximum(self.x.abs().amax(), self.y.abs().amax(), out=self.report[0])
         costs, *slopes = compare_slices(across @ self.x.t(), across @ self.y.t(), self.p, *self.need)
-        self.costs.copy_(costs)
         total = costs.mean()
         value = total.pow(1.0 / self.p)
+        self.costs.copy_(costs)
         self.value.copy_(value)
         # the root has no derivative at 0, where it is taken as 0
         factor = torch.where(total > 0, value / (self.p * total), 0.0) / self.u.shape[1]
@@ -241,23 +253,34 @@ class SlicedGraph:
         if self._seen is None or self._seen[0]() is not directions or self._seen[1] != directions._version:
             self.u.copy_(directions)
             self._seen = (weakref.ref(directions), directions._version)
+            if self.check:
+                torch.amax((self.u.square().sum(0) - 1.0).abs(), 0, out=self.report[1])
         self._graph.replay()
         return self.value.clone(), self.costs.clone(), [None if g is None else g.clone() for g in self.grads]
 
+    def passed(self) -> bool:
+        """Whether the last call may be believed; waits for the device.
 
-_recorded: OrderedDict[tuple[int, int, int, float, bool, bool, int], SlicedGraph] = OrderedDict()
+        Points must be finite and of a size whose powers float32 holds, directions of length 1.
+        """
+        size, off = self.report.tolist()
+        held = size == 0.0 or (math.isfinite(size) and abs(math.log2(size)) * self.p <= POWER_BITS)
+        return held and off <= UNIT_SLACK
 
 
-def graph_for(x: torch.Tensor, k: int, p: float, need_x: bool, need_y: bool) -> SlicedGraph | None:
+_recorded: OrderedDict[tuple[int, int, int, float, bool, bool, bool, int], SlicedGraph] = OrderedDict()
+
+
+def graph_for(x: torch.Tensor, k: int, p: float, need_x: bool, need_y: bool, check: bool) -> SlicedGraph | None:
     """The recorded distance for points like `x`, or None where they are too many or somebody else is recording."""
     n, d = x.shape
     if n > GRAPH_POINTS or n * k > GRAPH_ENTRIES or torch.cuda.is_current_stream_capturing():
         return None
-    key = (n, d, k, float(p), need_x, need_y, x.device.index or 0)
+    key = (n, d, k, float(p), need_x, need_y, check, x.device.index or 0)
     if key not in _recorded:
         if len(_recorded) >= _GRAPHS:
             _recorded.popitem(last=False)
         with torch.cuda.device(x.device):
-            _recorded[key] = SlicedGraph(n, d, k, p, need_x, need_y, x.device)
+            _recorded[key] = SlicedGraph(n, d, k, p, need_x, need_y, check, x.device)
     _recorded.move_to_end(key)
     return _recorded[key]

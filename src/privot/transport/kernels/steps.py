@@ -11,8 +11,11 @@ import triton.language as tl
 def _cost(
     x,
     y,
+    origin_at,
     cost,
     across,
+    norm_x,
+    norm_y,
     top,
     n,
     m,
@@ -22,9 +25,10 @@ def _cost(
     tile: tl.constexpr,
     chunk: tl.constexpr,
 ):
-    """A tile of ‖x−y‖² + l1·‖x−y‖₁ both ways round, and the largest entry, for one problem.
+    """A tile of −2⟨x, y⟩ + l1·‖x−y‖₁ both ways round, ‖x‖², ‖y‖², and the largest whole cost, for one problem.
 
-    Points are taken relative to y₀, so that in ‖x‖² + ‖y‖² − 2⟨x, y⟩ little cancels in float32.
+    Points are taken relative to `origin_at`, the mean of y. What is left of ‖x−y‖² without its two norms is many times
+    smaller where there are many dimensions, and so is what float32 rounds away of it and of its potentials.
     """
     problem = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * tile + tl.arange(0, tile)
@@ -34,7 +38,7 @@ def _cost(
     size_y = tl.zeros((tile,), dtype=tl.float32)
     for start in range(0, d, chunk):
         at = start + tl.arange(0, chunk)
-        origin = tl.load(y + problem * m * d + at, mask=at < d, other=0.0)
+        origin = tl.load(origin_at + problem * d + at, mask=at < d, other=0.0)
         here = (row[:, None] < n) & (at[None, :] < d)
         there = (column[:, None] < m) & (at[None, :] < d)
         left = tl.load(x + (problem * n + row[:, None]) * d + at[None, :], mask=here, other=0.0)
@@ -44,7 +48,7 @@ def _cost(
         product = tl.dot(left, tl.trans(right), product, input_precision="tf32x3")
         size_x += tl.sum(left * left, axis=1)
         size_y += tl.sum(right * right, axis=1)
-    c = tl.maximum(size_x[:, None] + size_y[None, :] - 2.0 * product, 0.0)
+    c = -2.0 * product
     inside = (row[:, None] < n) & (column[None, :] < m)
     if absolute:
         for k in range(0, d):
@@ -53,8 +57,13 @@ def _cost(
             c += l1 * tl.abs(left[:, None] - right[None, :])
     tl.store(cost + (problem * n + row[:, None]) * m + column[None, :], c, mask=inside)
     tl.store(across + (problem * m + column[None, :]) * n + row[:, None], c, mask=inside)
+    if tl.program_id(1) == 0:
+        tl.store(norm_x + problem * n + row, size_x, mask=row < n)
+    if tl.program_id(0) == 0:
+        tl.store(norm_y + problem * m + column, size_y, mask=column < m)
     # costs are not negative, so their bits are in their order
-    largest = tl.max(tl.max(tl.where(inside, c, 0.0), axis=1), axis=0)
+    whole = tl.maximum(c + size_x[:, None] + size_y[None, :], 0.0)
+    largest = tl.max(tl.max(tl.where(inside, whole, 0.0), axis=1), axis=0)
     tl.atomic_max(top, largest.to(tl.int32, bitcast=True))
 
 
@@ -71,18 +80,26 @@ def _half_step(
     out,
     target,
     error,
+    skip,
+    relax_at,
     columns,
     norms: tl.constexpr,
     anneal: tl.constexpr,
     check: tl.constexpr,
+    guarded: tl.constexpr,
+    relaxed: tl.constexpr,
     width: tl.constexpr,
 ):
     """out_i = −reg·ln Σ_j exp((other_j − C_ij)/reg + ln b_j), one program a row of a problem.
 
     With `norms`, `cost` holds the products x·y and C = ‖x‖² + ‖y‖² − 2·x·y. With `anneal`, reg is raised to
     reg·(top/reg)^warmth. With `check`, the row's marginal error |exp((out_old − out_new)/reg) − 1|·a_i is added to its
-    problem's, before `out` is replaced.
+    problem's, before `out` is replaced. With `guarded`, nothing happens where `skip` holds a number above 0.
+    With `relaxed`, out becomes old + ω(new − old), ω read from `relax_at`.
     """
+    if guarded:  # noqa: SIM102 (known when compiled: without it nothing is loaded)
+        if tl.load(skip) > 0.0:
+            return
     problem = tl.program_id(1).to(tl.int64)
     at = problem * tl.num_programs(0) + tl.program_id(0)
     reg = tl.load(reg_at)
@@ -111,6 +128,9 @@ def _half_step(
     if check:
         old = tl.load(out + at)
         tl.atomic_add(error + problem, tl.abs(tl.exp2((old - fresh) * scale) - 1.0) * tl.exp(tl.load(target + at)))
+    if relaxed:
+        before = tl.load(out + at)
+        fresh = before + tl.load(relax_at) * (fresh - before)
     tl.store(out + at, fresh)
 
 
@@ -180,19 +200,59 @@ def _mean_cost(cost, log_weight, out, columns, width: tl.constexpr):
 
 
 @triton.jit
-def _dual(f, g, log_a, log_b, value, n, m, width: tl.constexpr):
-    """Σ a f + Σ b g of a problem in float64; points without mass count nothing."""
+def _judge(
+    errors, before, report, done, near, omega, tol_at, batch, far, iterations, first: tl.constexpr, width: tl.constexpr
+):
+    """What a round reached: the worst error into report[3], iterations into report[2]; whether it is done, and ω.
+
+    After the first round ω follows from the rate μ of its last two errors: near the solution Sinkhorn is block
+    Gauss–Seidel, whose best relaxation is 2/(1 + √(1 − μ)) (Young 1971, "Iterative Solution of Large Linear Systems",
+    chapter 6). Far from it, or where a round does not halve the error, steps stay plain.
+    """
+    if not first:  # noqa: SIM102 (known when compiled)
+        if tl.load(done) > 0.0:
+            return
+    at = tl.arange(0, width)
+    each = tl.load(errors + at, mask=at < batch, other=0.0)
+    worst = tl.max(each, axis=0)
+    # a maximum may pass NaN over, a sum does not
+    worst = tl.where(tl.sum(each, axis=0) == tl.sum(each, axis=0), worst, float("nan"))
+    tl.store(errors + at, tl.zeros((width,), dtype=tl.float32), mask=at < batch)
+    if first:
+        earlier = tl.max(tl.load(before + at, mask=at < batch, other=0.0), axis=0)
+        rate = tl.minimum(worst / tl.maximum(earlier, 1e-30), 0.98)
+        best = tl.where(worst < earlier, 2.0 / (1.0 + tl.sqrt(1.0 - rate)), 1.0)
+        tl.store(omega, tl.where(worst <= far, best, 1.0))
+        tl.store(near, tl.where(worst <= far, 1.0, 0.0))
+        tl.store(report + 2, iterations)
+    else:
+        tl.store(omega, tl.where(worst < 0.5 * tl.load(report + 3), tl.load(omega), 1.0))
+        tl.store(report + 2, tl.load(report + 2) + iterations)
+    tl.store(report + 3, worst)
+    tl.store(done, tl.where(worst <= tl.load(tol_at), 1.0, 0.0))
+
+
+@triton.jit
+def _dual(f, g, log_a, log_b, norm_x, norm_y, out_f, out_g, value, n, m, width: tl.constexpr):
+    """Potentials of the whole cost, f + ‖x‖² and g + ‖y‖², and Σ a f + Σ b g of them in float64.
+
+    Points without mass count nothing.
+    """
     problem = tl.program_id(0).to(tl.int64)
     total = tl.zeros((width,), dtype=tl.float64)
     for start in range(0, n, width):
         i = start + tl.arange(0, width)
         weight = tl.exp(tl.load(log_a + problem * n + i, mask=i < n, other=-float("inf"))).to(tl.float64)
         potential = tl.load(f + problem * n + i, mask=i < n, other=0.0).to(tl.float64)
+        potential += tl.load(norm_x + problem * n + i, mask=i < n, other=0.0).to(tl.float64)
+        tl.store(out_f + problem * n + i, potential.to(tl.float32), mask=i < n)
         total += tl.where(weight > 0.0, weight * potential, 0.0)
     for start in range(0, m, width):
         i = start + tl.arange(0, width)
         weight = tl.exp(tl.load(log_b + problem * m + i, mask=i < m, other=-float("inf"))).to(tl.float64)
         potential = tl.load(g + problem * m + i, mask=i < m, other=0.0).to(tl.float64)
+        potential += tl.load(norm_y + problem * m + i, mask=i < m, other=0.0).to(tl.float64)
+        tl.store(out_g + problem * m + i, potential.to(tl.float32), mask=i < m)
         total += tl.where(weight > 0.0, weight * potential, 0.0)
     tl.store(value + problem, tl.sum(total, axis=0))
 
@@ -230,11 +290,14 @@ def half_step(
     norms: tuple[torch.Tensor, torch.Tensor] | None = None,
     anneal: tuple[torch.Tensor, float] | None = None,
     check: tuple[torch.Tensor, torch.Tensor] | None = None,
+    skip: torch.Tensor | None = None,
+    relax: torch.Tensor | None = None,
 ) -> None:
     """One half-step over the rows of `cost` (batch, n, m) into `out` (batch, n).
 
     `norms` = (row, column) squared norms where `cost` holds products; `anneal` = (largest cost, warmth); `check` =
-    (ln a, errors (batch,) to add to).
+    (ln a, errors (batch,) to add to); `skip` (1,) turns the step into nothing where it is above 0, without the host;
+    `relax` (1,) is the over-relaxation ω.
     """
     batch, rows, columns = cost.shape
     width, warps = _shape_of(columns)
@@ -253,10 +316,14 @@ def half_step(
         out,
         target,
         error,
+        out if skip is None else skip,
+        out if relax is None else relax,
         columns,
         norms=norms is not None,
         anneal=anneal is not None,
         check=check is not None,
+        guarded=skip is not None,
+        relaxed=relax is not None,
         width=width,
         num_warps=warps,
     )
@@ -296,14 +363,24 @@ def plan_rows(
 
 
 def cost_both_ways(
-    x: torch.Tensor, y: torch.Tensor, cost: torch.Tensor, across: torch.Tensor, top: torch.Tensor, l1: float
+    x: torch.Tensor,
+    y: torch.Tensor,
+    origin: torch.Tensor,
+    cost: torch.Tensor,
+    across: torch.Tensor,
+    norms: tuple[torch.Tensor, torch.Tensor],
+    top: torch.Tensor,
+    l1: float,
 ) -> None:
-    """‖x−y‖² + l1·‖x−y‖₁ of points (batch, n, d) and (batch, m, d) into `cost`, its transpose and `top`."""
+    """‖x−y‖² + l1·‖x−y‖₁ of points (batch, n, d) and (batch, m, d), less the two norms, into `cost` and its transpose.
+
+    The squared norms relative to `origin` (batch, d) go into `norms`, the largest whole cost into `top`.
+    """
     batch, n, d = x.shape
     m = y.shape[1]
     grid = (triton.cdiv(n, 64), triton.cdiv(m, 64), batch)
     bits = top.view(torch.int32)
-    _cost[grid](x, y, cost, across, bits, n, m, d, l1, absolute=l1 != 0.0, tile=64, chunk=32)
+    _cost[grid](x, y, origin, cost, across, *norms, bits, n, m, d, l1, absolute=l1 != 0.0, tile=64, chunk=32)
 
 
 def mean_cost(cost: torch.Tensor, log_weight: torch.Tensor, out: torch.Tensor) -> None:
@@ -334,6 +411,33 @@ def pull_back(
         _l1_pull[(n, triton.cdiv(d, 256), batch)](plan.contiguous(), x, y, out, m, wide, d, l1, width=256)
 
 
-def dual_value(f: torch.Tensor, g: torch.Tensor, log_a: torch.Tensor, log_b: torch.Tensor, value: torch.Tensor) -> None:
-    """Σ a f + Σ b g of each problem into `value` (batch,)."""
-    _dual[(len(f),)](f, g, log_a, log_b, value, f.shape[1], g.shape[1], width=1024)
+def dual_value(
+    f: torch.Tensor,
+    g: torch.Tensor,
+    log_a: torch.Tensor,
+    log_b: torch.Tensor,
+    norms: tuple[torch.Tensor, torch.Tensor],
+    whole: tuple[torch.Tensor, torch.Tensor],
+    value: torch.Tensor,
+) -> None:
+    """The potentials with their norms added into `whole`, and Σ a f + Σ b g of those into `value` (batch,)."""
+    _dual[(len(f),)](f, g, log_a, log_b, *norms, *whole, value, f.shape[1], g.shape[1], width=1024)
+
+
+def judge(
+    errors: torch.Tensor,
+    before: torch.Tensor,
+    report: torch.Tensor,
+    flags: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    tol: torch.Tensor,
+    far: float,
+    iterations: int,
+    first: bool,
+) -> None:
+    """Take in what `iterations` reached: errors (batch,) into `report`; `flags` are (done, near, ω), each (1,).
+
+    `before` are the errors one iteration earlier, looked at after the `first` round only.
+    """
+    batch = len(errors)
+    width = triton.next_power_of_2(batch)
+    _judge[(1,)](errors, before, report, *flags, tol, batch, far, float(iterations), first=first, width=width)
