@@ -42,17 +42,18 @@ def race(calls: list[Callable[[], object]], device: torch.device, budget: float 
 
 
 def singles(calls: list[Callable[[], object]], device: torch.device, budget: float = 0.5) -> list[float]:
-    """Median seconds of each call made alone: the device is idle before and waited for after, taking turns."""
+    """Median seconds of each call made alone: the device is idle before it and waited for after it.
+
+    Calls of one kind follow each other, as in a loop that reads every result, in three blocks that take turns with the
+    others'.
+    """
     took: list[list[float]] = [[] for _ in calls]
-    for call in calls:
-        for _ in range(3):
-            _round(call, 1, device)
-    rounds = 0
-    while rounds < 5 or (rounds < 200 and min(map(sum, took)) < budget):
+    for _ in range(3):
         for i, call in enumerate(calls):
-            if rounds < 5 or sum(took[i]) < budget:
-                took[i].append(_round(call, 1, device))
-        rounds += 1
+            _round(call, 1, device)
+            once = _round(call, 1, device)
+            count = max(3, min(100, int(budget / 3.0 / max(once, 1e-6))))
+            took[i] += [_round(call, 1, device) for _ in range(count)]
     return [median(each) for each in took]
 
 

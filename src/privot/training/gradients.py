@@ -110,7 +110,10 @@ class ModelGradients:
         if len(rows) == 0:
             return np.zeros((0, self.size))
         self.model.train()
-        found = self._each(self._split(weights), *self._batch(rows, labels))
+        # cuDNN's quickest convolutions add up in any order: a gradient's last bits then change from call to call, and
+        # at a kink of the loss they decide about all of it
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+            found = self._each(self._split(weights), *self._batch(rows, labels))
         flat = torch.cat([found[name].reshape(len(rows), -1) for name in self._names], dim=1)
         return flat if flat.device.type == "cuda" else np.asarray(flat.double().numpy())
 

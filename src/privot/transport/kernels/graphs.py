@@ -93,8 +93,8 @@ class GraphSolver:
         """The largest cost, 0 where all points are finite (else NaN), iterations, the largest marginal error of a
         problem: read together, for one wait."""
         self.top, self._finite = self.report[:1], self.report[1]
-        self.errors, self._before = new(), new()
-        self._done, self._near, self._omega = torch.zeros(3, device=device).split(1)
+        self.errors = new()
+        self._skip, self._omega = torch.zeros(2, device=device).split(1)
         self._set_uniform()
         self._reg = self._tol = 0.0
         self._ahead = 0
@@ -104,14 +104,18 @@ class GraphSolver:
         with torch.cuda.stream(stream):
             for _ in range(2):
                 self._start_up()
+                self._finish()
                 self._anneal()
                 self._go_on()
         torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
-        self._begin, self._cool, self._more, self._end = (torch.cuda.CUDAGraph() for _ in range(4))
+        self._begin, self._once, self._cool, self._more, self._end = (torch.cuda.CUDAGraph() for _ in range(5))
         with torch.cuda.graph(self._begin):
-            # mostly the first iterations do, so the end is recorded with them too
             self._start_up()
+        with torch.cuda.graph(self._once, pool=self._begin.pool()):
+            # where the first iterations do, the end is recorded with them
+            self._start_up()
+            self._finish()
         with torch.cuda.graph(self._cool, pool=self._begin.pool()):
             self._anneal()
         with torch.cuda.graph(self._more, pool=self._begin.pool()):
@@ -131,7 +135,12 @@ class GraphSolver:
         self._uniform = True
 
     def record(self, iterations: int) -> None:
-        """The whole solve as plain launches, for a fixed number of iterations; never waits.
+        """The whole solve as plain launches, for a fixed number of iterations; never waits."""
+        self._approach(iterations)
+        self._finish()
+
+    def _approach(self, iterations: int) -> None:
+        """Costs, and the first iterations.
 
         It starts from g_j = Σ_i a_i C_ij: under ‖x−y‖² that takes away all the distance between the clouds' means, and
         what is left is solved from near by.
@@ -141,42 +150,40 @@ class GraphSolver:
         cost_both_ways(self.x, self.y, self.origin, self.cost, self.across, self.norms, self.top, self.l1)
         mean_cost(self.across, self.log_a, self.g)
         self.errors.zero_()
-        self._before.zero_()
         self._iterate(iterations)
-        self._finish()
 
     def _start_up(self) -> None:
         """The first iterations with everything the report says; a sum is finite only if every term is."""
         torch.add(self.x.sum(), self.y.sum(), out=self._finite).mul_(0.0)
-        self.record(FIRST)
+        self._approach(FIRST)
         self._judge(FIRST, first=True)
 
     def _judge(self, iterations: int, first: bool = False) -> None:
-        flags = (self._done, self._near, self._omega)
-        judge(self.errors, self._before, self.report, flags, self.tol, FAR, iterations, first)
+        judge(self.errors, self.report, self._skip, self._omega, self.tol, FAR, iterations, first)
 
     def _anneal(self) -> None:
-        """Steps from the largest cost down to reg, for problems that start far from their solution."""
+        """Steps from the largest cost down to reg, for problems that start far from their solution; plain ones next."""
         for i in range(ANNEALING):
             warm = (self.top, 1.0 - i / ANNEALING)
-            half_step(self.cost, self.g, self.log_b, self.reg, self.f, anneal=warm, skip=self._near)
-            half_step(self.across, self.f, self.log_a, self.reg, self.g, anneal=warm, skip=self._near)
-        self.report[2:3].add_(1.0 - self._near, alpha=ANNEALING)
+            half_step(self.cost, self.g, self.log_b, self.reg, self.f, anneal=warm)
+            half_step(self.across, self.f, self.log_a, self.reg, self.g, anneal=warm)
+        self.report[2:3].add_(float(ANNEALING))
+        self._skip.zero_()
+        self._omega.fill_(1.0)
 
     def _go_on(self) -> None:
         """`MORE` iterations, over-relaxed but for the last two, or nothing where the error is small enough already."""
         for i in range(MORE):
             relax = self._omega if i < MORE - 2 else None
             check = (self.log_a, self.errors) if i == MORE - 1 else None
-            half_step(self.cost, self.g, self.log_b, self.reg, self.f, check=check, skip=self._done, relax=relax)
-            half_step(self.across, self.f, self.log_a, self.reg, self.g, skip=self._done, relax=relax)
+            half_step(self.cost, self.g, self.log_b, self.reg, self.f, check=check, skip=self._skip, relax=relax)
+            half_step(self.across, self.f, self.log_a, self.reg, self.g, skip=self._skip, relax=relax)
         self._judge(MORE)
 
     def _iterate(self, times: int) -> None:
         for i in range(times):
             # after a plain g-step the columns agree exactly; the rows' error shows when f is renewed
-            errors = {times - 2: self._before, times - 1: self.errors}.get(i)
-            check = None if errors is None else (self.log_a, errors)
+            check = (self.log_a, self.errors) if i == times - 1 else None
             half_step(self.cost, self.g, self.log_b, self.reg, self.f, check=check)
             half_step(self.across, self.f, self.log_a, self.reg, self.g)
 
@@ -217,13 +224,14 @@ class GraphSolver:
         if tol != self._tol:
             self.tol.fill_(tol)
             self._tol = tol
+        rounds = min(self._ahead, (limit - FIRST) // MORE)
+        if rounds <= 0:
+            self._once.replay()
+            return
         self._begin.replay()
-        self._rounds = min(self._ahead, (limit - FIRST - ANNEALING) // MORE)
-        if self._rounds > 0:
-            self._cool.replay()
-            for _ in range(self._rounds):
-                self._more.replay()
-            self._end.replay()
+        for _ in range(rounds):
+            self._more.replay()
+        self._end.replay()
 
     def taken(self) -> Parts:
         """A copy of the results, queued behind the solve."""
@@ -234,22 +242,23 @@ class GraphSolver:
 
         (iterations, error (NaN where points are not finite), largest cost, whether what was taken is out of date).
         """
-        best, again = float("inf"), False
+        best, again, cooled = float("inf"), False, False
         largest, finite, count, error = self.report.tolist()
         error += finite
         while not error <= self._tol and count < limit and error < best * STALLED:
-            if self._rounds <= 0:
+            if count == FIRST and error > FAR:
                 self._cool.replay()
-                self._rounds = 0
+                cooled = True
             else:
                 best = min(best, error)
             self._more.replay()
-            self._rounds, again = self._rounds + 1, True
+            again = True
             largest, finite, count, error = self.report.tolist()
             error += finite
         if again:
             self._end.replay()
-        self._ahead = min(MAX_AHEAD, -(-(int(count) - FIRST) // MORE))
+        # annealing is only begun by the host, so rounds queued before it would be skipped
+        self._ahead = 0 if cooled else min(MAX_AHEAD, -(-(int(count) - FIRST) // MORE))
         return int(count), error, largest, again
 
 

@@ -200,36 +200,39 @@ def _mean_cost(cost, log_weight, out, columns, width: tl.constexpr):
 
 
 @triton.jit
-def _judge(
-    errors, before, report, done, near, omega, tol_at, batch, far, iterations, first: tl.constexpr, width: tl.constexpr
-):
-    """What a round reached: the worst error into report[3], iterations into report[2]; whether it is done, and ω.
+def _judge(errors, report, skip, omega, tol_at, batch, far, iterations, first: tl.constexpr, width: tl.constexpr):
+    """What a round reached: iterations into report[2], the worst error into report[3]; whether to skip the next, and ω.
 
-    After the first round ω follows from the rate μ of its last two errors: near the solution Sinkhorn is block
-    Gauss–Seidel, whose best relaxation is 2/(1 + √(1 − μ)) (Young 1971, "Iterative Solution of Large Linear Systems",
-    chapter 6). Far from it, or where a round does not halve the error, steps stay plain.
+    Rounds are skipped once the error is at most the tolerance, and after a `first` round that ended `far` away. ω
+    starts at 1.3 and then follows from the rate μ of a round: near the solution Sinkhorn is block Gauss–Seidel with a
+    rate λ, relaxed by ω its rate satisfies (μ + ω − 1)² = μ ω² λ, and 2/(1 + √(1 − λ)) is best (Young 1971, "Iterative
+    Solution of Large Linear Systems", chapter 6). Where a round does not halve the error, steps are plain.
     """
     if not first:  # noqa: SIM102 (known when compiled)
-        if tl.load(done) > 0.0:
+        if tl.load(skip) > 0.0:
             return
     at = tl.arange(0, width)
     each = tl.load(errors + at, mask=at < batch, other=0.0)
-    worst = tl.max(each, axis=0)
+    total = tl.sum(each, axis=0)
     # a maximum may pass NaN over, a sum does not
-    worst = tl.where(tl.sum(each, axis=0) == tl.sum(each, axis=0), worst, float("nan"))
+    worst = tl.where(total == total, tl.max(each, axis=0), total)
     tl.store(errors + at, tl.zeros((width,), dtype=tl.float32), mask=at < batch)
+    stop = worst <= tl.load(tol_at)
     if first:
-        earlier = tl.max(tl.load(before + at, mask=at < batch, other=0.0), axis=0)
-        rate = tl.minimum(worst / tl.maximum(earlier, 1e-30), 0.98)
-        best = tl.where(worst < earlier, 2.0 / (1.0 + tl.sqrt(1.0 - rate)), 1.0)
-        tl.store(omega, tl.where(worst <= far, best, 1.0))
-        tl.store(near, tl.where(worst <= far, 1.0, 0.0))
+        tl.store(omega, 1.3)
         tl.store(report + 2, iterations)
+        stop = stop | (worst > far) | (total != total)
     else:
-        tl.store(omega, tl.where(worst < 0.5 * tl.load(report + 3), tl.load(omega), 1.0))
+        old = tl.load(omega)
+        ratio = worst / tl.load(report + 3)
+        rate = tl.exp2(tl.log2(tl.maximum(ratio, 1e-30)) / iterations)
+        lam = (rate + old - 1.0) * (rate + old - 1.0) / (rate * old * old)
+        best = 2.0 / (1.0 + tl.sqrt(1.0 - tl.minimum(lam, 0.99)))
+        fresh = tl.where(rate > old - 1.0, best, old)
+        tl.store(omega, tl.where(ratio < 0.5, fresh, 1.0))
         tl.store(report + 2, tl.load(report + 2) + iterations)
     tl.store(report + 3, worst)
-    tl.store(done, tl.where(worst <= tl.load(tol_at), 1.0, 0.0))
+    tl.store(skip, tl.where(stop, 1.0, 0.0))
 
 
 @triton.jit
@@ -426,18 +429,15 @@ def dual_value(
 
 def judge(
     errors: torch.Tensor,
-    before: torch.Tensor,
     report: torch.Tensor,
-    flags: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    skip: torch.Tensor,
+    omega: torch.Tensor,
     tol: torch.Tensor,
     far: float,
     iterations: int,
     first: bool,
 ) -> None:
-    """Take in what `iterations` reached: errors (batch,) into `report`; `flags` are (done, near, ω), each (1,).
-
-    `before` are the errors one iteration earlier, looked at after the `first` round only.
-    """
+    """Take in what `iterations` reached: errors (batch,) into `report`, and say whether the next are skipped, and ω."""
     batch = len(errors)
     width = triton.next_power_of_2(batch)
-    _judge[(1,)](errors, before, report, *flags, tol, batch, far, float(iterations), first=first, width=width)
+    _judge[(1,)](errors, report, skip, omega, tol, batch, far, float(iterations), first=first, width=width)
