@@ -153,9 +153,9 @@ class GraphSolver:
         self._iterate(iterations)
 
     def _start_up(self) -> None:
-        """The first iterations with everything the report says; a sum is finite only if every term is."""
-        torch.add(self.x.sum(), self.y.sum(), out=self._finite).mul_(0.0)
+        """The first iterations with everything the report says; a sum of squares is finite only if every term is."""
         self._approach(FIRST)
+        torch.add(self.norms[0].sum(), self.norms[1].sum(), out=self._finite).mul_(0.0)
         self._judge(FIRST, first=True)
 
     def _judge(self, iterations: int, first: bool = False) -> None:

@@ -212,10 +212,14 @@ class SlicedGraph:
         self.report = torch.zeros(2, device=device)
         """With `check`: the largest coordinate (not finite where a point is not), and how far the directions are from
         length 1."""
-        self.x, self.y = (torch.zeros(n, d, device=device) for _ in range(2))
+        # side by side, so that one pass looks at both
+        self.points = torch.zeros(2, n, d, device=device)
+        self.x, self.y = self.points
         self.u = torch.zeros(d, k, device=device)
-        self.costs, self.value = torch.zeros(k, device=device), torch.zeros((), device=device)
-        self.grads = tuple(torch.zeros(n, d, device=device) if need else None for need in self.need)
+        self._sizes = [1, k, *(n * d if need else 0 for need in self.need)]
+        # all results in one buffer, so that one copy takes them out
+        self._out = torch.zeros(sum(self._sizes), device=device)
+        self.value, self.costs, self.grads = self._cut(self._out)
         self._seen: tuple[weakref.ref[torch.Tensor], int] | None = None
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
@@ -231,7 +235,7 @@ class SlicedGraph:
     def _run(self) -> None:
         across = self.u.t()
         if self.check:
-            torch.maximum(self.x.abs().amax(), self.y.abs().amax(), out=self.report[0])
+            torch.amax(self.points.abs(), (0, 1, 2), out=self.report[0])
         costs, *slopes = compare_slices(across @ self.x.t(), across @ self.y.t(), self.p, *self.need)
         total = costs.mean()
         value = total.pow(1.0 / self.p)
@@ -256,7 +260,12 @@ class SlicedGraph:
             if self.check:
                 torch.amax((self.u.square().sum(0) - 1.0).abs(), 0, out=self.report[1])
         self._graph.replay()
-        return self.value.clone(), self.costs.clone(), [None if g is None else g.clone() for g in self.grads]
+        return self._cut(self._out.clone())
+
+    def _cut(self, out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor | None]]:
+        value, costs, *grads = out.split(self._sizes)
+        shaped = [g.view(self.x.shape) if need else None for g, need in zip(grads, self.need, strict=True)]
+        return value[0], costs, shaped
 
     def passed(self) -> bool:
         """Whether the last call may be believed; waits for the device.
