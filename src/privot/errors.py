@@ -18,6 +18,17 @@ class UsageError(PrivotError, ValueError):
     exit_code = 2
 
 
+class MissingDependencyError(UsageError, ModuleNotFoundError):
+    """An optional package is not installed; the sentence names the extra of privot that installs it.
+
+    It is a ModuleNotFoundError too, with the module's `name`, so that `except ImportError` still finds it.
+    """
+
+    def __init__(self, sentence: str, name: str | None = None) -> None:
+        super().__init__(sentence)
+        self.name = name
+
+
 class DataError(PrivotError, ValueError):
     """The data cannot be used: unreadable, empty, not finite, or of the wrong shape."""
 

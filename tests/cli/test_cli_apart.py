@@ -331,8 +331,8 @@ def test_a_job_of_an_earlier_version_which_does_not_know_its_source_goes_on(caps
         (["--method", "dp-dann"], 2, "asks once"),
         (["--set", "blocks=2"], 2, "asks once"),
         (["--records", "1"], 2, "--records"),
-        (["--resume"], 2, "--resume says nothing with --ask"),
-        (["--ledger", "x"], 2, "--ledger says nothing with --ask"),
+        (["--resume"], 2, "--resume cannot be combined with --ask"),
+        (["--ledger", "x"], 2, "--ledger cannot be combined with --ask"),
         (["--epsilon", "1e9"], 3, "ε"),
         (["--records", "1000000000"], 3, "records"),
         (["--seed", "-1"], 2, "2^128"),
@@ -351,7 +351,7 @@ def test_words_that_do_not_go_together_are_refused(capsys: Any, world: World) ->
     out = ["--out", str(world.job)]
     refused(capsys, run(["adapt", world.source, *TERMS, *QUICK, *out]), 2, "TARGET")
     refused(capsys, run(["adapt", world.source, world.target, *TERMS, *QUICK, *out, "--records", "80"]), 2, "--records")
-    refused(capsys, world.learn(*TERMS), 2, "--epsilon says nothing with --answer")
+    refused(capsys, world.learn(*TERMS), 2, "--epsilon cannot be combined with --answer")
     assert world.ask() == 0
     capsys.readouterr()
     resume = ["adapt", world.source, world.target, *TERMS, *QUICK, *out, "--resume"]

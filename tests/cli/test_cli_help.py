@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
-import click
 import pytest
 from typer.main import get_command
 
@@ -14,8 +14,8 @@ from privot.cli import run
 from privot.cli.app import app
 
 
-def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
-    if isinstance(command, click.Group):
+def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    if hasattr(command, "commands"):
         for name, below in command.commands.items():
             yield from commands(below, *path, name)
     else:
@@ -40,9 +40,8 @@ def test_help_says_what_arguments_are_for_and_how_to_begin(path: tuple[str, ...]
     begin = "privot " + " ".join(path)
     examples = [shlex.split(line) for line in lines if line.strip().startswith(begin + " ") or line.strip() == begin]
     assert examples, "no example on a line of its own"
-    command = get_command(app)
+    command: Any = get_command(app)
     for name in path:
-        assert isinstance(command, click.Group)
         command = command.commands[name]
     for example in examples:
         # parsed, not run: every option exists and everything that is needed is given

@@ -18,23 +18,25 @@ def main() -> None:
 
 def run(arguments: list[str], debug: bool = False) -> int:
     """Run one command and return its exit code."""
-    import click
+    import typer
 
     from privot.cli.app import app
-    from privot.cli.helping import with_help
+    from privot.cli.helping import WrongUsage, with_help
     from privot.errors import PrivotError
+    from privot.extras import needing
 
     try:
         from typer.main import get_command
 
-        answer = with_help(get_command(app)).main(args=arguments, prog_name="privot", standalone_mode=False)
+        with needing("This command needs"):
+            answer = with_help(get_command(app)).main(args=arguments, prog_name="privot", standalone_mode=False)
         return int(answer) if isinstance(answer, int) else 0
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return stop.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         _say("Stopped.")
         return 130
-    except click.ClickException as error:
+    except WrongUsage as error:
         if debug:
             raise
         _say(error.format_message())

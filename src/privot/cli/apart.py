@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from privot.cli.options import AsJson
@@ -37,16 +36,17 @@ def check_together(context: typer.Context) -> None:
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
-def _refuse(parameters: list[click.Parameter], where: str) -> None:
+def _refuse(parameters: list[Any], where: str) -> None:
     from privot.errors import UsageError
 
     if parameters:
         p = parameters[0]
-        shown = p.opts[0] if isinstance(p, click.Option) else str(p.name).upper()
-        raise UsageError(f"{shown} says nothing {where}: leave it out.")
+        shown = p.opts[0] if p.param_type_name == "option" else str(p.name).upper()
+        raise UsageError(f"{shown} cannot be combined {where}: leave it out.")
 
 
 def asked_facts(x: Any, records: int | None) -> Facts:

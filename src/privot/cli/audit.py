@@ -51,7 +51,11 @@ def audit(
     from privot.audit.findings import broken
     from privot.cli.progress import audit_bar
     from privot.errors import RefutedError
+    from privot.extras import require
 
+    if target in ("all", "implementation"):
+        # some of their attacks need it: said now, not after minutes of others
+        require("This audit needs", "torch", "torch")
     where = _device(device)
     terms: dict[str, Any] = {"trials": trials, "confidence": confidence}
     extra: dict[str, Any] = {}

@@ -1,4 +1,8 @@
-"""How help is shown: what every argument is for, and examples that can be copied; it knows no command."""
+"""How help is shown: what every argument is for, and examples that can be copied; it knows no command.
+
+Typer is built on Click, which newer versions carry inside themselves. So nothing is imported from Click: classes are
+taken from what Typer exports.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,16 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
-import click
+import typer
+
+_HelpFormatter: Any = typer.Context.formatter_class
+
+WrongUsage: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
+"""What Typer raises where a command line is wrong, of whatever kind: they all say it by `format_message`."""
 
 
-class _Formatter(click.HelpFormatter):
-    """Prints paragraphs as Click does, but every example on a line of its own, whole: a broken one cannot be copied."""
+class _Formatter(_HelpFormatter):  # type: ignore[misc]  # which class it is depends on Typer's version
+    """Prints paragraphs as Typer does, but every example on a line of its own, whole: a broken one cannot be copied."""
 
     def write_text(self, text: str) -> None:
         for number, part in enumerate(text.split("\n\n")):
@@ -29,23 +38,22 @@ class _Formatter(click.HelpFormatter):
         super().write_dl([(name, words.replace("\\[", "[")) for name, words in rows], col_max, col_spacing)
 
 
-class _Context(click.Context):
+class _Context(typer.Context):
     formatter_class = _Formatter
 
 
-def with_help(command: click.Command) -> click.Command:
+def with_help(command: Any) -> Any:
     """`command` and all below it, with the help of their arguments and examples that stay whole."""
     command.context_class = _Context
     # Typer lists arguments itself; newer Clicks would list them once more
-    setattr(command, "format_arguments", lambda context, formatter: None)  # noqa: B010
+    command.format_arguments = lambda context, formatter: None
     stated = _stated(command.callback)
     for parameter in command.params:
         # a Typer older than Click's own help of arguments sets it and then has Click forget it
-        if isinstance(parameter, click.Argument) and not getattr(parameter, "help", None):
+        if parameter.param_type_name == "argument" and not getattr(parameter, "help", None):
             parameter.help = stated.get(parameter.name or "")
-    if isinstance(command, click.Group):
-        for name in command.commands:
-            with_help(command.commands[name])
+    for below in getattr(command, "commands", {}).values():
+        with_help(below)
     return command
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -143,7 +144,7 @@ def propose_schema(
     privot schema propose --sample public.csv --public --out schema.json
     """
     from privot.errors import UsageError
-    from privot.synthesis.files import read_json, write_json
+    from privot.files import write_whole
     from privot.tables import propose, propose_from_sample, read_header
 
     if (sample is None) == (dictionary is None):
@@ -156,14 +157,29 @@ def propose_schema(
         schema = propose_from_sample(sample, label, public=True)
     else:
         assert dictionary is not None
-        hints = read_json(dictionary)
+        hints = _read_dictionary(dictionary)
         schema = propose(read_header(header) if header is not None else list(hints), hints, label)
     if out.exists():
         raise UsageError(
             f"{out} is there already, and may have been corrected by hand: remove it or name another file."
         )
-    write_json(out, schema.to_dict())
+    write_whole(out, (json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n").encode(), mode=0o644)
     if as_json:
         print_json({"schema": str(out), "columns": len(schema.columns), "label": schema.label})
         return
     typer.echo(f"{out}: {len(schema.columns)} columns, label {schema.label or 'none'}. Read it before using it.")
+
+
+def _read_dictionary(path: Path) -> dict[str, Any]:
+    """A public data dictionary: a JSON object, name → the fields of a column."""
+    from privot.errors import DataError
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"There is no file {path}.") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is not JSON: give a data dictionary.") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} is not a JSON object: expected column names, each with its fields.")
+    return found

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from privot.extras import needing
 from privot.federation.messages import Array
 
 _TAIL = 1e-4
@@ -140,7 +141,8 @@ def estimate(a: Reading, b: Reading, *, signed: bool = False) -> tuple[float, fl
     if a.cells is None or b.cells is None:
         whole = means + spread_share * (a.spread + b.spread)
     else:
-        from privot.transport.optimal import couple
+        with needing("Comparing sketches needs", "torch"):
+            from privot.transport.optimal import couple
 
         found = couple(shared.costs, a.cells, b.cells)
         moved = float(found.mass @ shared.costs[found.i, found.j])

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError
+from privot.extras import needing
 from privot.federation.messages import Array
 
 KAPPA = 0.22
@@ -82,7 +83,8 @@ def label_term(a: Classes, b: Classes, means: float) -> float:
 
 def _aligned(a: Classes, b: Classes, most: float) -> float:
     """max_π Σ π X; `most` is √(B B′), which it cannot exceed (Cauchy & Schwarz)."""
-    from privot.transport.optimal import couple
+    with needing("Comparing sketches needs", "torch"):
+        from privot.transport.optimal import couple
 
     seen = a.apart @ b.apart.T
     cross = np.outer(a.noise, b.noise) * a.apart.shape[1]

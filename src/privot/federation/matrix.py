@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privot.errors import DataError
+from privot.extras import needing
 from privot.federation.comparing import check_alike, reading_of
 from privot.federation.estimating import PROBABILITIES, Shared
 from privot.federation.messages import Array
@@ -52,7 +53,8 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
     if readings[0].cells is None:
         whole = means + spread_share * (spread[:, None] + spread)
     else:
-        from privot.transport.pairwise import transport_between_all
+        with needing("Comparing sketches needs", "torch"):
+            from privot.transport.pairwise import transport_between_all
 
         residual = np.array([r.residual for r in readings])
         cells = np.stack([r.cells for r in readings if r.cells is not None])

@@ -20,6 +20,7 @@ from privot.accounting import Gaussian, calibrate
 from privot.budget import row_digests
 from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError
+from privot.extras import needing
 from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
 from privot.federation.keeping import KEPT, lock_folder, made_once
@@ -168,7 +169,8 @@ class Desk:
             if labels:
                 if found.y is None:
                     raise PolicyError("The open data has no labels.")
-                from privot.transport.label_aware import augmented
+                with needing("Labelled points need", "torch"):
+                    from privot.transport.label_aware import augmented
 
                 points = np.asarray(augmented(points, found.y))
             self._open[labels] = party_at_hand(points)

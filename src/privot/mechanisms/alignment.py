@@ -56,7 +56,7 @@ class PublishedAlignment:
     @property
     def needs(self) -> Needs:
         """Records of the network's columns, at least a batch."""
-        return Needs(dim=self.representation.columns, least_records=self.batch)
+        return Needs(dim=self.representation.columns, least_records=self.batch, tensors=True)
 
     @property
     def standing(self) -> Standing:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.errors import UsageError
+from privot.extras import needing
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.lane import refuse_recording
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
@@ -90,7 +91,7 @@ class MeanEmbedding(Once):
     @property
     def needs(self) -> Needs:
         """The columns the map was made for, and labels if sums are to be a class's."""
-        return Needs(dim=self.features.dim, labels=self.labels)
+        return Needs(dim=self.features.dim, labels=self.labels, tensors=True)
 
     @property
     def standing(self) -> Standing:
@@ -183,10 +184,8 @@ class MeanEmbedding(Once):
 
 
 def usable_device(name: str) -> torch.device:
-    try:
+    with needing("Embeddings need", "torch"):
         import torch
-    except ImportError:
-        raise UsageError("Embeddings are computed with PyTorch: install privot[torch].") from None
     if name not in ("cpu", "cuda"):
         raise UsageError(f"Unknown device {name!r}: say cpu or cuda.")
     if name == "cuda" and not torch.cuda.is_available():

@@ -115,7 +115,7 @@ class SanitizedGradient:
     def needs(self) -> Needs:
         """Labels, where the points have them, and a batch's worth of records."""
         least = self.sampling.batch if isinstance(self.sampling, FixedSize) else 1
-        return Needs(least_records=least, labels=self.labels)
+        return Needs(least_records=least, labels=self.labels, tensors=True)
 
     @property
     def standing(self) -> Standing:

@@ -74,7 +74,7 @@ class Hits(Once):
     @property
     def needs(self) -> Needs:
         """The columns the classifiers were made for, and labels."""
-        return Needs(dim=self.classifiers[0].dim, labels=True)
+        return Needs(dim=self.classifiers[0].dim, labels=True, tensors=True)
 
     @property
     def standing(self) -> Standing:

@@ -40,7 +40,7 @@ class Interpolation(Once):
     @property
     def needs(self) -> Needs:
         """Records in the space of the points."""
-        return Needs(dim=self.towards.shape[1])
+        return Needs(dim=self.towards.shape[1], tensors=True)
 
     @property
     def standing(self) -> Standing:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event
 from privot.errors import UsageError
+from privot.extras import require
 from privot.guarantee import Adjacency, Standing
 from privot.noise import NoiseSource
 from privot.release import Value
@@ -43,9 +44,13 @@ class Needs:
     """The largest bound on a row's norm it can work with."""
     least_records: int = 1
     labels: bool = False
+    tensors: bool = False
+    """Whether it computes with PyTorch, which has to be there before anything is paid."""
 
     def check(self, facts: Facts) -> None:
         """Refuse records the mechanism cannot work with, by what is public about them."""
+        if self.tensors:
+            require("This mechanism needs", "torch", "torch")
         if self.dim is not None and facts.dim != self.dim:
             raise UsageError(f"The mechanism was built for {self.dim} columns, the vault holds {facts.dim}.")
         if self.clip is not None and facts.clip > self.clip:

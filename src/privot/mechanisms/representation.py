@@ -105,7 +105,7 @@ class ProjectedRepresentation:
     @property
     def needs(self) -> Needs:
         """Records of the network's columns, at least as many as one batch shows."""
-        return Needs(dim=self.representation.columns, least_records=self.batch or 1)
+        return Needs(dim=self.representation.columns, least_records=self.batch or 1, tensors=True)
 
     @property
     def standing(self) -> Standing:

@@ -90,7 +90,7 @@ class TunedHead(Once):
     @property
     def needs(self) -> Needs:
         """The columns the map was made for, and labels."""
-        return Needs(dim=self.features.dim, labels=True)
+        return Needs(dim=self.features.dim, labels=True, tensors=True)
 
     @property
     def standing(self) -> Standing:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
+from privot.extras import needing
 from privot.tables.columns import Column
 from privot.tables.schema import Schema
 from privot.tables.table import Table
@@ -68,11 +69,9 @@ def _texts(column: Column, values: NDArray[Any], mark: str) -> Iterator[str]:
 
 def arrow() -> Any:
     """The library that knows Parquet."""
-    try:
+    with needing("Parquet files need", "synthesis"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise UsageError("Parquet files need pyarrow: pip install 'privot[synthesis]', or use CSV.") from None
     return pyarrow
 
 

@@ -1,6 +1,6 @@
 """Training a model on records in a vault: DP-SGD, honest and as published, counted by any number of accountants.
 
-Needs torch; the package imports without it, and its modules say so when it is missing.
+`train` takes any gradients; models and their gradients need PyTorch, which their modules say where it is missing.
 """
 
 from privot.training.sgd import Training, train

@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from privot.errors import UsageError
+from privot.extras import needing
+
+with needing("Gradients of a model need", "torch"):
+    import torch
+    from torch import nn
+    from torch.func import functional_call, grad, vmap
 
 Array = NDArray[np.float64]
 

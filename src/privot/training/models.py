@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-import torch
-from torch import nn
+from privot.extras import needing
+
+with needing("Models need", "torch"):
+    import torch
+    from torch import nn
 
 Norm = Literal["group", "batch"]
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opacus.accountants import IAccountant
-from opacus.accountants.registry import register_accountant
-
 from privot.accounting.events import Event
 from privot.accounting.running import PrivacyLossAccountant, RunningAccountant, history_event
 from privot.accounting.running.history import history_step
+from privot.extras import needing
 from privot.guarantee import Guarantee
+
+with needing("Counting for Opacus needs", "opacus"):
+    from opacus.accountants import IAccountant
+    from opacus.accountants.registry import register_accountant
 
 
 class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types

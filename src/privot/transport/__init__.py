@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from privot.extras import needing
+
 if TYPE_CHECKING:
     from privot.transport.barycenter import free_support_barycenter
     from privot.transport.calibration import calibrated_gradients
@@ -63,5 +65,6 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"privot.transport.{_HOMES[name]}"), name)
+        with needing("Transport needs", "torch"):
+            return getattr(import_module(f"privot.transport.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'privot.transport' has no attribute {name!r}")

@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from privot.errors import ConvergenceError, DataError, UsageError
+from privot.extras import needing
 from privot.transport.arrays import check_positive, fixed, points, tensors, weights
 from privot.transport.costs import check_cost_matrix
 from privot.transport.one_dimensional import root
@@ -111,11 +112,8 @@ def couple(cost: Array, a: Array | None, b: Array | None) -> Coupling:
 @cache
 def _pot() -> Any:
     """POT, imported when first needed: it takes seconds and may greet on standard output."""
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            import ot  # type: ignore[import-untyped,unused-ignore]
-    except ImportError:
-        raise UsageError("General weights and sizes need POT: pip install 'privot[transport]'.") from None
+    with needing("General weights and sizes need", "exact"), contextlib.redirect_stdout(io.StringIO()):
+        import ot  # type: ignore[import-untyped,unused-ignore]
     return ot
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from privot.errors import ConvergenceError, DataError
+from privot.extras import needing
 from privot.federation.simulating import View
 from privot.valuation.labelled import LABEL_WEIGHT, Array, Labelled, Labels
 
@@ -88,7 +89,8 @@ def transport_cost(pool: Profile, validation: Profile, label_weight: float = LAB
 
     The label of a class that the validation side does not have stands for the pool's own mean of it.
     """
-    from privot.transport.optimal import MOST_PIVOTS, network_simplex
+    with needing("Valuation needs", "torch"):
+        from privot.transport.optimal import MOST_PIVOTS, network_simplex
 
     width = pool.means.shape[1]
     gaps = cdist(pool.means, validation.means, "sqeuclidean")

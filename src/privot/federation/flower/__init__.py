@@ -11,17 +11,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from privot.errors import UsageError
+from privot import extras
 
 __all__ = ["quiet", "require"]
 
 
 def require() -> None:
-    """Refuse, in one sentence, where Flower is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("flwr") is None:
-        raise UsageError("Machines far apart need Flower: pip install 'privot[federation]'.")
+    """Refuse, in one sentence, where Flower or what its protocols need is not installed."""
+    extras.require("Machines far apart need", "federation", "flwr", "httpx", "ot", "torch")
 
 
 def quiet(home: Path) -> None:
