@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from privot.errors import DataError, UsageError, brief
+from privot.opening import parse_json
 
 SCHEMA_VERSION = 1
 
@@ -269,10 +270,7 @@ class Guarantee:
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
         """Read what `to_json` wrote."""
-        try:
-            fields = json.loads(text)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise DataError(f"This is not a guarantee privot wrote: not JSON ({error}).") from None
+        fields = parse_json(text, "This guarantee")
         if not isinstance(fields, dict):
             raise DataError("This is not a guarantee privot wrote: not a JSON object.")
         return cls.from_dict(fields)

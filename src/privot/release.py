@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import read_guarantee
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, UsageError, brief
 from privot.files import writing
 from privot.guarantee import Guarantee
+from privot.opening import parse_json
+from privot.opening.arrays import open_archive
 
 SCHEMA_VERSION = 1
 
@@ -123,12 +125,13 @@ class Release:
         """Read what `save` wrote; refuses a damaged file, and one that states less than its events cost."""
         path = Path(path)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                # a member that is no array, the JSON text, comes back as bytes
-                arrays: dict[str, Any] = {name: file[name] for name in file.files}
-            facts = json.loads(arrays.pop(_FACTS))
+            with open_archive(path) as archive:
+                facts = parse_json(archive.read(_FACTS), f"{_FACTS} in {path.name!r}")
+                members = [name for name in archive.names if name != _FACTS]
+                arrays = {name.removesuffix(".npy"): archive.array(name) for name in members}
             if facts["schema"] != SCHEMA_VERSION:
-                raise DataError(f"{path.name!r} has schema {facts['schema']!r}; this privot reads {SCHEMA_VERSION}.")
+                schema = brief(facts["schema"])
+                raise DataError(f"{path.name!r} has schema {schema}; this privot reads {SCHEMA_VERSION}.")
             guarantee = read_guarantee(json.dumps(facts["guarantee"]))
             if set(arrays) == {_ONE}:
                 return cls(arrays[_ONE], guarantee, facts["public"])

@@ -5,7 +5,6 @@ Each route is a bound on its own, so the smallest may be taken. `account` is the
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +33,8 @@ from privot.accounting.pld import Composition
 from privot.accounting.terms import assumptions_of, samplings_of, standing_of
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.guarantee import Curve, Guarantee, Standing, check_delta
+from privot.opening import max_events
+from privot.opening.limits import EVENTS_VARIABLE
 
 _LONG = 100_000
 _LARGE_EPSILON = 30.0
@@ -236,13 +237,17 @@ def read_guarantee(text: str) -> Guarantee:
     """Read a guarantee's JSON and count its events anew, so that it composes and nothing in it is taken on trust.
 
     Refuses a file whose stated ε is smaller than what its events cost. What the file assumes beside its events (of the
-    noise, of the random source) is kept: an assumption more can only weaken the claim.
+    noise, of the random source) is kept: an assumption more can only weaken the claim. Also refuses a guarantee that
+    would take minutes to count: equal events are counted as one and Gaussian ones in closed form, however many they
+    are; of others at most `privot.opening.max_events` distinct ones are composed.
     """
     stated = Guarantee.from_json(text)
-    events = tuple(event_from_dict(e) for e in json.loads(text)["events"])
+    events = tuple(event_from_dict(e) for e in stated.events)
     if not events:
         raise DataError("This guarantee names no events, so it cannot be counted again.")
-    counted = account(events[0] if len(events) == 1 else Composed(events), stated.at_delta)
+    whole = events[0] if len(events) == 1 else Composed(events)
+    _check_work(tuple(leaves(whole)))
+    counted = account(whole, stated.at_delta)
     if counted.adjacency is not stated.adjacency:
         raise DataError(
             f"This guarantee says {stated.adjacency} but its events were counted under {counted.adjacency}."
@@ -261,3 +266,13 @@ def read_guarantee(text: str) -> Guarantee:
         events=counted.events,
         at_delta=stated.at_delta,
     )
+
+
+def _check_work(steps: Steps) -> None:
+    """Refuse to compose more distinct steps than a reader's time allows; a closed form takes no time."""
+    closed = any(isinstance(event, Unbounded) for event, _ in steps) or _gaussian_shift(steps) is not None
+    if not closed and len(steps) > max_events():
+        raise DataError(
+            f"This guarantee has {len(steps)} distinct events where at most {max_events()} are composed on reading: "
+            f"raise {EVENTS_VARIABLE} if you trust it and have the time."
+        )

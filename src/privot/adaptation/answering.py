@@ -17,9 +17,10 @@ from privot.accounting.events import Gaussian
 from privot.adaptation.asking import Request
 from privot.errors import DataError
 from privot.federation.keeping import KEPT, lock_folder, made_once
-from privot.federation.messages import decode, encode
+from privot.federation.messages import MOST_BYTES, decode, encode
 from privot.federation.signing import open_sealed, seal
 from privot.guarantee import Guarantee, Standing
+from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
 
@@ -68,7 +69,7 @@ def answer_once(
     try:
         path = stored(request, folder, data)
         if path.exists():
-            content = path.read_bytes()
+            content = read_bytes(path, most=MOST_BYTES, inside=folder)
             release = read_answer(content, request)[0]
             path.with_suffix(KEPT).unlink(missing_ok=True)
             return Answered(content, release, False)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from privot.accounting import account, embedding
 from privot.adaptation.design import Design
@@ -21,6 +21,7 @@ from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Guarantee, is_number
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
+from privot.opening import parse_json, read_bytes
 from privot.synthesis.features import Fourier
 from privot.transport.directions import check_seed
 
@@ -121,8 +122,8 @@ class Request:
         if len(data) > MOST_BYTES:
             raise DataError(f"A request has at most {MOST_BYTES} bytes: this is not one.")
         try:
-            fields = json.loads(data.decode(), parse_constant=_refuse, object_pairs_hook=_once)
-        except (ValueError, RecursionError):
+            fields = parse_json(data)
+        except DataError:
             raise DataError("This is not a request: it is not plain JSON with finite numbers.") from None
         if not isinstance(fields, dict) or fields.get("kind") != KIND:
             raise DataError("This is not a request that privot adapt --ask wrote.")
@@ -148,8 +149,7 @@ class Request:
     def read(cls, path: Path) -> Request:
         """Read and check the file at `path`, no more of it than a request has."""
         try:
-            with open(path, "rb") as file:
-                return cls.from_bytes(file.read(MOST_BYTES + 1))
+            return cls.from_bytes(read_bytes(path, most=MOST_BYTES))
         except FileNotFoundError:
             raise DataError(f"There is no file {path.name!r}: give a request that privot adapt --ask wrote.") from None
 
@@ -191,13 +191,3 @@ def _check_number(name: str, value: Any, low: float, high: float) -> None:
 def _check_whole(name: str, value: Any, low: int, high: int) -> None:
     if type(value) is not int or not low <= value <= high:
         raise DataError(f"The number of {name} in a request must be a whole number from {low} to {high}.")
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a name twice")
-    return dict(pairs)

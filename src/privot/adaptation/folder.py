@@ -12,6 +12,7 @@ from privot.adaptation.design import Design
 from privot.adaptation.networks import build
 from privot.adaptation.paying import counted_anew
 from privot.errors import DataError
+from privot.opening import read_text
 from privot.synthesis.design import usable_device
 from privot.synthesis.files import read_json, read_tensors, sync, write_bytes, write_json, write_tensors
 from privot.synthesis.report import CONFIDENTIAL
@@ -90,7 +91,7 @@ def read_model(folder: Path, device: str = "cpu") -> DomainAdapter:
         adapter.stopped_ = bool(learned.get("stopped", False))
         adapter.guarantee_ = None
         if learned["released"]:
-            adapter.guarantee_ = counted_anew((folder / GUARANTEE).read_text(encoding="utf-8"))
+            adapter.guarantee_ = counted_anew(read_text(folder / GUARANTEE, inside=folder))
         return adapter
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None

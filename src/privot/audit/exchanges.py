@@ -18,11 +18,12 @@ from privot.audit.transcripts import records_behind
 from privot.errors import DataError
 from privot.federation.answering import Party
 from privot.federation.answers import Answer
-from privot.federation.messages import Interpolant, Question
+from privot.federation.messages import MOST_BYTES, Interpolant, Question
 from privot.federation.requests import Request
 from privot.federation.signing import open_sealed
 from privot.federation.sketching import Sketch
 from privot.guarantee import Adjacency
+from privot.opening import read_bytes
 
 SENT, GOT = "sent", "got"
 SAME = 1e-6
@@ -55,8 +56,8 @@ def audit_exchange(
         sent = folder / SENT / got.name
         if got.name.startswith(".") or not sent.is_file():
             continue
-        request, _ = Request.opened(sent.read_bytes())
-        answer = Answer.opened(got.read_bytes(), request.party)
+        request, _ = Request.opened(read_bytes(sent, most=MOST_BYTES, inside=folder))
+        answer = Answer.opened(read_bytes(got, most=MOST_BYTES, inside=folder), request.party)
         if answer.sketch is not None:
             sealed = open_sealed(answer.sketch)
             sketch = Sketch.from_bytes(sealed.payload, sealed.signer)

@@ -14,6 +14,7 @@ from privot.audit.floats import embedding_on_grid, on_grid
 from privot.audit.projections import ProjectionAttack
 from privot.errors import DataError
 from privot.guarantee import Adjacency, Guarantee
+from privot.opening import read_text
 from privot.release import Release
 
 
@@ -27,7 +28,7 @@ def audit_guarantee(
 def read_guarantee_file(path: Path) -> Guarantee:
     """The guarantee in a JSON file, counted anew."""
     try:
-        return read_guarantee(path.read_text(encoding="utf-8"))
+        return read_guarantee(read_text(path))
     except UnicodeDecodeError:
         raise DataError(f"{path.name!r} is not a guarantee privot wrote: not text.") from None
 

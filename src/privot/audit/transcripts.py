@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privot.audit.findings import Check
 from privot.audit.protocols import assignment, invert_constant, invert_shared
 from privot.errors import DataError
+from privot.opening.arrays import read_arrays
 
 Array = NDArray[np.float64]
 
@@ -21,8 +22,10 @@ def read_transcript(path: Path) -> tuple[Array, Array, float]:
     """(interpolant, the points it was moved towards, t) from a `.npz` with `points`, `towards` and `t`."""
     held: dict[str, Any] | None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            held = {name: np.asarray(file[name], dtype=np.float64) for name in _WANTED}
+        found = read_arrays(path, _WANTED)
+        held = {name: np.asarray(found[name], dtype=np.float64) for name in _WANTED}
+    except DataError:
+        raise
     except Exception:  # a damaged file can raise nearly anything
         held = None
     if held is None:

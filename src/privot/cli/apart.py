@@ -108,6 +108,7 @@ def learn_from(
     from privot.data import load
     from privot.errors import DataError
     from privot.federation.signing import read_public
+    from privot.opening import read_bytes
     from privot.synthesis.job import Job
 
     job = Job.open(out)
@@ -119,7 +120,7 @@ def learn_from(
     if request.digest() != job.settings["request"]:
         raise DataError(f"The job in {out} was changed after it asked: restore it, or ask anew.")
     trusted = None if not trust else tuple(read_public(path) for path in trust)
-    release, signer = read_answer(answer.read_bytes(), request, trusted)
+    release, signer = read_answer(read_bytes(answer), request, trusted)
     public, config = load(source), design.networks
     adapter = DomainAdapter(
         design.epsilon, design.delta, network=config["kind"], shape=config["shape"], low=config["low"],

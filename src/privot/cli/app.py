@@ -69,5 +69,17 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    max_unpacked: Annotated[
+        str | None,
+        typer.Option(help="Bytes that one file may unpack to, like 4GiB; 512MiB unless given, or PRIVOT_MAX_UNPACKED."),
+    ] = None,
+    max_events: Annotated[
+        int | None,
+        typer.Option(help="Distinct events of a guarantee that are counted on reading; 16, or PRIVOT_MAX_EVENTS."),
+    ] = None,
 ) -> None:
     """Private optimal transport: compare, learn from and synthesise data you may not share."""
+    if max_unpacked is not None or max_events is not None:
+        from privot.opening import set_limits
+
+        set_limits(max_unpacked, max_events)

@@ -160,9 +160,8 @@ def _path(
     path: Path, runs: int | None, trials: int, confidence: float, device: str
 ) -> tuple[Findings, list[Membership]]:
     """What lies there: a folder, a guarantee, a release or a transcript."""
-    import zipfile
-
     from privot.errors import UsageError
+    from privot.opening.arrays import members_of
 
     if path.is_dir():
         from privot.audit.exchanges import audit_exchange, is_exchange
@@ -181,14 +180,14 @@ def _path(
         from privot.audit.releases import audit_guarantee, read_guarantee_file
 
         return audit_guarantee(read_guarantee_file(path), trials=trials, confidence=confidence, device=device), []
-    if zipfile.is_zipfile(path) and "release.json" in zipfile.ZipFile(path).namelist():
+    if "release.json" in members_of(path):
         from privot.audit.releases import audit_release
 
         count = 1000 if runs is None else runs
         return audit_release(path, runs=count, trials=trials, confidence=confidence, device=device)[0], []
     from privot.federation.signing import SEAL
 
-    if zipfile.is_zipfile(path) and SEAL in zipfile.ZipFile(path).namelist():
+    if SEAL in members_of(path):
         from privot.audit.exchanges import audit_sketch
         from privot.federation.sketching import Sketch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,9 @@ VERDICTS = {
 
 def is_sketch(source: str) -> bool:
     """Whether `source` looks like a file that `privot sketch` wrote; its signature is checked later."""
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return "signature.json" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
+    from privot.opening.arrays import members_of
+
+    return "signature.json" in members_of(source)
 
 
 def load_points(source: str, words: Path | None) -> Dataset:
@@ -36,9 +33,10 @@ def load_points(source: str, words: Path | None) -> Dataset:
     if words is None:
         return load(source)
     from privot.federation.words import WordVectors
+    from privot.opening import read_text
 
     try:
-        text = Path(source).read_text(encoding="utf-8")
+        text = read_text(source)
     except (OSError, UnicodeDecodeError):
         raise DataError(f"{Path(source).name!r} cannot be read as a text.") from None
     vectors = WordVectors.load(words)

@@ -6,7 +6,6 @@ then the values, big-endian, the last axis fastest (Y. LeCun, C. Cortes & C. Bur
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
 import zlib
@@ -18,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError
+from privot.opening import Meter, counted
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_MOST_BYTES = 2**32
-"""A few kilobytes of gzip can claim to hold more than any memory."""
 _CHUNK = 2**24
 _NAME = re.compile(r"(^|[-._])idx\d?(-(u?byte|short|int|float|double))?(\.gz)?$")
 
@@ -64,7 +62,7 @@ def _read(path: Path) -> NDArray[Any]:
     header: tuple[int, tuple[int, ...]] | None = None
     content = b""
     try:
-        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        with counted(path) as file:
             header = _header(path, file)
             size = np.dtype(_TYPES[header[0]]).itemsize * math.prod(header[1])
             # one byte more than there may be
@@ -95,8 +93,8 @@ def _header(path: Path, file: BufferedIOBase) -> tuple[int, tuple[int, ...]]:
     lengths = tuple(int(n) for n in np.frombuffer(shape, dtype=">u4"))
     if 0 in lengths:
         raise DataError(f"{path.name!r} holds no records: give at least one of at least one value.")
-    if math.prod(lengths) * np.dtype(_TYPES[code]).itemsize > _MOST_BYTES:
-        raise DataError(f"{path.name!r} says it holds more than 4 GiB: split it, or save its records as .npy.")
+    # a value of one byte takes eight once it is used
+    Meter(path.name).claim(8 * math.prod(lengths))
     return code, lengths
 
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError
+from privot.opening import Meter, open_file, stays_inside
 
 _ENDINGS = (".png", ".jpg", ".jpeg")
 _MODES = {"L": 1, "RGB": 3, "RGBA": 4}
 _MOST_PIXELS = 2**24
 """Of one image; a file of some kilobytes can unpack to far more."""
-_MOST_BYTES = 2**32
 
 
 def read_images(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[str, ...]]:
@@ -39,11 +39,13 @@ def read_images(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], tup
         which = f"File {count} by name in {place.name!r}"
         if not file.is_file() or not _is_image(file):
             raise DataError(f"{which} is no image: keep PNG and JPEG files there, and nothing else.")
+        if not stays_inside(file, folder):
+            raise DataError(f"{which} is a link that leaves the folder: put the image itself there.")
         found, pixels = _read(file, which, form)
         if form is None:
             form = found
-            if len(files) * pixels.size > _MOST_BYTES:
-                raise DataError(f"The images of {folder.name!r} hold more than 4 GiB: make them smaller or fewer.")
+            # a pixel of one byte takes eight once it is used
+            Meter(folder.name).claim(8 * len(files) * pixels.size)
             rows = np.empty((len(files), pixels.size), dtype=np.uint8)
         rows[row] = pixels
     labels = np.array([number for number, _, _ in files], dtype=np.int64)
@@ -71,7 +73,7 @@ def _read(file: Path, which: str, form: tuple[Any, ...] | None) -> tuple[tuple[A
         with warnings.catch_warnings():
             # Pillow warns where it doubts; the bounds below decide
             warnings.simplefilter("ignore")
-            with Image.open(file, formats=("PNG", "JPEG")) as image:
+            with open_file(file) as opened, Image.open(opened, formats=("PNG", "JPEG")) as image:
                 found = (image.size, image.mode)
                 if image.size[0] * image.size[1] > _MOST_PIXELS:
                     complaint = f"{which} has more than {_MOST_PIXELS} pixels: make the images smaller."

@@ -7,9 +7,9 @@ column or a shape, never what stands there. Nothing is unpickled.
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import zlib
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from privot.data.idx import is_idx, read_idx
 from privot.data.images import read_images
 from privot.errors import DataError
+from privot.opening import Meter, csv_rows
+from privot.opening.arrays import array_names, read_arrays
 
 LABEL_NAMES = ("label", "target", "y")
 """A column of one of these names (in any case) holds the labels."""
@@ -130,17 +132,13 @@ def _digits() -> Dataset:
 def _read_numpy(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
     arrays: dict[str, NDArray[Any]] | None
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            arrays = {"x": loaded}
-        else:
-            with loaded:
-                wanted = ("x", "y") if "x" in loaded.files else (f"x_{part}", f"y_{part}")
-                arrays = {name[0]: loaded[name] for name in wanted if name in loaded.files}
-    except Exception:  # a damaged file can raise nearly anything, up to a syntax error in its header
+        names = array_names(path)
+        wanted = ("x", "y") if "x" in names else (f"x_{part}", f"y_{part}")
+        arrays = {name[0]: held for name, held in read_arrays(path, wanted).items()}
+    except OSError:
         arrays = None
     if arrays is None:
-        raise DataError(f"{path.name!r} cannot be read as NumPy arrays of numbers: it is damaged or holds objects.")
+        raise DataError(f"{path.name!r} cannot be read: see who may.")
     if "x" not in arrays:
         raise DataError(f"{path.name!r} holds no array called x or x_{part}: name the records x.")
     return arrays["x"], arrays.get("y")
@@ -156,9 +154,7 @@ def _is_number(cell: str) -> bool:
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of every line that is not blank."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
-        reader = csv.reader(text, strict=True)
+    with csv_rows(path) as reader:
         for cells in reader:
             if any(cell.strip() for cell in cells):
                 yield reader.line_num, [cell.strip() for cell in cells]
@@ -181,7 +177,7 @@ def _header(path: Path, cells: list[str]) -> list[str] | None:
 
 
 def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    rows: list[NDArray[np.float64]] = []
+    values, taken = array("d"), Meter(path.name)
     label: int | None = None
     width = 0
     complaint: str | None = None
@@ -204,7 +200,8 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
                 raise DataError(
                     f"Line {number} of {path.name!r} {complaint}: without a schema every cell must hold a number."
                 )
-            rows.append(np.array([float(cell) for cell in cells]))
+            taken.add(8 * width)
+            values.extend(float(cell) for cell in cells)
     except UnicodeDecodeError:
         complaint = "not UTF-8"
     except (OSError, EOFError, csv.Error, zlib.error):
@@ -213,9 +210,9 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
         raise DataError(f"{path.name!r} is not text in UTF-8: save it in that encoding.")
     if complaint:
         raise DataError(f"{path.name!r} cannot be read as comma-separated numbers: it is damaged or of another kind.")
-    if not rows:
+    if not values:
         raise DataError(f"{path.name!r} holds no records: give at least one line of numbers.")
-    table = np.stack(rows)
+    table = np.frombuffer(values).reshape(-1, width)
     if label is None:
         return table, None
     return np.delete(table, label, axis=1), table[:, label]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
 from privot.images import Axes, image_axes
+from privot.opening.arrays import open_archive
 
 _ROWS = 128
 _SIDE = 299
@@ -66,12 +65,12 @@ def _load(network: Path, device: str) -> Any:
     try:
         held: Any = str(network)
         if network.suffix == ".whl":
-            with zipfile.ZipFile(network) as package:
-                found = [name for name in package.namelist() if name.endswith(".pt")]
+            with open_archive(network) as package:
+                found = [name for name in package.names if name.endswith(".pt")]
                 held = io.BytesIO(package.read(found[0])) if len(found) == 1 else found
         if not isinstance(held, list):
             return torch.jit.load(held, map_location=device).eval()  # type: ignore[no-untyped-call]
-    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{network} cannot be read as a TorchScript network ({type(error).__name__}).") from None
     raise DataError(f"{network} holds {len(held)} TorchScript networks, not one: name the file.")
 

@@ -24,11 +24,12 @@ from privot.federation.answers import Answer, checked, sketch_in
 from privot.federation.job import Job
 from privot.federation.keeping import lock_folder
 from privot.federation.matrix import Matrix, copies, distance_matrix
-from privot.federation.messages import Question
+from privot.federation.messages import MOST_BYTES, Question
 from privot.federation.requests import MOST_NUMBERS, MOST_QUESTIONS, MOST_ROUNDS, Request
 from privot.federation.signing import public_name
 from privot.federation.sketching import Sketch
 from privot.files import write_whole
+from privot.opening import read_bytes, read_json
 
 LATE = "did not answer in time"
 COPIED = "sent the very release that another party sent"
@@ -95,7 +96,7 @@ class Coordinator:
         if not path.exists():
             write_whole(path, json.dumps({"name": os.urandom(16).hex(), "job": said}).encode())
         try:
-            kept = json.loads(path.read_bytes())
+            kept = read_json(path, inside=self.folder)
             name, before = str(kept["name"]), kept["job"]
         except (KeyError, ValueError, TypeError):
             raise DataError(f"{path} is damaged: begin in a new folder.") from None
@@ -181,7 +182,9 @@ class Coordinator:
         for party, request in requests.items():
             sent[party], back[party] = self._written(request)
             if back[party].exists():
-                answers[party] = checked(back[party].read_bytes(), request, sent[party])
+                answers[party] = checked(
+                    read_bytes(back[party], most=MOST_BYTES, inside=self.folder), request, sent[party]
+                )
         rest = {party: data for party, data in sent.items() if party not in answers}
         why = dict.fromkeys(rest, LATE)
         if rest:
@@ -223,7 +226,7 @@ class Coordinator:
             out, data = self.folder / "sent" / mark, replace(request, number=number).sealed(self._key)
             if not out.exists():
                 write_whole(out, data)
-            if out.read_bytes() == data:
+            if read_bytes(out, most=MOST_BYTES, inside=self.folder) == data:
                 return data, self.folder / "got" / mark
         raise UsageError("This job was restarted too often: begin in a new folder.")
 

@@ -12,10 +12,12 @@ from typing import Any
 from privot.accounting import Gaussian, calibrate
 from privot.errors import DataError
 from privot.federation.keeping import KEPT, lock_folder, made_once
+from privot.federation.messages import MOST_BYTES
 from privot.federation.requests import Order
 from privot.federation.sketching import Sketch, sketch_of
 from privot.files import sync
 from privot.mechanisms import PrivateSketch
+from privot.opening import read_bytes
 from privot.vault import Vault
 
 SUFFIX = ".paid"
@@ -43,7 +45,7 @@ def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> It
     try:
         path = folder / f"{order.digest()[:32]}-{data[:16]}{SUFFIX}"
         before = path.exists()
-        content = path.read_bytes() if before else _made(vault, order, path, purpose)
+        content = read_bytes(path, most=MOST_BYTES, inside=folder) if before else _made(vault, order, path, purpose)
         # a kill may have left it beside a sketch that is whole
         path.with_suffix(KEPT).unlink(missing_ok=True)
         yield Due(Sketch.from_bytes(content), before)

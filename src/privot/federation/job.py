@@ -41,10 +41,12 @@ from privot.errors import DataError, UsageError
 from privot.federation.answering import Steps
 from privot.federation.fedwad_rounds import fedwad_steps
 from privot.federation.requests import MOST_ROUNDS, PROTOCOLS, Order
+from privot.federation.signing import MAX_KEY
 from privot.federation.stating import Table
 from privot.federation.triangle_round import defence_points, triangle_steps
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
+from privot.opening import read_text
 
 VERSION = 1
 
@@ -138,8 +140,8 @@ def _member(here: Path, entry: Any) -> Member:
     table = Table("[[party]]", entry, {"name", "signer", "node"})
     node = table.take("node", str, "")
     try:
-        key = (here / node).read_text(encoding="utf-8").strip() if node else ""
-    except OSError:
+        key = read_text(here / node, most=MAX_KEY).strip() if node else ""
+    except (OSError, ValueError):
         raise DataError(f"There is no node key {node!r} beside the job.") from None
     return Member(table.take("name", str), table.take("signer", str), key)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from privot.errors import BudgetError, UsageError
 from privot.files import sync, write_whole
+from privot.opening import read_json
 
 KEPT = ".secret"
 """How the name of a secret ends that lies beside a file until that is on disk."""
@@ -49,7 +50,7 @@ def made_once(
     kept = path.with_suffix(KEPT)
     if not kept.exists():
         write_whole(kept, json.dumps({**choose(), "secret": os.urandom(32).hex()}).encode())
-    said = json.loads(kept.read_bytes())
+    said = read_json(kept, inside=path.parent)
     try:
         content = make(bytes.fromhex(said["secret"]), said)
     except BudgetError:

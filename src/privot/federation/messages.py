@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError
+from privot.opening import parse_json
+from privot.opening.arrays import Archive
 
 SCHEMA_VERSION = 1
 MOST_BYTES = 1 << 28
@@ -64,18 +66,13 @@ def decode_any(
     if len(data) > MOST_BYTES:
         raise DataError(f"The message has {len(data)} bytes: at most {MOST_BYTES} are read.")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            check_stored(archive, len(data))
-            names = set(archive.namelist())
-            head = json.loads(archive.read(_FACTS))
-            schema, found = head["schema"], head["kind"]
-            facts = dict(head["facts"])
-            arrays = {
-                name: np.lib.format.read_array(io.BytesIO(archive.read(name + ".npy")), allow_pickle=False)
-                for name in axes
-                if name + ".npy" in names
-            }
-            found_files = {name: archive.read(name + ".bin") for name in files if name + ".bin" in names}
+        archive = Archive(io.BytesIO(data), "message", stored=True)
+        names = set(archive.names)
+        head = parse_json(archive.read(_FACTS))
+        schema, found = head["schema"], head["kind"]
+        facts = dict(head["facts"])
+        arrays = {name: archive.array(name + ".npy") for name in axes if name + ".npy" in names}
+        found_files = {name: archive.read(name + ".bin") for name in files if name + ".bin" in names}
     except Exception:  # a damaged message can raise nearly anything
         raise DataError("The message is damaged, or not one that privot wrote.") from None
     if schema != SCHEMA_VERSION:
@@ -88,15 +85,6 @@ def decode_any(
     for name, array in arrays.items():
         check_array(f"{name} of the {kind} message", array, axes[name])
     return facts, {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}, found_files
-
-
-def check_stored(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse a container that would unfold into more than it has bytes: compressed, or with parts that overlap."""
-    items = archive.infolist()
-    packed = any(item.compress_type != zipfile.ZIP_STORED for item in items)
-    twice = len({item.header_offset for item in items}) != len(items)
-    if packed or twice or sum(max(item.file_size, item.compress_size) for item in items) > size:
-        raise ValueError
 
 
 def check_array(what: str, array: Any, axes: int) -> None:

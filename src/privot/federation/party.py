@@ -24,6 +24,7 @@ from privot.extras import needing
 from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
 from privot.federation.keeping import KEPT, lock_folder, made_once
+from privot.federation.messages import MOST_BYTES
 from privot.federation.policy import Policy
 from privot.federation.remembering import Memory
 from privot.federation.requests import Order, Request
@@ -32,6 +33,7 @@ from privot.federation.sketching import Sketch, sketch_of
 from privot.files import PART, sync
 from privot.ledger import Ledger
 from privot.mechanisms import PrivateSketch
+from privot.opening import read_bytes
 from privot.vault import Vault
 
 POLICY, KEY = "policy.toml", "signing.key"
@@ -127,7 +129,7 @@ class Desk:
         name = f"{order.digest()[:32]}-{self._data[:16]}"
         path = self._sketches / f"{name}.sketch"
         if path.exists():
-            content = path.read_bytes()
+            content = read_bytes(path, most=MOST_BYTES, inside=self._sketches)
             sealed = open_sealed(content, "The stored sketch")
             if sealed.signer != self.name:
                 raise DataError("A stored sketch is not signed by this party: restore it from a backup.")

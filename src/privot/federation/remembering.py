@@ -9,6 +9,7 @@ from pathlib import Path
 
 from privot.errors import DataError, PolicyError
 from privot.federation.requests import Request
+from privot.opening import parse_json, read_text
 
 
 class Memory:
@@ -19,7 +20,7 @@ class Memory:
         self._known: dict[tuple[str, str, int], str] = {}
         self._times: list[tuple[float, str, str]] = []
         if path.exists():
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path, inside=path.parent)
             # a line that a crash cut short was never acted upon
             whole = text[: text.rfind("\n") + 1]
             if whole != text:
@@ -31,7 +32,7 @@ class Memory:
 
     def _keep(self, line: str) -> None:
         try:
-            said = json.loads(line)
+            said = parse_json(line)
             self._known[said["asker"], said["job"], said["number"]] = said["digest"]
             self._times.append((float(said["at"]), said["asker"], said["protocol"]))
         except (KeyError, TypeError, ValueError):

@@ -14,9 +14,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from privot.errors import DataError
 from privot.federation.keeping import write_key
-from privot.federation.messages import MOST_BYTES, check_stored
+from privot.federation.messages import MOST_BYTES
+from privot.opening import parse_json, read_bytes, read_text
+from privot.opening.arrays import Archive
 
 ENVELOPE_VERSION = 1
+MAX_KEY = 1 << 16
+"""Bytes of a key file."""
 PAYLOAD, SEAL = "payload.npz", "signature.json"
 _CONTEXT = b"privot sketch envelope 1\n"
 """Signed with the payload, so that a signature made for something else never fits."""
@@ -45,7 +49,7 @@ def make_key(path: str | Path) -> Ed25519PrivateKey:
 def read_key(path: str | Path) -> Ed25519PrivateKey:
     """The private key in `path`."""
     try:
-        key = serialization.load_pem_private_key(Path(path).read_bytes(), password=None)
+        key = serialization.load_pem_private_key(read_bytes(path, most=MAX_KEY), password=None)
     except FileNotFoundError:
         raise DataError(f"There is no key file {str(path)!r}.") from None
     except Exception:  # whatever is wrong with a key, its bytes are not quoted
@@ -58,11 +62,11 @@ def read_key(path: str | Path) -> Ed25519PrivateKey:
 def read_public(path: str | Path) -> str:
     """The public key (hexadecimal) in a `.pub` file."""
     try:
-        text = Path(path).read_text(encoding="utf-8").strip().lower()
+        text = read_text(path, most=MAX_KEY).strip().lower()
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
     except FileNotFoundError:
         raise DataError(f"There is no key file {str(path)!r}.") from None
-    except ValueError:
+    except ValueError:  # also a file that is too long
         raise DataError(f"{str(path)!r} is not a public key: it holds 64 hexadecimal digits.") from None
     return text
 
@@ -92,12 +96,11 @@ def open_sealed(data: bytes, what: str = "The sketch") -> Sealed:
     if len(data) > MOST_BYTES:
         raise DataError(f"{what} has {len(data)} bytes: at most {MOST_BYTES} are read.")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            check_stored(archive, len(data))
-            if sorted(archive.namelist()) != [PAYLOAD, SEAL]:
-                raise ValueError
-            head, payload = json.loads(archive.read(SEAL)), archive.read(PAYLOAD)
-            version = head["version"]
+        archive = Archive(io.BytesIO(data), "envelope", stored=True)
+        if sorted(archive.names) != [PAYLOAD, SEAL]:
+            raise ValueError
+        head, payload = parse_json(archive.read(SEAL)), archive.read(PAYLOAD)
+        version = head["version"]
     except Exception:  # a damaged file can raise nearly anything
         raise DataError(f"{what} is damaged, or not one that privot wrote.") from None
     if version != ENVELOPE_VERSION:

@@ -15,13 +15,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.accounting import Downgraded, Event, Gaussian, calibrate, event_from_dict, read_guarantee
 from privot.errors import DataError, UsageError
-from privot.federation.messages import MOST_COLUMNS, Array, check_array, decode, encode
+from privot.federation.messages import MOST_BYTES, MOST_COLUMNS, Array, check_array, decode, encode
 from privot.federation.signing import open_sealed, seal
 from privot.files import write_whole
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import expected_sensitivity
 from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES, PROPORTION, RADII
+from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
 
@@ -128,7 +129,7 @@ class Sketch:
         """Read a signed file; with `trusted` (public keys in hexadecimal), only from one of those signers."""
         name = Path(path).name
         try:
-            data = Path(path).read_bytes()
+            data = read_bytes(path, most=MOST_BYTES)
         except FileNotFoundError:
             raise DataError(f"There is no file {name!r}: give a sketch that `privot sketch` wrote.") from None
         sealed = open_sealed(data, repr(name))

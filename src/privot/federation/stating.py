@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from privot.errors import DataError, UsageError
+from privot.opening import parse_toml, read_bytes
+from privot.opening.limits import MAX_TOML
 
 
 class Table:
@@ -22,11 +23,9 @@ class Table:
     def read(cls, path: Path, what: str, version: int, known: set[str]) -> Table:
         """The file `path`, a `what` of this version that says nothing beside `known`."""
         try:
-            said = tomllib.loads(path.read_text(encoding="utf-8"))
+            said = parse_toml(read_bytes(path, most=MAX_TOML), f"The {what} {path}")
         except FileNotFoundError:
             raise UsageError(f"There is no {what} {path}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"The {what} {path} is not TOML: {' '.join(str(error).split())}.") from None
         table = cls(path.name, said, {"version", *known})
         if table.take("version", int) != version:
             raise DataError(f"The {what} {path.name} has another version than {version}.")

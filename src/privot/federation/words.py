@@ -10,7 +10,9 @@ import numpy as np
 
 from privot.errors import DataError, UsageError
 from privot.federation.messages import Array
+from privot.opening.arrays import read_arrays
 
+MAX_WORDS = 5_000_000
 _WORD = re.compile(r"[a-z]+")
 
 
@@ -30,8 +32,10 @@ class WordVectors:
     def load(cls, path: str | Path) -> WordVectors:
         """From a `.npz` file with `words` (text) and `vectors` (numbers)."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls([str(word) for word in file["words"]], file["vectors"])
+            held = read_arrays(path, ("words", "vectors"))
+            if len(held["words"]) > MAX_WORDS:
+                raise DataError(f"{str(path)!r} holds more than {MAX_WORDS} words: keep those that the texts use.")
+            return cls([str(word) for word in held["words"]], held["vectors"])
         except DataError:
             raise
         except FileNotFoundError:

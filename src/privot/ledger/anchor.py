@@ -16,6 +16,7 @@ from pathlib import Path
 
 from privot.errors import CorruptLedgerError, DataError
 from privot.ledger.files import beside
+from privot.opening import read_json
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Anchor:
         """The anchor of `ledger`."""
         path = beside(ledger, ".anchor")
         try:
-            fields = json.loads(path.read_bytes())
+            fields = read_json(path)
             anchor = cls(fields["count"], fields["head"])
             mac = fields["mac"].encode()
             genuine = type(anchor.count) is int and anchor.count > 0 and set(fields) == {"count", "head", "mac"}

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from privot.errors import CorruptLedgerError, DataError, UsageError
 from privot.ledger.files import beside
+from privot.opening import read_text
 
 _BYTES = 32
+MAX_KEY = 1 << 12
+"""Bytes of a key file, line ends and all."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Key:
         try:
             if os.name == "posix" and path.stat().st_mode & stat.S_IRWXO:
                 raise DataError(f"The key {path} is open to everybody: run chmod 600 on it.")
-            secret = bytes.fromhex(path.read_text(encoding="utf-8").strip())
+            secret = bytes.fromhex(read_text(path, most=MAX_KEY).strip())
         except FileNotFoundError:
             raise DataError(
                 f"The key {path} is missing; without it the ledger cannot be read or charged: restore it."

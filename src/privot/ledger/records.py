@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from privot.accounting.events import Event, event_from_dict
 from privot.errors import CorruptLedgerError, DataError, UsageError
 from privot.guarantee import Adjacency
+from privot.opening import parse_json
 
 HEADER, BUDGET, CHARGE = "header", "budget", "charge"
 
@@ -96,7 +97,7 @@ def event_to_body(event: Event) -> str:
         raise UsageError(f"Only an event of privot.accounting can be charged, got {type(event).__name__}.")
     try:
         body = canonical(event.to_dict())
-        same = event_from_dict(json.loads(body)) == event
+        same = event_from_dict(parse_json(body)) == event
     except (TypeError, ValueError):
         same = False
     if not same:
@@ -106,7 +107,7 @@ def event_to_body(event: Event) -> str:
 
 def event_from_body(body: str) -> Event:
     """Read what `event_to_body` wrote."""
-    raw = json.loads(body)
+    raw = parse_json(body)
     if not isinstance(raw, dict):
         raise DataError("This is not an event privot wrote.")
     return event_from_dict(raw)
@@ -115,7 +116,7 @@ def event_from_body(body: str) -> Event:
 def as_budget(row: Row) -> Budget:
     """The budget that `row` sets."""
     try:
-        terms = json.loads(row.body)
+        terms = parse_json(row.body)
         return Budget(
             id=row.id,
             fingerprint=row.fingerprint,

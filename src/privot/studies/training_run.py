@@ -16,6 +16,7 @@ from privot.accounting.wasserstein.comparison import every_accountant
 from privot.accounting.wasserstein.published import attack_probability
 from privot.data import load
 from privot.errors import DataError, UsageError
+from privot.opening.arrays import read_arrays
 from privot.studies.study import Finding
 from privot.vault import Vault
 
@@ -33,9 +34,12 @@ def _split(source: str, records: int, test: int) -> tuple[Array, Array, Array, A
         x, y = np.asarray(data.x), np.asarray(data.y)
         records = min(records, 1400)
         return x[:records], y[:records], x[1400:], y[1400:], (64,)
+    names = ("x_train", "y_train", "x_test", "y_test")
     try:
-        with np.load(source, allow_pickle=False) as file:
-            x, y, xt, yt = (np.array(file[k]) for k in ("x_train", "y_train", "x_test", "y_test"))
+        held = read_arrays(source, names)
+        x, y, xt, yt = (held[name] for name in names)
+    except DataError:
+        raise
     except (OSError, KeyError, ValueError):
         raise DataError(f"{Path(source).name!r} cannot be read: give digits, or .npz with x_train … y_test.") from None
     if x.ndim != 3:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from safetensors.torch import save
 
 from privot.errors import DataError
 from privot.files import sync, write_whole
+from privot.opening import MAX_TEXT, Meter, open_file, parse_json, read_bytes
 
 __all__ = ["read_json", "read_tensors", "sync", "write_bytes", "write_json", "write_tensors"]
 
 _DIGEST = "sha256"
+MAX_HEADER = 1 << 24
+"""Bytes of the header of a file of tensors."""
 
 
 def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
@@ -40,11 +44,9 @@ def write_json(path: Path, fields: Mapping[str, Any], fresh: bool = False) -> No
 def read_json(path: Path) -> dict[str, Any]:
     """What `write_json` wrote."""
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = parse_json(read_bytes(path, most=MAX_TEXT, inside=path.parent), str(path))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"There is no {path.name} in {path.parent}.") from None
-    except (ValueError, RecursionError):
-        raise DataError(f"{path} is damaged: it is not JSON.") from None
     if not isinstance(fields, dict):
         raise DataError(f"{path} is damaged: it is not a JSON object.")
     return fields
@@ -60,12 +62,13 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mappin
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """What `write_tensors` wrote; a file that was cut or changed is refused."""
     try:
+        _check_size(path)
         with safe_open(path, framework="pt") as file:
             meta = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if _digest(tensors, meta["facts"]) != meta[_DIGEST]:
             raise DataError(f"{path} is damaged: its digest does not fit.")
-        facts: dict[str, Any] = json.loads(meta["facts"])
+        facts: dict[str, Any] = parse_json(meta["facts"], str(path))
         return tensors, facts
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.") from None
@@ -73,6 +76,14 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is damaged or was not written by privot ({type(error).__name__}).") from None
+
+
+def _check_size(path: Path) -> None:
+    """Refuse what would not fit: tensors are not compressed, so a file takes as much as it has bytes."""
+    with open_file(path, inside=path.parent) as file:
+        Meter(path.name).claim(os.fstat(file.fileno()).st_size)
+        if int.from_bytes(file.read(8), "little") > MAX_HEADER:
+            raise DataError(f"{path} is damaged: its header has more than {MAX_HEADER} bytes.")
 
 
 def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:

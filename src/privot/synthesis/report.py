@@ -9,12 +9,16 @@ from typing import Any
 
 from privot import __version__
 from privot.errors import DataError
+from privot.opening import read_bytes
 from privot.synthesis.files import read_json, write_bytes
 from privot.synthesis.saved import CONFIG, read_folder_guarantee
 from privot.synthesis.tables.folder import facts_of
 
 REPORT = "report.html"
 AUDIT = "audit.json"
+MAX_PICTURE = 1 << 26
+"""Bytes of one picture of the page."""
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 CONFIDENTIAL = "not private: these figures say something about the test records, so they are as confidential as those"
 """What is said wherever scores on real records are shown or written."""
@@ -62,7 +66,7 @@ def write_report(folder: Path) -> Path:
     guarantee = read_folder_guarantee(folder)
     fields = read_json(folder / CONFIG)
     pictures = [
-        (title, base64.b64encode((folder / name).read_bytes()).decode())
+        (title, base64.b64encode(_picture(folder, name)).decode())
         for title, name in (("Samples", "grid.png"), ("Synthetic columns", "marginals.png"), ("Training", "curves.png"))
         if (folder / name).exists()
     ]
@@ -97,6 +101,14 @@ def write_report(folder: Path) -> Path:
     )
     write_bytes(folder / REPORT, text.encode())
     return folder / REPORT
+
+
+def _picture(folder: Path, name: str) -> bytes:
+    """A picture of the folder's own: nothing that a link points to, and nothing else under the name of one."""
+    content = read_bytes(folder / name, most=MAX_PICTURE, inside=folder)
+    if not content.startswith(_PNG):
+        raise DataError(f"{name} in {folder} is no PNG image: make it again, or remove it.")
+    return content
 
 
 def _read(name: str, read: Callable[[], list[Part]]) -> list[Part]:

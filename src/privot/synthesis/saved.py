@@ -12,6 +12,7 @@ import torch
 from privot.accounting import read_guarantee
 from privot.errors import DataError
 from privot.guarantee import Guarantee
+from privot.opening import read_text
 from privot.synthesis.design import Design, usable_device
 from privot.synthesis.features import feature_map
 from privot.synthesis.files import read_json, read_tensors, write_bytes, write_json, write_tensors
@@ -100,6 +101,6 @@ def restore(
 def read_folder_guarantee(folder: Path) -> Guarantee:
     """The guarantee, counted anew from its events."""
     try:
-        return read_guarantee((folder / GUARANTEE).read_text(encoding="utf-8"))
+        return read_guarantee(read_text(folder / GUARANTEE, inside=folder))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"There is no {GUARANTEE} in {folder}: give a folder that privot synth made.") from None

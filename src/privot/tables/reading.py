@@ -6,7 +6,6 @@ Files are read in chunks, so that a long one never stands in memory as text.
 from __future__ import annotations
 
 import csv
-import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,11 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, brief
+from privot.opening import Meter, csv_rows
+from privot.opening.parquet import check_batch, open_parquet
 from privot.tables.codec import TableCodec
 from privot.tables.table import Table
 from privot.tables.writing import arrow, kind_of
 
 CHUNK = 50_000
+_CELLS = 5_000_000
+"""Cells of one chunk: as Python objects each takes some sixty bytes."""
+_CELL = 64
 
 
 def read_header(path: str | Path) -> list[str]:
@@ -33,7 +37,11 @@ def read_header(path: str | Path) -> list[str]:
 
 def read_table(path: str | Path) -> Table:
     """The whole file as one table. Cells of a CSV file are texts; a Parquet file keeps its types."""
-    chunks = list(read_chunks(path))
+    taken, chunks = Meter(Path(path).name), []
+    for chunk in read_chunks(path):
+        # every cell is a Python object here
+        taken.add(_CELL * sum(len(chunk[name]) for name in chunk))
+        chunks.append(chunk)
     return Table({name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]})
 
 
@@ -47,16 +55,19 @@ def encode_file(
     path: str | Path, codec: TableCodec, compact: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
     """What `codec.encode` gives for the file's table, chunk by chunk."""
-    return encode_chunks(read_chunks(path), codec, compact)
+    return encode_chunks(read_chunks(path), codec, compact, Path(path).name)
 
 
 def encode_chunks(
-    chunks: Iterable[Table], codec: TableCodec, compact: bool = False
+    chunks: Iterable[Table], codec: TableCodec, compact: bool = False, name: str | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-    """What `codec.encode` gives for all chunks together."""
+    """What `codec.encode` gives for all chunks together; of a file called `name` no more than may be unpacked."""
     rows, labels = [], []
+    taken = None if name is None else Meter(name)
     for chunk in chunks:
         x, y = codec.encode(chunk, compact)
+        if taken is not None:
+            taken.add(x.nbytes)
         rows.append(x)
         if y is not None:
             labels.append(y)
@@ -77,12 +88,10 @@ def _is_parquet(path: Path) -> bool:
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of every line that is not blank, the header first."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
     broken = foreign = False
     width = blank = 0
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
-            reader = csv.reader(text, strict=True, skipinitialspace=True)
+        with csv_rows(path, skipinitialspace=True) as reader:
             for cells in reader:
                 if not cells:
                     blank = blank or (reader.line_num if width else 0)
@@ -127,7 +136,7 @@ def _csv_chunks(path: Path, rows: int) -> Iterator[Table]:
     seen = False
     for _, cells in lines:
         held.append(cells)
-        if len(held) == rows:
+        if len(held) == rows or len(held) * len(names) >= _CELLS:
             yield _table(names, held)
             held, seen = [], True
     if held:
@@ -143,14 +152,16 @@ def _table(names: list[str], lines: list[list[str]]) -> Table:
 def _open_parquet(path: Path) -> Any:
     library = arrow()
     try:
-        return library.parquet.ParquetFile(path)
-    except (OSError, ValueError, library.ArrowException):
+        return open_parquet(path, library)
+    except DataError:
+        raise
+    except (OSError, ValueError, LookupError, library.ArrowException):
         pass
     raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged or of another kind.")
 
 
 def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
-    file = _open_parquet(path)
+    file, library = _open_parquet(path), arrow()
     names = [str(name) for name in file.schema_arrow.names]
     if len(set(names)) != len(names):
         raise DataError(f"Two columns of {path.name!r} have the same name.")
@@ -159,6 +170,7 @@ def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
         for batch in file.iter_batches(batch_size=rows):
             if batch.num_rows:
                 seen = True
+                check_batch(path.name, batch, library)
                 yield Table({name: _from_arrow(name, batch.column(i)) for i, name in enumerate(names)})
     except DataError:
         raise
@@ -173,7 +185,7 @@ def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
 def _from_arrow(name: str, column: Any) -> NDArray[Any]:
     values = column.to_pylist()
     if any(isinstance(value, list | dict | bytes) for value in values):
-        raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value a cell.")
+        raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value per cell.")
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out

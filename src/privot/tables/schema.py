@@ -7,13 +7,13 @@ sample. Never from the private table: a range or a list of categories read off t
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privot.errors import DataError, UsageError, brief
+from privot.opening import read_json, read_toml
 from privot.tables.columns import Column
 
 SCHEMA_VERSION = 1
@@ -101,15 +101,10 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a `.json` or `.toml` file."""
         path = Path(path)
-        raw: Any = None
         try:
-            text = path.read_text(encoding="utf-8")
-            raw = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
+            return cls.from_dict(read_toml(path) if path.suffix.lower() == ".toml" else read_json(path))
         except OSError:
             raise DataError(f"There is no readable schema file {path.name!r}.") from None
-        except ValueError:  # covers broken JSON, TOML and text
-            raise DataError(f"{path.name!r} is not valid {'TOML' if path.suffix == '.toml' else 'JSON'}.") from None
-        return cls.from_dict(raw)
 
 
 def propose(
