@@ -64,7 +64,7 @@ def load(
 
     The rest is public and stated, never read off records. `classes` are the names of a folder's classes in the order
     of their numbers (N stands for the names 0 … N − 1), or the number of classes of any other file; 0 leaves labels
-    out. A folder is not read without it: a sub-folder that is not named is refused, and a missing one is an empty class.
+    out. A folder is not read without it: a sub-folder that is not named is refused, a missing one is an empty class.
     `shape` is the shape of one image, (height, width) or (height, width, channels). Without it the images of a folder
     have to agree with each other: state it wherever the records go into a vault. `header=False` says that a CSV file
     has no line of names: every line is a record, and there are no labels.
@@ -79,6 +79,8 @@ def load(
     is_folder = str(source) != "digits" and path.is_dir()
     if isinstance(stated.classes, tuple) and not is_folder:
         raise UsageError(f"{path.name!r} labels records by numbers: state how many classes there are, not their names.")
+    x: NDArray[Any]
+    y: NDArray[Any] | None
     if str(source) == "digits":
         x, y = _digits()
     elif not path.exists():

@@ -136,7 +136,7 @@ def _word(value: Any, column: Column) -> str | None:
 
 
 def _whole(text: str) -> str:
-    """"3" for "3.0": a writer that puts 3.0 for every 3 of a column where one value is missing names the same category."""
+    """The text 3 for 3.0, which some writers put for every 3 of a column where one value is missing."""
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text
 
