@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from privot.data import Dataset, checked_labels, checked_rows, load
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 
 X = np.array([[0.1, -2.0, 3e10], [4.0, 5.5, -0.0], [1 / 3, 7.0, 8.0]])
 Y = np.array([0, 2, 1])
@@ -53,7 +53,7 @@ def test_csv(tmp_path: Path, ending: str, header: str | None) -> None:
     text = ("\ufeff" + "\r\n".join(lines) + "\r\n\r\n").encode()
     path = tmp_path / f"a{ending}"
     path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
-    data = load(path)
+    data = load(path, header=header is not None)
     if header is None:
         np.testing.assert_array_equal(data.x, np.insert(X, 1, Y, axis=1))
         assert data.y is None
@@ -69,7 +69,7 @@ def test_csv(tmp_path: Path, ending: str, header: str | None) -> None:
 def test_csv_loses_no_bit(tmp_path_factory: pytest.TempPathFactory, x: np.ndarray) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     path.write_text("\n".join(",".join(repr(v.item()) for v in row) for row in x))
-    assert load(path).x.tobytes() == x.tobytes()
+    assert load(path, header=False).x.tobytes() == x.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -200,13 +200,61 @@ def test_rows_are_copied_and_wide_numbers_that_overflow_are_refused() -> None:
             checked_rows(np.array([[np.finfo(np.longdouble).max]]))
 
 
-def test_labels_are_whole_where_they_are() -> None:
+def test_labels_are_whole_numbers_or_refused() -> None:
     assert checked_labels([0.0, 2.0], 2).dtype == np.int64
-    assert checked_labels([0.5, 2.0], 2).dtype == np.float64
     assert checked_labels([[1], [2]], 2).shape == (2,)
-    for bad in ([1], [1, np.nan], ["a", "b"], [[1, 2], [3, 4]]):
+    assert checked_labels([0, 2], 2, classes=3).tolist() == [0, 2]
+    for bad in ([1], [1, np.nan], ["a", "b"], [[1, 2], [3, 4]], [0.5, 2.0], [1, 2.0**53]):
         with pytest.raises(DataError):
             checked_labels(bad, 2)
+    for bad in ([0, 3], [-1, 0]):
+        with pytest.raises(DataError, match="from 0 to 2"):
+            checked_labels(bad, 2, classes=3)
+
+
+def test_labels_are_left_out_unread_where_that_is_stated(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,target\n1,0.5\n2,7\n")
+    with pytest.raises(DataError, match="whole numbers"):
+        load(tmp_path / "a.csv")
+    data = load(tmp_path / "a.csv", classes=0)
+    assert data.y is None
+    np.testing.assert_array_equal(data.x, [[1.0], [2.0]])
+
+
+def test_names_of_classes_are_for_folders_and_a_shape_is_for_rows_that_have_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, y=Y)
+    assert load(tmp_path / "a.npz", classes=3, shape=(1, 3)).y is not None
+    for stated in ({"classes": ("a", "b")}, {"shape": (2, 2)}, {"classes": -1}, {"classes": "ab"}, {"shape": (0, 3)}):
+        with pytest.raises(UsageError):
+            load(tmp_path / "a.npz", **stated)
+    with pytest.raises(DataError, match="from 0 to 1"):
+        load(tmp_path / "a.npz", classes=2)
+
+
+def test_whether_a_csv_file_has_a_header_is_stated_and_never_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("1,2\n3,4\n")
+    with pytest.raises(DataError, match="names no column"):
+        load(path)
+    assert load(path, header=False).x.shape == (2, 2)
+    # what is a record is refused as one; a guess would take it for a header, and lose a column to labels
+    path.write_text("1,label\n3,4\n")
+    with pytest.raises(DataError, match="not a number"):
+        load(path, header=False)
+
+
+def test_one_line_is_one_record(tmp_path: Path) -> None:
+    for text in ('a,b\n1,"2\n3",4\n', 'a,b\n1,"2\n"\n3,4\n', 'a,b\n1,"2\n'):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(DataError):
+            load(tmp_path / "a.csv")
+    # an empty record is refused, not dropped: the number of records is public where one replaces another
+    for text in ("a,b\n1,2\n,\n", "a\n1\n\n2\n", "a\n1\n\n", "a,b\n1,2\n  \n"):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(DataError, match=r"Line \d"):
+            load(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("\na,b\n1,2\n\n3,4\n\n")
+    assert load(tmp_path / "a.csv").x.shape == (2, 2)
 
 
 def test_a_data_set_shows_no_values() -> None:

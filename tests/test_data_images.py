@@ -6,13 +6,14 @@ import gzip
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from privot.data import load
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 4, 5), dtype=np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5, 9], dtype=np.uint8)
@@ -25,9 +26,9 @@ def idx(values: np.ndarray) -> bytes:
     return header + values.astype(values.dtype.newbyteorder(">")).tobytes()
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, **stated: Any) -> str:
     with pytest.raises(DataError) as refused:
-        load(path)
+        load(path, **stated)
     message = str(refused.value)
     assert message.endswith(".")
     assert "\n" not in message
@@ -90,7 +91,7 @@ def test_idx_images_without_their_labels_are_refused(tmp_path: Path) -> None:
     images.write_bytes(idx(PIXELS))
     assert "'train-labels-idx1-ubyte'" in refusal(images)
     labels.write_bytes(idx(LABELS[:5]))
-    assert "one label a record" in refusal(images)
+    assert "one label per record" in refusal(images)
     labels.write_bytes(idx(LABELS.astype("f4")))
     assert "whole number" in refusal(images)
     labels.write_bytes(idx(PIXELS))
@@ -103,30 +104,64 @@ def fill(folder: Path, images: dict[str, np.ndarray]) -> None:
         Image.fromarray(pixels).save(folder / name)
 
 
-def test_sub_folders_are_classes_in_sorted_order(tmp_path: Path) -> None:
+def test_sub_folders_are_the_stated_classes_in_their_order(tmp_path: Path) -> None:
     order = {"cat/2.png": PIXELS[1], "ant/b.PNG": PIXELS[0], "cat/10.png": PIXELS[2]}
     fill(tmp_path / "zoo", order)
     (tmp_path / "zoo/.cache").mkdir()
     (tmp_path / "zoo/cat/.DS_Store").write_bytes(b"x")
     (tmp_path / "zoo/README.txt").write_text("animals")
     (tmp_path / "zoo/empty").mkdir()
-    data = load(tmp_path / "zoo")
-    np.testing.assert_array_equal(data.x, PIXELS[[0, 2, 1]].reshape(3, 20))
-    np.testing.assert_array_equal(data.y, [0, 1, 1])
-    assert data.names == ("ant", "cat", "empty")
+    data = load(tmp_path / "zoo", classes=("dodo", "cat", "ant", "empty"), shape=(4, 5))
+    np.testing.assert_array_equal(data.x, PIXELS[[2, 1, 0]].reshape(3, 20))
+    np.testing.assert_array_equal(data.y, [1, 1, 2])
+    assert data.names == ("dodo", "cat", "ant", "empty")
+    bare = load(tmp_path / "zoo", classes=0)
+    assert (bare.y, bare.names) == (None, None)
+    np.testing.assert_array_equal(np.sort(bare.x, axis=0), np.sort(data.x, axis=0))
+
+
+def test_class_names_are_stated_and_unknown_sub_folders_refused(tmp_path: Path) -> None:
+    fill(tmp_path / "zoo", {"cat/1.png": PIXELS[0], "jane-doe/1.png": PIXELS[1]})
+    with pytest.raises(UsageError, match="class names are public and stated"):
+        load(tmp_path / "zoo")
+    message = refusal(tmp_path / "zoo", classes=("ant", "cat"))
+    assert "none of the 2 stated classes" in message
+    assert "jane" not in message
+    assert "names 0 to N" in refusal(tmp_path / "zoo", classes=2)
+    for bad in (("cat", "cat"), ("cat", ""), ("cat", ".x"), ("cat ", "ant"), "cat", ["cat", 1], 2.0, True):
+        with pytest.raises(UsageError):
+            load(tmp_path / "zoo", classes=bad)
+
+
+def test_a_number_of_classes_stands_for_their_numbers(tmp_path: Path) -> None:
+    fill(tmp_path / "a", {"2/1.png": PIXELS[0], "0/1.png": PIXELS[1]})
+    data = load(tmp_path / "a", classes=3)
+    np.testing.assert_array_equal(data.y, [0, 2])
+    assert data.names == ("0", "1", "2")
+    assert "none of the 2 stated classes" in refusal(tmp_path / "a", classes=2)
+
+
+def test_every_image_has_the_stated_shape(tmp_path: Path) -> None:
+    fill(tmp_path / "a", {"c/1.png": PIXELS[0], "c/2.png": PIXELS[1]})
+    assert load(tmp_path / "a", classes=("c",), shape=(4, 5)).x.shape == (2, 20)
+    for shape, words in (((5, 4), "stated are 4 × 5 L"), ((4, 5, 3), "stated are 5 × 4 RGB")):
+        assert f"File 1 by name in 'c' is 5 × 4 L, {words}" in refusal(tmp_path / "a", classes=("c",), shape=shape)
+    for shape in ((4, 5, 2), (20,), (2, 2, 5, 1)):
+        with pytest.raises(UsageError, match="shape of an image in a folder"):
+            load(tmp_path / "a", classes=("c",), shape=shape)
 
 
 @pytest.mark.parametrize("channels", [3, 4])
 def test_colours_are_flattened_last(tmp_path: Path, channels: int) -> None:
     pixels = np.arange(2 * 3 * channels, dtype=np.uint8).reshape(2, 3, channels)
     fill(tmp_path / "a", {"c/1.png": pixels})
-    np.testing.assert_array_equal(load(tmp_path / "a").x, pixels.reshape(1, -1))
+    np.testing.assert_array_equal(load(tmp_path / "a", classes=("c",)).x, pixels.reshape(1, -1))
 
 
 def test_jpeg_is_read_as_pillow_reads_it(tmp_path: Path) -> None:
     fill(tmp_path / "a", {"c/1.jpg": PIXELS[0], "d/1.jpeg": PIXELS[1]})
     with Image.open(tmp_path / "a/d/1.jpeg") as image:
-        np.testing.assert_array_equal(load(tmp_path / "a").x[1], np.asarray(image).reshape(-1))
+        np.testing.assert_array_equal(load(tmp_path / "a", classes=("c", "d")).x[1], np.asarray(image).reshape(-1))
 
 
 def test_bad_folders_are_refused_and_no_image_is_named(tmp_path: Path) -> None:
@@ -135,7 +170,7 @@ def test_bad_folders_are_refused_and_no_image_is_named(tmp_path: Path) -> None:
     whole = second.read_bytes()
 
     def said(words: str) -> None:
-        message = refusal(tmp_path / "a")
+        message = refusal(tmp_path / "a", classes=("c",))
         assert words in message
         assert "jane" not in message
 
@@ -143,7 +178,7 @@ def test_bad_folders_are_refused_and_no_image_is_named(tmp_path: Path) -> None:
         second.write_bytes(content)
         said("File 2 by name in 'c' cannot be read")
     second.unlink()
-    for pixels, words in ((PIXELS[0].T, "4 × 5 L, the first image 5 × 4 L"), (np.stack([PIXELS[0]] * 3, -1), "RGB")):
+    for pixels, words in ((PIXELS[0].T, "4 × 5 L, the first image is 5 × 4 L"), (np.stack([PIXELS[0]] * 3, -1), "RGB")):
         fill(tmp_path / "a", {"c/jane-doe-2.png": np.ascontiguousarray(pixels)})
         said(words)
     Image.fromarray(PIXELS[0]).convert("P").save(second)
@@ -162,7 +197,7 @@ def test_bad_folders_are_refused_and_no_image_is_named(tmp_path: Path) -> None:
     (tmp_path / "flat").mkdir()
     assert "without sub-folders" in refusal(tmp_path / "flat")
     (tmp_path / "flat/c").mkdir()
-    assert "hold no images" in refusal(tmp_path / "flat")
+    assert "hold no images" in refusal(tmp_path / "flat", classes=("c",))
 
 
 @pytest.mark.parametrize("side", [5_000, 12_000, 60_000])
@@ -173,4 +208,4 @@ def test_what_would_unpack_to_too_much_is_refused_before_it_is_unpacked(tmp_path
     head = chunk(b"IHDR", struct.pack(">2I5B", side, side, 8, 0, 0, 0, 0))
     (tmp_path / "a/c").mkdir(parents=True)
     (tmp_path / "a/c/1.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", b"") + chunk(b"IEND", b""))
-    assert "pixels" in refusal(tmp_path / "a")
+    assert "pixels" in refusal(tmp_path / "a", classes=("c",))

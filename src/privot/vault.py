@@ -303,9 +303,4 @@ def _checked_classes(y: Any, classes: int | None, records: int) -> NDArray[np.in
         return None
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
         raise UsageError(f"The number of classes must be a whole number of at least 1, got {classes!r}.")
-    labels = checked_labels(y, records)
-    if labels.dtype != np.int64 or labels.min() < 0 or labels.max() >= classes:
-        raise DataError(
-            f"Some labels are not whole numbers from 0 to {classes - 1}: renumber them, or name all classes."
-        )
-    return labels
+    return checked_labels(y, records, classes)

@@ -183,7 +183,7 @@ def test_what_cannot_be_written_leaves_nothing_and_names_the_file_that_was_asked
     assert "cannot be written to /proc/scores.csv (" in capsys.readouterr().err
 
 
-def test_folders_number_classes_by_themselves_and_names_decide(capsys, folder) -> None:
+def test_classes_of_folders_go_by_their_stated_names(capsys, folder) -> None:
     from PIL import Image
 
     g = np.random.default_rng(0)
@@ -197,12 +197,16 @@ def test_folders_number_classes_by_themselves_and_names_decide(capsys, folder) -
             for k in range(6):
                 pixels = g.integers(grey - 9, grey + 9, (2, 2)).astype(np.uint8)
                 Image.fromarray(pixels).save(folder / place / kind / f"{k}.png")
-    assert run(["points", "A", "--validation", "V", "--json"]) == 0
+    names = ["--classes", "bird,cat,dog"]
+    for command in ("points", "value"):
+        assert run([command, "A", "--validation", "V"]) == 2
+        assert "--classes NAME" in capsys.readouterr().err
+    assert run(["points", "A", "--validation", "V", *names, "--json"]) == 0
     assert {w["label"] for w in json.loads(capsys.readouterr().out)["worst"]} == {1, 2}
-    assert run(["value", "A", "--validation", "V", "--json"]) == 0
+    assert run(["value", "A", "--validation", "V", *names, "--json"]) == 0
     # a third of V is missing, and is moved there from cats; with cats for birds it would be below 0
     assert json.loads(capsys.readouterr().out)["worth"] > 0.2
-    assert run(["value", "B", "--validation", "V"]) == 3
+    assert run(["value", "B", "--validation", "V", *names]) == 3
 
 
 def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:

@@ -264,7 +264,7 @@ def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise DataError("The source has no labels: name them y.")
     rows = checked_rows(x)
     labels = checked_labels(y, len(rows))
-    if labels.dtype != np.int64 or labels.min() < 0 or labels.max() > 10_000 or labels.max() < 1:
+    if labels.min() < 0 or labels.max() > 10_000 or labels.max() < 1:
         raise DataError("The source's labels must be whole numbers from 0, of at least two classes.")
     return rows, labels
 

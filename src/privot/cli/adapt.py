@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.apart import asked_facts, check_together, learn_from, write_request
-from privot.cli.options import AsJson, Device
+from privot.cli.apart import asked_facts, check_together, facts_of_job, learn_from, write_request
+from privot.cli.options import AsJson, Classes, Device, Header, Shape
 from privot.cli.output import print_facts, print_json
-from privot.cli.parsing import read_pair, read_shape
+from privot.cli.parsing import read_pair
+from privot.cli.reading import read_records, stated
 from privot.cli.synth import default_ledger, open_ledger
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter, Settings
     from privot.adaptation.design import Design
-    from privot.data import Dataset
+    from privot.data import Dataset, Stated
     from privot.guarantee import Adjacency
     from privot.ledger import Ledger
     from privot.mechanisms.mechanism import Facts
@@ -51,7 +52,9 @@ def adapt(
     adjacency: Annotated[str, typer.Option(help="replace-one, the only one it works under.")] = "replace-one",
     method: Annotated[str, typer.Option(help="sketch, projection, dp-dann, or published (unproven).")] = "sketch",
     network: Annotated[str | None, typer.Option(help="digits, features, or package.module:function.")] = None,
-    shape: Annotated[str | None, typer.Option(help="Shape of an image: 28,28 or 32,32,3.")] = None,
+    classes: Classes = None,
+    shape: Shape = None,
+    header: Header = True,
     value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE, in place of a rule's choice; may be repeated.")
@@ -81,7 +84,6 @@ def adapt(
     from privot.adaptation.settings import METHODS, UNPROVEN
     from privot.cli.known import charges, label_of
     from privot.cli.progress import training_bar
-    from privot.data import load
     from privot.errors import UnprovenError, UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.synthesis.job import NAME, Job, prepared
@@ -89,9 +91,11 @@ def adapt(
 
     check_together(context)
     if answer is not None:
-        _held_out(test)
-        adapter, signer = learn_from(context, answer, source, out, trust, device, checkpoint, as_json)
-        return _finish(adapter, out, {"signer": signer}, f"whoever answered, signed {signer[:16]}…", test, as_json)
+        facts = facts_of_job(out)
+        held_out = _held_out(test, facts)
+        adapter, signer = learn_from(context, answer, source, facts, out, trust, device, checkpoint, as_json)
+        payer = f"whoever answered, signed {signer[:16]}…"
+        return _finish(adapter, out, {"signer": signer}, payer, held_out, as_json)
     if epsilon is None or delta is None or (target is None) != (ask is not None):
         raise UsageError("Say TARGET (or --ask FILE in its place), --epsilon and --delta.")
     check_epsilon(epsilon), check_delta(delta)
@@ -99,21 +103,21 @@ def adapt(
         raise UsageError(f"Unknown method {method!r}: say {', '.join(m for m in METHODS if m != 'source')}.")
     if method in UNPROVEN and not allow_unproven:
         raise UnprovenError(f"No theorem covers the method {method}: add --allow-unproven to use it nevertheless.")
-    stated = Adjacency.parse(adjacency)
-    if stated is not Adjacency.REPLACE_ONE:
+    neighbours = Adjacency.parse(adjacency)
+    if neighbours is not Adjacency.REPLACE_ONE:
         raise UsageError("Adaptation counts under replace-one neighbours: say --adjacency replace-one.")
     low, high = _range(value_range, source)
-    public = load(source)
-    _held_out(test)
+    facts = stated(classes, shape, header)
+    public = read_records(source, facts)
+    held_out = _held_out(test, facts)
     adapter = DomainAdapter(
-        epsilon, delta, method=method, network=network, shape=read_shape(shape), low=low, high=high, device=device,
+        epsilon, delta, method=method, network=network, shape=facts.shape, low=low, high=high, device=device,
         seed=seed, allow_unproven=allow_unproven,
     )  # fmt: skip
     asked = {"method": method, "network": network, "shape": shape, "low": low, "high": high, "set": settings or []}
-    asked |= {"epsilon": epsilon, "delta": delta, "seed": seed}
+    asked |= {"epsilon": epsilon, "delta": delta, "seed": seed, "classes": classes, "header": header}
     if ask is not None:
-        facts = asked_facts(public.x, records)
-        design = _designed(adapter, facts, (public.x, public.y), settings)
+        design = _designed(adapter, asked_facts(public.x, records), (public.x, public.y), settings)
         return write_request(context, ask, design, asked, out, as_json)
     assert target is not None
     going_on = resume and (out / NAME).exists()
@@ -123,17 +127,17 @@ def adapt(
     else:
         context.with_resource(prepared(out))
     # read before a ledger is made: what cannot be used leaves none behind
-    read = [] if going_on else [load(target).x]
+    read = [] if going_on else [read_records(target, facts, labels=False, private=True).x]
     if read:
         # designed before a ledger is made, too: the first run sets the budget, and must be one that can run
-        facts = Vault(read[0], clip=1.0, adjacency=stated, budget=(epsilon, delta)).facts
-        design = _designed(adapter, facts, (public.x, public.y), settings)
+        known = Vault(read[0], clip=1.0, adjacency=neighbours, budget=(epsilon, delta)).facts
+        design = _designed(adapter, known, (public.x, public.y), settings)
     with open_ledger(ledger or default_ledger(target, out), going_on) as book:
 
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
-            held = read.pop() if read else load(target).x
-            return _vault(held, label_of(target), stated, book, (epsilon, delta), new_records)
+            held = read.pop() if read else read_records(target, facts, labels=False, private=True).x
+            return _vault(held, label_of(target), neighbours, book, (epsilon, delta), new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
@@ -153,17 +157,17 @@ def adapt(
                     progress=tell,
                     every=checkpoint,
                 )
-            _finish(adapter, out, {"ledger": str(book.path)}, str(book.path), test, as_json)
+            _finish(adapter, out, {"ledger": str(book.path)}, str(book.path), held_out, as_json)
 
 
 def _finish(
-    adapter: DomainAdapter, out: Path, paid: dict[str, str], payer: str, test: str | None, as_json: bool
+    adapter: DomainAdapter, out: Path, paid: dict[str, str], payer: str, held_out: Dataset | None, as_json: bool
 ) -> None:
     """Leave model, guarantee and report in `out`, score if there is something to score on, and say so."""
     from privot.adaptation.folder import write_evaluation, write_report
     from privot.synthesis.report import CONFIDENTIAL
 
-    held_out, accuracy = _held_out(test), None
+    accuracy = None
     adapter.save(out)
     if held_out is not None:
         accuracy = adapter.score(held_out.x, held_out.y)
@@ -192,11 +196,10 @@ def _finish(
     print_facts(facts)
 
 
-def _held_out(test: str | None) -> Dataset | None:
-    from privot.data import load
+def _held_out(test: str | None, facts: Stated) -> Dataset | None:
     from privot.errors import UsageError
 
-    held_out = None if test is None else load(test, part="test")
+    held_out = None if test is None else read_records(test, facts, part="test")
     if held_out is not None and held_out.y is None:
         raise UsageError("The test records have no labels to score against: name them y.")
     return held_out

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson
+from privot.cli.options import AsJson, Header, Shape
 from privot.cli.output import print_facts, print_json
+from privot.cli.reading import read_records, stated
 from privot.cli.synth import default_ledger, open_ledger
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter
     from privot.adaptation.design import Design
+    from privot.data import Stated
     from privot.mechanisms.mechanism import Facts
 
 _ALWAYS = {"source", "out", "device", "as_json"}
-_ASKING = {"ask", "records", "epsilon", "delta", "adjacency", "method", "network", "shape", "value_range", "settings"}
+_ASKING = {"ask", "records", "epsilon", "delta", "adjacency", "method", "network", "value_range", "settings"}
+_READING = {"classes", "shape", "header"}
 _GOES_WITH = {
     "answer": {"answer", "trust", "test", "checkpoint"},
-    "ask": {*_ASKING, "seed", "allow_unproven"},
+    "ask": {*_ASKING, *_READING, "seed", "allow_unproven"},
 }
 """What may be said beside what."""
 
@@ -89,10 +92,20 @@ def write_request(
     )
 
 
+def facts_of_job(out: Path) -> Stated:
+    """What was stated about the records when the job in `out` began."""
+    from privot.synthesis.job import Job
+
+    said = Job.open(out).settings.get("asked", {})
+    said = said if isinstance(said, dict) else {}
+    return stated(said.get("classes"), said.get("shape"), said.get("header") is not False)
+
+
 def learn_from(
     context: typer.Context,
     answer: Path,
     source: str,
+    facts: Stated,
     out: Path,
     trust: list[Path] | None,
     device: str,
@@ -105,7 +118,6 @@ def learn_from(
     from privot.adaptation.asking import Request
     from privot.adaptation.design import Design
     from privot.cli.progress import training_bar
-    from privot.data import load
     from privot.errors import DataError
     from privot.federation.signing import read_public
     from privot.opening import read_bytes
@@ -121,7 +133,7 @@ def learn_from(
         raise DataError(f"The job in {out} was changed after it asked: restore it, or ask anew.")
     trusted = None if not trust else tuple(read_public(path) for path in trust)
     release, signer = read_answer(read_bytes(answer), request, trusted)
-    public, config = load(source), design.networks
+    public, config = read_records(source, facts), design.networks
     adapter = DomainAdapter(
         design.epsilon, design.delta, network=config["kind"], shape=config["shape"], low=config["low"],
         high=config["high"], settings=design.settings, device=device, seed=design.seed,
@@ -150,6 +162,8 @@ def answer(
     key: Annotated[
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
+    shape: Shape = None,
+    header: Header = True,
     new_records: Annotated[
         bool, typer.Option(help="State that TARGET holds other records than the ledger knows it by.")
     ] = False,
@@ -167,7 +181,6 @@ def answer(
     from privot.adaptation.asking import Request
     from privot.budget import row_digests
     from privot.cli.known import has_budget, label_of
-    from privot.data import load
     from privot.errors import BudgetError, DataError, UsageError
     from privot.federation.signing import make_key, read_key
     from privot.files import write_whole
@@ -198,7 +211,8 @@ def answer(
         )
     if not out.parent.is_dir():
         raise UsageError(f"There is no folder {out.parent}: make it before the answer is paid for.")
-    rows, label = load(target).x, label_of(target)
+    facts = stated(None, shape, header)
+    rows, label = read_records(target, facts, labels=False, private=True).x, label_of(target)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": Adjacency.REPLACE_ONE, "label": label}
     # checked before a ledger is made, so that what cannot be answered leaves none behind
     check_asked(asked, Vault(rows, **held, budget=terms))

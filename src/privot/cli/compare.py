@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson
+from privot.cli.options import AsJson, Classes, Header, Shape
 from privot.cli.output import number, print_facts, print_json
 
 NO_PRIVACY = "none: this is an exact answer about the records, so it is itself confidential"
@@ -35,6 +35,9 @@ def compare(
         Path | None, typer.Option(help="Public word vectors (.npz: words, vectors); A and B are then texts.")
     ] = None,
     labels: Annotated[bool, typer.Option(help="Count labels too, as OTDD does (exact, fedwad, triangle).")] = False,
+    classes: Classes = None,
+    shape: Shape = None,
+    header: Header = True,
     allow_unproven: Annotated[bool, typer.Option(help="Run fedwad or triangle, which protect nobody.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to draw the transport or the worst slices.")] = None,
     as_json: AsJson = False,
@@ -44,6 +47,7 @@ def compare(
     Example: privot compare a.npz b.npz --method exact --out transport.png
     """
     from privot.cli import federated
+    from privot.cli.reading import stated
     from privot.errors import DataError, UsageError
     from privot.transport.directions import check_seed
 
@@ -54,13 +58,14 @@ def compare(
             raise DataError(f"{other!r} is no sketch: a sketch is compared with another sketch of the same design.")
         method = "sketch" if all(found_sketches) else "sliced"
     check_seed(seed)
+    facts = stated(classes, shape, header)
     if method == "sketch":
         if out is not None:
             raise UsageError("Sketches hold no records to draw: leave out --out (privot federate matrix draws many).")
         return federated.compare_files(first, second, trust, as_json)
     if method in ("fedwad", "triangle"):
         return federated.compare_openly(
-            first, second, method, p, rounds, share, defence, most, seed, allow_unproven, as_json, words, labels
+            first, second, method, p, rounds, share, defence, most, seed, allow_unproven, as_json, words, labels, facts
         )
     import numpy as np
 
@@ -71,7 +76,7 @@ def compare(
         raise UsageError(f"Unknown method {method!r}: say exact, sinkhorn, sliced, sketch, fedwad or triangle.")
     if most < 2 or not 0.0 < reg < float("inf"):
         raise UsageError("--most must be at least 2, and --reg a number greater than 0.")
-    sets = [federated.load_points(source, words) for source in (first, second)]
+    sets = [federated.load_points(source, words, facts, labels=labels) for source in (first, second)]
     x, y = (np.asarray(found.x, dtype=np.float64) for found in sets)
     if x.shape[1] != y.shape[1]:
         raise DataError(f"A has {x.shape[1]} columns and B has {y.shape[1]}: they must lie in one space.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Device
+from privot.cli.options import AsJson, Classes, Device, Header
 from privot.cli.output import print_facts, print_json, print_table
 from privot.cli.tables import SchemaFile
 
@@ -22,6 +22,8 @@ def evaluate(
     shape: Annotated[
         str | None, typer.Option(help="Shape of an image: 28,28; read from the folder if given one.")
     ] = None,
+    classes: Classes = None,
+    header: Header = True,
     inception: Annotated[
         Path | None, typer.Option(help="TorchScript network for FID, or a package (.whl) with one in it.")
     ] = None,
@@ -42,9 +44,9 @@ def evaluate(
     """
     import numpy as np
 
-    from privot.cli.parsing import read_pair, read_shape
+    from privot.cli.parsing import read_pair
+    from privot.cli.reading import is_folder, read_records, stated
     from privot.cli.tables import codec_for, evaluate_table_file
-    from privot.data import load
     from privot.errors import DataError, UsageError
     from privot.evaluation import CLASSIFIERS, fid, score
     from privot.synthesis.design import usable_device
@@ -74,14 +76,19 @@ def evaluate(
         return
     if private is not None:
         raise UsageError("--private is for tables: give a folder of one, or --schema FILE.")
-    size, params = read_shape(shape), {} if folder is None else read_json(folder / CONFIG)["params"]
-    if size is None and params.get("shape"):
-        size = tuple(params["shape"])
-    made, real = load(folder / SYNTHETIC if folder else synthetic), load(test, "test")
+    facts, params = stated(classes, shape, header), {} if folder is None else read_json(folder / CONFIG)["params"]
+    if facts.shape is None and params.get("shape"):
+        facts = replace(facts, shape=tuple(params["shape"]))
+    if facts.classes is None and params.get("class_names"):
+        # the names that the generator was trained under, where the test set is a folder of images too
+        facts = replace(facts, classes=tuple(params["class_names"]))
+    size = facts.shape
+    # of a file labels are numbers, whatever the classes are called
+    numbered = replace(facts, classes=None)
+    made = read_records(str(folder / SYNTHETIC) if folder else synthetic, numbered)
+    real = read_records(test, facts if is_folder(test) else numbered, part="test")
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
-    if size is not None and math.prod(size) != made.x.shape[1]:
-        raise UsageError(f"An image of this shape has {math.prod(size)} values, the data has {made.x.shape[1]}.")
     names = [name for name, recipe in CLASSIFIERS.items() if size or not recipe.images]
     scores = {name: score(name, made.x, made.y, real.x, real.y, shape=size, device=where, seed=seed) for name in names}
     answer = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from privot.cli.output import number, print_facts, print_json
 
 if TYPE_CHECKING:
-    from privot.data import Dataset
+    from privot.data import Dataset, Stated
     from privot.federation.comparing import Distance
     from privot.guarantee import Guarantee
 
@@ -25,13 +25,16 @@ def is_sketch(source: str) -> bool:
     return "signature.json" in members_of(source)
 
 
-def load_points(source: str, words: Path | None) -> Dataset:
-    """A data set; or, with word vectors, a text as a cloud of its words."""
-    from privot.data import Dataset, load
+def load_points(
+    source: str, words: Path | None, facts: Stated, *, labels: bool = False, private: bool = False
+) -> Dataset:
+    """A data set, by what is stated about it; or, with word vectors, a text as a cloud of its words."""
+    from privot.cli.reading import read_records
+    from privot.data import Dataset
     from privot.errors import DataError
 
     if words is None:
-        return load(source)
+        return read_records(source, facts, labels=labels, private=private)
     from privot.federation.words import WordVectors
     from privot.opening import read_text
 
@@ -121,8 +124,9 @@ def compare_openly(
     seed: int,
     allow_unproven: bool,
     as_json: bool,
-    words: Path | None = None,
-    labels: bool = False,
+    words: Path | None,
+    labels: bool,
+    facts: Stated,
 ) -> None:
     """FedWad or TriangleWad on two files at hand: what the exchange would give, and that it protects nobody."""
     import numpy as np
@@ -139,7 +143,7 @@ def compare_openly(
     if most < 2:
         raise UsageError("--most must be at least 2.")
     generator = np.random.default_rng(seed)
-    sets = [load_points(source, words) for source in (first, second)]
+    sets = [load_points(source, words, facts, labels=labels) for source in (first, second)]
     x, y = (np.asarray(found.x, dtype=np.float64) for found in sets)
     if x.shape[1] != y.shape[1]:
         raise DataError(f"A has {x.shape[1]} columns and B has {y.shape[1]}: they must lie in one space.")

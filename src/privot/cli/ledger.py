@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, NewRecords
+from privot.cli.options import AsJson, Header, NewRecords, Shape
 from privot.cli.output import number, print_facts, print_json, print_table
+from privot.cli.reading import read_records, stated
 from privot.cli.tables import SchemaFile, open_codec, table_records
 
 if TYPE_CHECKING:
@@ -59,13 +60,14 @@ def init(
     delta: Annotated[float | None, typer.Option(help="δ of that budget.")] = None,
     adjacency: Annotated[str | None, typer.Option(help="replace-one or add-remove.")] = None,
     schema: SchemaFile = None,
+    shape: Shape = None,
+    header: Header = True,
     new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger, and set the budget of a data set in it (also in one that exists already)."""
     from privot.budget import row_digests
     from privot.cli.known import has_budget, label_of
-    from privot.data import load
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.ledger import Ledger
@@ -82,7 +84,9 @@ def init(
         Adjacency.parse(adjacency)
         codec = open_codec(schema)
         # as privot synth reads them: the ledger knows records by the numbers they are
-        records = load(data) if codec is None else table_records(data, codec)
+        facts = stated(None, shape, header)
+        # labels are left out: the ledger knows records by their values
+        records = table_records(data, codec) if codec else read_records(data, facts, labels=False, private=True)
         label = label_of(data)
         # a vault checks the records before a file is made, and is the one that knows how the ledger names them
         Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)

@@ -8,4 +8,14 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="Of a folder of images: the public names of its classes, a,b,c, in the order 0, 1, 2."
+    ),
+]
+Shape = Annotated[str | None, typer.Option(help="Public shape of an image: 28,28 or 32,32,3.")]
+Header = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether the first line of a CSV file names its columns.")
+]
 NewRecords = Annotated[bool, typer.Option(help="State that DATA holds other records than the ledger knows it by.")]

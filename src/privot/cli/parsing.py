@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from privot.errors import UsageError
@@ -22,6 +23,16 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
         return None if text is None else tuple(int(part) for part in text.split(","))
     except ValueError:
         raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
+
+
+def read_classes(text: str) -> int | tuple[str, ...]:
+    """N, or NAME,NAME,…."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) == 1 and re.fullmatch(r"-?[0-9]{1,9}", parts[0]):
+        return int(parts[0])
+    if not all(parts):
+        raise UsageError("Classes are written N, or NAME,NAME,… with no name empty.")
+    return tuple(parts)
 
 
 def read_options(given: list[str] | None) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.compare import NO_PRIVACY
-from privot.cli.options import AsJson
+from privot.cli.options import AsJson, Classes, Header, Shape
 from privot.cli.output import number, print_facts, print_json, print_table
 from privot.cli.value import Trust, labelled_records, read_sketches, vouched
 
 if TYPE_CHECKING:
+    from privot.data import Stated
     from privot.federation import Sketch
     from privot.mechanisms import SketchDesign
     from privot.valuation import Scores
@@ -39,6 +40,9 @@ def points(
     top: Annotated[int, typer.Option(min=1, help="How many of the worst records are shown.")] = 10,
     most: Annotated[int, typer.Option(min=2, help="Validation records used; more are sampled down.")] = 2000,
     seed: Annotated[int, typer.Option(help="Of that sample; recorded.")] = 0,
+    classes: Classes = None,
+    shape: Shape = None,
+    header: Header = True,
     out: Annotated[
         Path | None, typer.Option(help="A new .csv file: row (from 0), label, score and rank of all.")
     ] = None,
@@ -53,6 +57,7 @@ def points(
     Example: privot points a.npz --validation v.sketch --prototypes public.npy --out scores.csv
     """
     from privot.cli import federated
+    from privot.cli.reading import stated
     from privot.errors import UsageError
     from privot.transport.directions import check_seed
     from privot.valuation import score_by_records, score_by_sketch
@@ -63,18 +68,18 @@ def points(
         from privot.cli.chart import check_ending
 
         check_ending(plot)
-    stated = sum(given is not None for given in (prototypes, span, radius))
+    said, facts = sum(given is not None for given in (prototypes, span, radius)), stated(classes, shape, header)
     answer: dict[str, Any]
     # with what only a sketch needs, whatever else is named is a broken one, and is told so
-    if federated.is_sketch(validation) or stated or trust:
-        if stated != 1:
+    if federated.is_sketch(validation) or said or trust:
+        if said != 1:
             raise UsageError(
                 "Say what the sketch was made around, as its maker said it: --prototypes FILE, --range LOW HIGH or "
                 "--radius NUMBER, and only one."
             )
         (read,), trusted = read_sketches([validation], trust)
-        own, _ = labelled_records(data, "A")
-        found = score_by_sketch(own, read, _design(read, own.x.shape[1], prototypes, span, radius))
+        own = labelled_records(data, "A", facts)
+        found = score_by_sketch(own, read, _design(read, own.x.shape[1], prototypes, span, radius, facts))
         answer = {
             "validation": {"kind": "sketch", "records": read.public["records"], "used": None},
             "seen": None if found.seen is None else found.seen.tolist(),
@@ -84,8 +89,7 @@ def points(
             "privacy": f"of the validation side: {federated.in_words(read.guarantee)}; scoring costs nothing more",
         }
     else:
-        whole, classes = labelled_records(validation, "V")
-        own, _ = labelled_records(data, "A", classes)
+        whole, own = labelled_records(validation, "V", facts), labelled_records(data, "A", facts)
         own.check_beside(whole)
         used = _some(whole, most, seed)
         found = score_by_records(own, used)
@@ -125,16 +129,16 @@ def points(
         [[str(k + 1), str(w["row"]), str(w["label"]), number(w["score"])] for k, w in enumerate(worst)],
     )
     against = answer["validation"]
-    facts = [("scored", f"{answer['records']} records, {answer['dimension']} dimensions; a high score is harmful")]
+    lines = [("scored", f"{answer['records']} records, {answer['dimension']} dimensions; a high score is harmful")]
     if against["kind"] == "records":
-        facts.append(("against", f"{against['records']} validation records, {against['used']} used"))
+        lines.append(("against", f"{against['records']} validation records, {against['used']} used"))
     else:
-        facts.append(("against", f"a sketch; {_seen(answer['seen'])}"))
-        facts.append(("signed by", f"{str(answer['signer'])[:16]}…, {vouched(bool(answer['trusted']))}"))
-    facts += [("privacy", str(answer["privacy"])), ("scores", KEEP)]
+        lines.append(("against", f"a sketch; {_seen(answer['seen'])}"))
+        lines.append(("signed by", f"{str(answer['signer'])[:16]}…, {vouched(bool(answer['trusted']))}"))
+    lines += [("privacy", str(answer["privacy"])), ("scores", KEEP)]
     if out is not None:
-        facts.append(("written to", f"{out}: row (from 0), label, score, rank"))
-    print_facts(facts)
+        lines.append(("written to", f"{out}: row (from 0), label, score, rank"))
+    print_facts(lines)
 
 
 def _some(whole: Labelled, most: int, seed: int) -> Labelled:
@@ -155,10 +159,15 @@ def _some(whole: Labelled, most: int, seed: int) -> Labelled:
 
 
 def _design(
-    sketch: Sketch, dim: int, prototypes: str | None, span: tuple[float, float] | None, radius: float | None
+    sketch: Sketch,
+    dim: int,
+    prototypes: str | None,
+    span: tuple[float, float] | None,
+    radius: float | None,
+    facts: Stated,
 ) -> SketchDesign:
     """The design that the maker of a sketch used, made again from what is public."""
-    from privot.data import load
+    from privot.cli.reading import read_records
     from privot.errors import DataError
     from privot.mechanisms import SketchDesign
 
@@ -166,7 +175,7 @@ def _design(
     if sketch.public["dim"] != dim:
         raise DataError(f"A has {dim} columns, the sketch is of {sketch.public['dim']}: they must lie in one space.")
     if prototypes is not None:
-        made = SketchDesign.around(load(prototypes).x, seed=seed)
+        made = SketchDesign.around(read_records(prototypes, facts, labels=False).x, seed=seed)
     elif span is not None:
         made = SketchDesign.box(dim, *span, seed=seed)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, NewRecords
+from privot.cli.options import AsJson, Header, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.synth import KNOWN, default_ledger, open_ledger
 
@@ -40,12 +40,19 @@ def sketch(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the public directions; the same for all who compare.")] = 0,
     classes: Annotated[
-        int | None,
-        typer.Option(help="Keep this many classes apart (labels 0, 1, … in DATA), so that OTDD can be told."),
+        str | None,
+        typer.Option(
+            metavar="N|NAMES",
+            help="Keep the classes apart, so that OTDD can be told: how many there are, or the names of a folder's.",
+        ),
     ] = None,
+    shape: Shape = None,
+    header: Header = True,
     words: Annotated[
         Path | None,
-        typer.Option(help="Public word vectors (.npz: words, vectors); DATA is then a text, one record a word."),
+        typer.Option(
+            help="Public word vectors (.npz: words, vectors); DATA is a text, one record per word with a vector."
+        ),
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger that pays; DATA.ledger beside the data unless given.")
@@ -63,6 +70,7 @@ def sketch(
     from privot.budget import row_digests
     from privot.cli.federated import in_words, load_points, summary
     from privot.cli.known import has_budget, label_of
+    from privot.cli.reading import stated
     from privot.errors import UsageError
     from privot.federation import sketch as release_sketch
     from privot.federation.delivering import due
@@ -78,11 +86,13 @@ def sketch(
     _check_place(out)
     if sum(given is not None for given in (prototypes, radius, span)) != 1:
         raise UsageError("Say --prototypes FILE (public data), --range LOW HIGH or --radius NUMBER, and only one.")
-    records = load_points(data, words)
-    if classes is not None and records.y is None:
+    facts = stated(classes, shape, header)
+    count = facts.count
+    records = load_points(data, words, facts, labels=count is not None, private=True)
+    if count is not None and records.y is None:
         raise UsageError("--classes needs labels in the data.")
     if prototypes is not None:
-        design = SketchDesign.around(load_points(prototypes, words).x, seed=seed)
+        design = SketchDesign.around(load_points(prototypes, words, facts).x, seed=seed)
     elif span is not None:
         design = SketchDesign.box(records.x.shape[1], *span, seed=seed)
     else:
@@ -90,10 +100,10 @@ def sketch(
         design = SketchDesign.plain(records.x.shape[1], radius, seed=seed)
     if design.dim != records.x.shape[1]:
         raise UsageError(f"The public data has {design.dim} columns, DATA has {records.x.shape[1]}.")
-    if classes is not None:
-        design = design.labelled(classes)
-    held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "classes": classes, "label": label_of(data)}
-    held |= {"x": records.x, "y": records.y if classes is not None else None}
+    if count is not None:
+        design = design.labelled(count)
+    held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "classes": count, "label": label_of(data)}
+    held |= {"x": records.x, "y": records.y}
     signing = None if key is None else read_key(key) if key.exists() else make_key(key)
     # nothing is clipped: every coordinate of a sketch is bounded by itself
     charged, before, purpose = None, False, f"sketch {out.name}"

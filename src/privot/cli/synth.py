@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Device, NewRecords
+from privot.cli.options import AsJson, Device, Header, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
-from privot.cli.parsing import positive, read_options, read_pair, read_shape
+from privot.cli.parsing import positive, read_options, read_pair
+from privot.cli.reading import is_folder, read_records, stated
 from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
-    from privot.data import Dataset
+    from privot.data import Dataset, Stated
     from privot.guarantee import Adjacency, Guarantee
     from privot.ledger import Ledger
     from privot.mechanisms import Facts
@@ -51,9 +52,16 @@ def synth(
     ] = False,
     pay_again: Annotated[bool, typer.Option(help="With --resume: charge again if a release was lost.")] = False,
     new_records: NewRecords = False,
-    classes: Annotated[int | None, typer.Option(help="Number of classes, which is public; 0 ignores labels.")] = None,
-    shape: Annotated[str | None, typer.Option(help="Shape of an image: 28,28 or 32,32,3.")] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|NAMES",
+            help="Number of classes, or the names of a folder's classes (a,b,c); public. 0 leaves labels out.",
+        ),
+    ] = None,
+    shape: Shape = None,
     value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
+    header: Header = True,
     records: Annotated[
         int | None, typer.Option(help="About how many records, if that is public; steers sizes.")
     ] = None,
@@ -72,7 +80,9 @@ def synth(
     """Turn sensitive records into a generator and synthetic data under (ε, δ).
 
     Examples: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth;
-    privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth
+    privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth;
+    privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
+    --out scans-synth
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
@@ -103,6 +113,7 @@ def synth(
         raise UsageError("--clip is for the method sliced; the others bound what they release by themselves.")
     codec = open_codec(schema)
     given = {"--classes": classes, "--shape": shape, "--range": value_range, "--records": records, "--steps": steps}
+    given["--no-header"] = None if header else True
     known = KNOWN.get(data, {}) if codec is None else table_facts(codec, given)
     options = read_options(set_)
     if method != "embedding" and steps is not None:
@@ -110,29 +121,30 @@ def synth(
     low, high = (known.get("low"), known.get("high")) if value_range is None else read_pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
+    facts = stated(known.get("classes") if classes is None else classes, shape, header)
     synthesizer = Synthesizer(
         epsilon,
         delta,
         method=method,
-        shape=read_shape(shape) or known.get("shape"),
+        shape=facts.shape or known.get("shape"),
         low=low,
         high=high,
         records=records,
         options=options or None,
         codec=codec,
+        class_names=facts.names if is_folder(data) else None,
         device=device,
         seed=seed,
         allow_unproven=allow_unproven,
     )
-    stated = Adjacency.parse(adjacency)
-    classes = known.get("classes") if classes is None else classes
-    asked = {"classes": classes or None, "steps": None if steps is None else positive(steps)}
+    neighbours = Adjacency.parse(adjacency)
+    asked = {"classes": facts.count, "steps": None if steps is None else positive(steps)}
     going_on, params = resume and (out / NAME).exists(), synthesizer.to_params()
     if resume and not going_on and not as_json:
         typer.echo(f"There is no job in {out} to go on with: a new one starts.", err=True)
     if going_on:
         job = Job.open(out)
-        _check_same(job, synthesizer, stated, asked)
+        _check_same(job, synthesizer, neighbours, asked)
     else:
         context.with_resource(prepared(out))
 
@@ -145,16 +157,18 @@ def synth(
     design: dict[str, Any] = {}
     if not going_on:
         # read and designed before a ledger is made: what cannot be used leaves none behind, and sets no budget
-        read.append(_records(data, classes, codec))
-        design = synthesizer.design(_facts(read[0], classes, stated, (epsilon, delta), bound_for(read[0]))).to_dict()
+        read.append(_records(data, facts, codec))
+        bound = bound_for(read[0])
+        design = synthesizer.design(_facts(read[0], facts.count, neighbours, (epsilon, delta), bound)).to_dict()
         if asked["steps"] is not None and method == "embedding":
             design["rules"]["steps"] = asked["steps"]
     with open_ledger(ledger or default_ledger(data, out), going_on) as book:
 
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
-            held = read.pop() if read else _records(data, classes, codec)
-            return _vault(held, label_of(data), classes, stated, book, (epsilon, delta), bound_for(held), new_records)
+            held, terms = read.pop() if read else _records(data, facts, codec), (epsilon, delta)
+            bound = bound_for(held)
+            return _vault(held, label_of(data), facts.count, neighbours, book, terms, bound, new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
@@ -180,14 +194,23 @@ def synth(
         if codec is not None or not synthesizer.labels_
         else [int(c) for c in (synthesizer.counts_ == 0.0).nonzero()[0]]
     )
-    _say(synthesizer.guarantee_, book, label_of(data), out, samples, gone, as_json)
+    named = synthesizer.class_names
+    _say(
+        synthesizer.guarantee_,
+        book,
+        label_of(data),
+        out,
+        samples,
+        gone if named is None else [named[c] for c in gone],
+        as_json,
+    )
 
 
 def _say(
-    guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int, gone: list[int], as_json: bool
+    guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int, gone: Sequence[int | str], as_json: bool
 ) -> None:
     if as_json:
-        answer = {"out": str(out), "samples": samples, "ledger": str(book.path), "left_out": gone}
+        answer = {"out": str(out), "samples": samples, "ledger": str(book.path), "left_out": list(gone)}
         print_json({**answer, "guarantee": guarantee.to_dict()})
         return
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
@@ -247,16 +270,15 @@ def open_ledger(path: Path, only_open: bool) -> Ledger:
     return Ledger.create(path)
 
 
-def _records(data: str, classes: int | None, codec: TableCodec | None = None) -> Dataset:
-    from privot.data import load
+def _records(data: str, facts: Stated, codec: TableCodec | None = None) -> Dataset:
     from privot.errors import UsageError
 
     if codec is not None:
         return table_records(data, codec)
     if data.lower().endswith(".parquet"):
         raise UsageError("A Parquet file is a table, and its schema is public: give --schema FILE.")
-    records = load(data)
-    if records.y is not None and classes is None:
+    records = read_records(data, facts, private=True)
+    if records.y is not None and facts.classes is None:
         raise UsageError("The data has labels: say how many classes there are (--classes N), or --classes 0.")
     return records
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.compare import NO_PRIVACY
-from privot.cli.options import AsJson
+from privot.cli.options import AsJson, Classes, Header, Shape
 from privot.cli.output import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
+    from privot.data import Stated
     from privot.federation import Sketch
     from privot.valuation import Contributions
     from privot.valuation.labelled import Labelled
@@ -28,6 +29,9 @@ def value(
     trust: Trust = None,
     draws: Annotated[int, typer.Option(help="Simulations of the noise behind intervals; 0 leaves them out.")] = 100,
     seed: Annotated[int, typer.Option(help="Of random orders, for more than 10 parties; recorded.")] = 0,
+    classes: Classes = None,
+    shape: Shape = None,
+    header: Header = True,
     out: Annotated[Path | None, typer.Option(help="Where to draw the values.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -39,6 +43,7 @@ def value(
     Example: privot value north.sketch south.sketch --validation hub.sketch --out values.png
     """
     from privot.cli import federated
+    from privot.cli.reading import stated
     from privot.errors import DataError, UsageError
     from privot.transport.directions import check_seed
     from privot.valuation import value_records, value_sketches
@@ -84,8 +89,9 @@ def value(
     else:
         if trust:
             raise UsageError("--trust is about sketches, and these are none.")
-        target, classes = labelled_records(validation, "the validation set")
-        held = [labelled_records(source, name, classes)[0] for source, name in zip(parties, names, strict=True)]
+        facts = stated(classes, shape, header)
+        target = labelled_records(validation, "the validation set", facts)
+        held = [labelled_records(source, name, facts) for source, name in zip(parties, names, strict=True)]
         found = value_records(held, target, seed)
         answer |= {"privacy": NO_PRIVACY, "guarantees": None, "signers": None, "trusted": False}
     answer = {
@@ -195,23 +201,10 @@ def vouched(trusted: bool) -> str:
     return "trusted keys" if trusted else "unknown to this command (--trust names keys you know)"
 
 
-def labelled_records(
-    source: str, name: str, classes: tuple[str, ...] | None = None
-) -> tuple[Labelled, tuple[str, ...] | None]:
-    """The labelled records of a file, called `name` in errors, and the names of its classes where it has some.
-
-    Folders number their classes each by itself: with `classes`, those of the validation side, a class goes by its name.
-    """
-    import numpy as np
-
-    from privot.data import load
-    from privot.errors import DataError
+def labelled_records(source: str, name: str, facts: Stated) -> Labelled:
+    """The labelled records of a file, called `name` in errors; `facts` number the classes of every side alike."""
+    from privot.cli.reading import read_records
     from privot.valuation.labelled import Labelled
 
-    found = load(source)
-    y = found.y
-    if classes is not None and found.names is not None and y is not None:
-        if not set(classes) >= set(found.names):
-            raise DataError(f"{name} has a folder of a class that the validation side has none of: give it its name.")
-        y = np.array([classes.index(known) for known in found.names])[y]
-    return Labelled.of(found.x, y, name), found.names
+    found = read_records(source, facts)
+    return Labelled.of(found.x, found.y, name)

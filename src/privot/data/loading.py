@@ -1,6 +1,7 @@
 """Loads data sets by name or from files of any kind, and checks that they can be used; it hands out raw data.
 
-What it loads goes into a vault. No error here ever repeats a value from the file: a message names a line, a
+What it loads goes into a vault, so a record's row depends on that record and on what is stated alone, never on another
+record (docs/concepts/readers.md). No error here ever repeats a value from the file: a message names a line, a
 column or a shape, never what stands there. Nothing is unpickled.
 """
 
@@ -10,7 +11,7 @@ import csv
 import math
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 
 from privot.data.idx import is_idx, read_idx
 from privot.data.images import read_images
-from privot.errors import DataError
+from privot.data.stated import Stated
+from privot.errors import DataError, UsageError
 from privot.opening import Meter, csv_rows
 from privot.opening.arrays import array_names, read_arrays
 
@@ -45,39 +47,69 @@ class Dataset:
         return f"Dataset({self.x.shape[0]} records, {self.x.shape[1]} columns, {labels})"
 
 
-def load(source: str | Path, part: Literal["train", "test"] = "train") -> Dataset:
+def load(
+    source: str | Path,
+    part: Literal["train", "test"] = "train",
+    *,
+    classes: int | Sequence[str] | None = None,
+    shape: Sequence[int] | None = None,
+    header: bool = True,
+) -> Dataset:
     """The data set called `source`, or the one in the file of that name.
 
     `digits` is built in (1797 images of 8 × 8, pixels scaled to [0, 1]). A `.npz` file holds `x` and perhaps
     `y`, or `x_train` and perhaps `y_train` (`x_test` and `y_test` for the `part` "test"); a `.npy` file holds x; a
-    `.csv` or `.csv.gz` file holds numbers, with or without a line of names, and a column named label, target or y
+    `.csv` or `.csv.gz` file holds a line of names and numbers below it, and the column named label, target or y
     becomes y. An IDX file (`train-images-idx3-ubyte`, also `.gz`) has its labels in the file beside it. A folder holds
-    one sub-folder a class, with PNG or JPEG images of one size and mode; pixels stay as they are, from 0 to 255.
+    one sub-folder per class, with PNG or JPEG images of one size and mode; pixels stay as they are, from 0 to 255.
     Records with more than one axis (images) are flattened to rows.
+
+    The rest is public and stated, never read off records. `classes` are the names of a folder's classes in the order
+    of their numbers (N stands for the names 0 … N − 1), or the number of classes of any other file; 0 leaves labels
+    out. A folder is not read without it: a sub-folder that is not named is refused, a missing one is an empty class.
+    `shape` is the shape of one image, (height, width) or (height, width, channels). Without it the images of a folder
+    have to agree with each other: state it wherever the records go into a vault. `header=False` says that a CSV file
+    has no line of names: every line is a record, and there are no labels.
+
+    >>> load("digits", classes=10).x.shape
+    (1797, 64)
+    >>> load("digits", classes=0).y is None
+    True
     """
-    if str(source) == "digits":
-        return _digits()
+    stated = Stated(classes, shape, header)  # type: ignore[arg-type]
     path = Path(source)
-    name = path.name.lower()
+    is_folder = str(source) != "digits" and path.is_dir()
+    if isinstance(stated.classes, tuple) and not is_folder:
+        raise UsageError(f"{path.name!r} labels records by numbers: state how many classes there are, not their names.")
     x: NDArray[Any]
     y: NDArray[Any] | None
-    if not path.exists():
+    if str(source) == "digits":
+        x, y = _digits()
+    elif not path.exists():
         raise DataError(f"There is no file or data set called {str(source)!r}: give {_READABLE}.")
-    names = None
-    if path.is_dir():
-        x, y, names = read_images(path)
-    elif name.endswith((".csv", ".csv.gz")):
-        x, y = _read_csv(path)
-    elif name.endswith((".npz", ".npy")):
-        x, y = _read_numpy(path, part)
-    elif is_idx(path):
-        x, y = read_idx(path)
     else:
-        raise DataError(f"{path.name!r} is of no kind that can be read here: give {_READABLE}.")
+        x, y = _read(path, part, stated)
     if x.ndim > 2:
         x = x.reshape(x.shape[0], math.prod(x.shape[1:]))
     rows = checked_rows(x)
-    return Dataset(rows, None if y is None else checked_labels(y, rows.shape[0]), names)
+    if stated.shape is not None and math.prod(stated.shape) != rows.shape[1]:
+        raise UsageError(f"An image of this shape has {math.prod(stated.shape)} values, the data has {rows.shape[1]}.")
+    labels = None if y is None or not stated.labels else checked_labels(y, rows.shape[0], stated.count)
+    return Dataset(rows, labels, stated.names if is_folder else None)
+
+
+def _read(path: Path, part: str, stated: Stated) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Records and labels as the file has them."""
+    name = path.name.lower()
+    if path.is_dir():
+        return read_images(path, stated)
+    if name.endswith((".csv", ".csv.gz")):
+        return _read_csv(path, stated.header)
+    if name.endswith((".npz", ".npy")):
+        return _read_numpy(path, part)
+    if is_idx(path):
+        return read_idx(path)
+    raise DataError(f"{path.name!r} is of no kind that can be read here: give {_READABLE}.")
 
 
 def checked_rows(x: Any) -> NDArray[Any]:
@@ -90,15 +122,23 @@ def checked_rows(x: Any) -> NDArray[Any]:
     return rows
 
 
-def checked_labels(y: Any, records: int) -> NDArray[Any]:
-    """A copy of `y` as finite numbers, one a record: int64 where all are whole, float64 otherwise."""
+def checked_labels(y: Any, records: int, classes: int | None = None) -> NDArray[np.int64]:
+    """A copy of `y` as whole numbers, one per record, each from 0 to `classes` − 1 where that is stated.
+
+    A label that is not a whole number below 2⁵³ is refused, whatever the other labels are.
+    """
     labels = _numbers("The labels", y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or labels.shape[0] != records:
-        raise DataError(f"There must be one label a record: {records} records, labels of shape {labels.shape}.")
-    whole = bool(np.all(labels == np.floor(labels)) and np.all(np.abs(labels) < 2.0**53))
-    return labels.astype(np.int64 if whole else np.float64)
+        raise DataError(f"There must be one label per record: {records} records, labels of shape {labels.shape}.")
+    if not (np.all(labels == np.floor(labels)) and np.all(np.abs(labels) < 2.0**53)):
+        raise DataError("Some labels are not whole numbers: renumber them, or say that labels are left out.")
+    if classes is not None and (labels.min() < 0 or labels.max() >= classes):
+        raise DataError(
+            f"Some labels are not whole numbers from 0 to {classes - 1}: renumber them, or name all classes."
+        )
+    return labels.astype(np.int64)
 
 
 def _numbers(what: str, values: Any) -> NDArray[Any]:
@@ -122,11 +162,11 @@ def _numbers(what: str, values: Any) -> NDArray[Any]:
     return array
 
 
-def _digits() -> Dataset:
+def _digits() -> tuple[NDArray[Any], NDArray[Any]]:
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
-    return Dataset(np.ascontiguousarray(x, dtype=np.float64) / 16.0, np.asarray(y, dtype=np.int64))
+    return np.ascontiguousarray(x, dtype=np.float64) / 16.0, np.asarray(y, dtype=np.int64)
 
 
 def _read_numpy(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -153,30 +193,42 @@ def _is_number(cell: str) -> bool:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of every line that is not blank."""
+    """(line number, cells) of every line that is not blank; one line is one record, whatever quotes it holds."""
+    width = before = 0
     with csv_rows(path) as reader:
         for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield reader.line_num, [cell.strip() for cell in cells]
+            spans, before = reader.line_num - before > 1, reader.line_num
+            if spans:
+                # a quote that is never closed would swallow the records below it
+                raise DataError(f"Line {before} of {path.name!r} ends a cell that began above it: remove line breaks.")
+            if width == 1 and not cells:
+                # of a single column it could be a missing value, and no record is dropped silently
+                raise DataError(f"Line {before} of {path.name!r} is empty: without a schema no value may be missing.")
+            if cells:
+                width = width or len(cells)
+                yield before, [cell.strip() for cell in cells]
 
 
-def _header(path: Path, cells: list[str]) -> list[str] | None:
-    """The names in the first line, or None if it is a record."""
+def _header(path: Path, cells: list[str]) -> list[str]:
+    """The names in the first line; refuses a line that looks like a record."""
     for mark, name in ((";", "semicolons"), ("\t", "tabs")):
         # one cell with those in it, or decimal commas between them
         if any(mark in cell for cell in cells):
             raise DataError(f"The cells of {path.name!r} are separated by {name}: save it with commas between them.")
     named = [bool(cell) and not _is_number(cell) for cell in cells]
     if not any(named):
-        return None
+        raise DataError(
+            f"The first line of {path.name!r} names no column: put a line of names above the records, or state that "
+            "there is none."
+        )
     names = [cell.lower() for cell in cells]
     # columns may be called 0, 1, 2, label; but 1, x, 3 is rather a damaged record
     if not all(named) and not any(name in LABEL_NAMES for name in names):
-        raise DataError(f"The first line of {path.name!r} mixes names and numbers: name every column or none.")
+        raise DataError(f"The first line of {path.name!r} mixes names and numbers: name every column.")
     return names
 
 
-def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read_csv(path: Path, header: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
     values, taken = array("d"), Meter(path.name)
     label: int | None = None
     width = 0
@@ -185,9 +237,8 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
         for number, cells in _lines(path):
             if width == 0:
                 width = len(cells)
-                names = _header(path, cells)
-                if names is not None:
-                    labels = [i for i, name in enumerate(names) if name in LABEL_NAMES]
+                if header:
+                    labels = [i for i, name in enumerate(_header(path, cells)) if name in LABEL_NAMES]
                     if len(labels) > 1:
                         raise DataError(f"{path.name!r} has {len(labels)} columns of labels: keep one.")
                     label = labels[0] if labels else None

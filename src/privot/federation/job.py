@@ -154,7 +154,7 @@ def _order(here: Path, entry: Any, seed: int) -> Order:
         raise DataError("[sketch] says prototypes, or dim and range, or dim and radius.")
     if ways == ["prototypes"]:
         name = table.take("prototypes", str)
-        design = SketchDesign.around(load(name if name == "digits" else here / name).x, seed=seed)
+        design = SketchDesign.around(load(name if name == "digits" else here / name, classes=0).x, seed=seed)
     elif ways == ["range"]:
         span = table.take("range", list)
         if len(span) != 2 or not all(isinstance(v, int | float) for v in span):

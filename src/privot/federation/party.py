@@ -19,7 +19,7 @@ import numpy as np
 from privot.accounting import Gaussian, calibrate
 from privot.budget import row_digests
 from privot.data import load
-from privot.errors import BudgetError, DataError, PolicyError, PrivotError
+from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.extras import needing
 from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
@@ -61,8 +61,11 @@ class Desk:
         self._sketches.mkdir(mode=0o700, exist_ok=True)
         self._tidy()
         self._ledger = Ledger.open(self.policy.ledger) if self.policy.ledger.exists() else self._new_ledger()
-        records = load(self.policy.data)
-        labels = records.y if self.policy.classes is not None else None
+        stated = self.policy.stated
+        if str(self.policy.data) != "digits" and self.policy.data.is_dir() and stated.shape is None:
+            raise DataError("[data] is a folder of images: say their public shape there, as [height, width].")
+        records = load(self.policy.data, classes=stated.classes, shape=stated.shape, header=stated.header)
+        labels = records.y
         self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
         self._check_same_records()
         # nothing is clipped: every coordinate of a sketch is bounded by itself
@@ -160,8 +163,10 @@ class Desk:
         if labels not in self._open:
             assert self.policy.open is not None
             try:
-                found = load(self.policy.open)
-            except DataError as error:
+                stated = self.policy.open_stated
+                classes = stated.classes if labels else 0
+                found = load(self.policy.open, classes=classes, shape=stated.shape, header=stated.header)
+            except (DataError, UsageError) as error:
                 # where the file lies is the party's own affair
                 self.log.error("the open data cannot be read: %s", error)
                 raise PolicyError("The open data cannot be read.") from None

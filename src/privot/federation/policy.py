@@ -11,7 +11,8 @@ A policy is a TOML file that the party's steward writes:
     adjacency = "replace-one"
     epsilon = 2.0                   # the whole budget, set once
     delta = 1e-5
-    classes = 10                    # only if labels count
+    classes = 10                    # only if labels count; of a folder of images the names: ["rare", "common"]
+    # shape = [28, 28]              # of a folder of images; header = false: a CSV file without a line of names
 
     [open]                          # points that anybody may see (public, or synthesised privately): the only ones
     file = "synthetic.npz"          # that FedWad and TriangleWad, which protect nobody, are ever given
@@ -39,12 +40,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from privot.data import Stated
 from privot.errors import DataError, PolicyError, UnprovenError, UsageError
 from privot.federation.requests import PROTOCOLS, Order, Request
 from privot.federation.stating import Table
 from privot.guarantee import Adjacency, check_delta, check_epsilon
 
 VERSION = 1
+_READ = ("classes", "shape", "header")
+"""What is stated about a file, beside its name."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,9 @@ class Policy:
     ledger: Path
     adjacency: Adjacency
     budget: tuple[float, float]
-    classes: int | None
+    stated: Stated
     open: Path | None
+    open_stated: Stated
     rules: tuple[Rule, ...]
 
     @classmethod
@@ -79,8 +84,8 @@ class Policy:
         if not path.exists():
             raise UsageError(f"There is no policy {path}: a party without one allows nothing.")
         top = Table.read(path, "policy", VERSION, {"name", "data", "open", "allow"})
-        data = Table("[data]", top.take("data", dict), {"file", "ledger", "adjacency", "epsilon", "delta", "classes"})
-        shown = Table("[open]", top.take("open", dict, {}), {"file"})
+        data = Table("[data]", top.take("data", dict), {"file", "ledger", "adjacency", "epsilon", "delta", *_READ})
+        shown = Table("[open]", top.take("open", dict, {}), {"file", *_READ})
         here = path.parent
         if (
             shown.said
@@ -93,8 +98,9 @@ class Policy:
             ledger=here / data.take("ledger", str),
             adjacency=Adjacency.parse(data.take("adjacency", str)),
             budget=(check_epsilon(data.take("epsilon", float)), check_delta(data.take("delta", float))),
-            classes=data.take("classes", int, None),
+            stated=_stated(data, 0),
             open=_path(here, shown.take("file", str)) if shown.said else None,
+            open_stated=_stated(shown, None),
             rules=tuple(_rule(entry) for entry in top.take("allow", list, [])),
         )
 
@@ -121,6 +127,11 @@ class Policy:
                     f"{request.protocol} shows every record, and the policy names no open data that it may show."
                 )
         return rule
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes there are; None where labels do not count."""
+        return self.stated.count
 
     @property
     def askers(self) -> frozenset[str]:
@@ -165,6 +176,15 @@ def _rule(entry: Any) -> Rule:
         raise DataError(f"The policy prices {protocol} with an ε, and it has none: it protects nobody.")
     unproven = table.take("allow_unproven", bool, False)
     return Rule(protocol, frozenset(askers), requests, days, epsilon, delta, unproven)
+
+
+def _stated(table: Table, classes: int | None) -> Stated:
+    """What a table says about its file before it is read, with `classes` where it says nothing of them."""
+    shape = table.take("shape", list, None)
+    try:
+        return Stated(table.said.get("classes", classes), shape, table.take("header", bool, True))
+    except UsageError as error:
+        raise DataError(f"{table.where}: {error}") from None
 
 
 def _path(here: Path, name: str) -> Path:

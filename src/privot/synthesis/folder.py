@@ -28,13 +28,15 @@ CURVES = {
 """What is watched during training: public, since it follows from releases."""
 
 
-def write_samples(path: Path, x: Any, y: Any, shape: Any) -> None:
-    """Samples as `.npz` (x, and y where there are labels), images in their shape; or `.csv` of numbers."""
+def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = None) -> None:
+    """Samples as `.npz` (x, y and class names where there are some), images in their shape; or `.csv` of numbers."""
     x = np.asarray(x, dtype=np.float32)
     if path.suffix == ".npz":
         arrays = {"x": x.reshape(len(x), *shape) if shape else x}
         if y is not None:
             arrays["y"] = np.asarray(y)
+            if class_names is not None:
+                arrays["class_names"] = np.asarray(class_names, dtype=np.str_)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
         write_bytes(path, buffer.getvalue())
@@ -58,7 +60,7 @@ def write_drawn(synthesizer: Synthesizer, path: Path, n: int, seed: int | None) 
     if synthesizer.codec is not None:
         tables.write_drawn(path, x, synthesizer.codec)
     else:
-        write_samples(path, x, y, synthesizer.shape)
+        write_samples(path, x, y, synthesizer.shape, synthesizer.class_names)
 
 
 def write_folder(

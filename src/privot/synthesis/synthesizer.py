@@ -61,8 +61,9 @@ class Synthesizer(PrivateEstimator):
     (gradients at generated points, DP-Sinkhorn) or "sliced" (random projections, DP-SWD); `options` are the knobs of
     the method (of embedding one: `labelled`, the share of the budget for labels). `records` may say about how many
     there are where that is public although the adjacency hides it; it steers sizes only. `features` and `rules` replace
-    what the rules would choose. `seed` makes everything but the privacy noise repeatable. `allow_unproven` lets
-    releases through that no theorem covers.
+    what the rules would choose. `class_names` are the public names of the classes 0, 1, …, kept with the generator.
+    `seed` makes everything but the privacy noise repeatable. `allow_unproven` lets releases through that no theorem
+    covers.
 
     With a `TableCodec` the records are rows of a table: what is embedded are the indicators of its cells (marginals),
     and `model_` takes the place of `generator_`.
@@ -86,6 +87,7 @@ class Synthesizer(PrivateEstimator):
         rules: Rules | None = None,
         options: Mapping[str, Any] | None = None,
         codec: TableCodec | None = None,
+        class_names: Sequence[str] | None = None,
         device: str = "auto",
         seed: int | None = None,
         allow_unproven: bool = False,
@@ -101,12 +103,15 @@ class Synthesizer(PrivateEstimator):
         self.rules = rules
         self.options = options
         self.codec = codec
+        self.class_names = class_names
         self.device = device
         self.seed = seed
         self.allow_unproven = allow_unproven
 
     def design(self, facts: Facts) -> Design | TableDesign:
         """What would be released and trained, from public facts alone; costs nothing."""
+        if self.class_names is not None and len(self.class_names) != facts.classes:
+            raise UsageError(f"There are {len(self.class_names)} class names for {facts.classes or 'no'} classes.")
         return plan(self, facts)
 
     def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
@@ -403,6 +408,7 @@ class Synthesizer(PrivateEstimator):
             "records": self.records,
             "options": None if self.options is None else dict(self.options),
             "codec": None if self.codec is None else self.codec.to_dict(),
+            "class_names": None if self.class_names is None else [str(name) for name in self.class_names],
         }
 
     @classmethod

@@ -6,6 +6,7 @@ Everything is done by value, with no look at the other rows: what one record bec
 from __future__ import annotations
 
 import math
+import re
 from datetime import date, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from privot.tables.columns import Column
 
 _TRUE = {"true", "1", "yes", "t", "y"}
 _FALSE = {"false", "0", "no", "f", "n"}
+_WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 
 
 def parse(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
@@ -103,6 +105,8 @@ def _places(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDAr
             at = None if text is None else place_of.get(text)
             if at is None and is_missing(value, marks):
                 at = math.nan
+            if at is None and text is not None:
+                at = place_of.get(_whole(text))
             if at is None:
                 at = elsewhere
             if at is None:
@@ -129,6 +133,12 @@ def _word(value: Any, column: Column) -> str | None:
     except Exception:  # an object may throw anything, and quote itself
         return None
     return text.lower() if column.type == "boolean" and text not in map(str, column.categories) else text
+
+
+def _whole(text: str) -> str:
+    """The text 3 for 3.0, which some writers put for every 3 of a column where one value is missing."""
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
 
 
 def unparse(column: Column, numbers: NDArray[np.float64]) -> NDArray[Any]:

@@ -1,6 +1,8 @@
 """Reads tables from CSV, CSV.GZ and Parquet files; no error repeats a value, and nothing is unpickled.
 
-Files are read in chunks, so that a long one never stands in memory as text.
+Files are read in chunks, so that a long one never stands in memory as text. The first line of a CSV file names the
+columns, and every further line that is not blank is one record, whatever quotes it holds; a Parquet file states its
+columns and types. Neither depends on a record (docs/concepts/readers.md).
 """
 
 from __future__ import annotations
@@ -87,18 +89,24 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of every line that is not blank, the header first."""
+    """(line number, cells) of every line that is not blank, the header first; one line is one record."""
     broken = foreign = False
-    width = blank = 0
+    width = before = 0
     try:
         with csv_rows(path, skipinitialspace=True) as reader:
             for cells in reader:
+                spans, before = reader.line_num - before > 1, reader.line_num
+                if spans:
+                    # a quote that is never closed would swallow the records below it
+                    raise DataError(
+                        f"Line {before} of {path.name!r} ends a cell that began above it: remove line breaks from "
+                        "cells, or save the table as Parquet."
+                    )
+                if width == 1 and not cells:
+                    # of a single column it could be a missing value, and no record is dropped silently
+                    raise DataError(f'Line {before} of {path.name!r} is empty: write "" where a value is missing.')
                 if not cells:
-                    blank = blank or (reader.line_num if width else 0)
                     continue
-                if width == 1 and blank:
-                    # of a single column it could be a missing value, and a record may not go without a word
-                    raise DataError(f'Line {blank} of {path.name!r} is empty: write "" where a value is missing.')
                 if width == 0:
                     cells = _checked_names(path, cells)
                     width = len(cells)
@@ -165,13 +173,16 @@ def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
     names = [str(name) for name in file.schema_arrow.names]
     if len(set(names)) != len(names):
         raise DataError(f"Two columns of {path.name!r} have the same name.")
+    for name, kind in zip(names, file.schema_arrow.types, strict=True):
+        if _is_nested(kind):
+            raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value per cell.")
     broken = seen = False
     try:
         for batch in file.iter_batches(batch_size=rows):
             if batch.num_rows:
                 seen = True
                 check_batch(path.name, batch, library)
-                yield Table({name: _from_arrow(name, batch.column(i)) for i, name in enumerate(names)})
+                yield Table({name: _from_arrow(batch.column(i)) for i, name in enumerate(names)})
     except DataError:
         raise
     except Exception:  # also a moment that Python's calendar lacks; the message would quote it
@@ -182,10 +193,18 @@ def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
         raise DataError(f"{path.name!r} holds no records.")
 
 
-def _from_arrow(name: str, column: Any) -> NDArray[Any]:
+def _is_nested(kind: Any) -> bool:
+    """Whether the type that the file states for a column has more than one value, or bytes, in a cell."""
+    types = arrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = ("nested", "binary", "large_binary", "fixed_size_binary", "binary_view")
+    # not every version of the library knows all of them
+    return any(getattr(types, f"is_{name}", lambda _: False)(kind) for name in kinds)
+
+
+def _from_arrow(column: Any) -> NDArray[Any]:
     values = column.to_pylist()
-    if any(isinstance(value, list | dict | bytes) for value in values):
-        raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value per cell.")
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
