@@ -151,3 +151,17 @@ def test_gradients_on_tensors_are_summed_to_the_same_bits() -> None:
     assert np.array_equal(plain, whole)
     assert np.array_equal(norms, lengths)
     assert np.array_equal(given, rows, equal_nan=True)
+
+
+@pytest.mark.parametrize("used", [0, 1, 7, 64])
+def test_rows_that_only_fill_a_block_add_nothing(used: int) -> None:
+    torch = pytest.importorskip("torch")
+    from privot.mechanisms.clipped_sums import clipped_sum
+
+    rows = np.random.default_rng(0).normal(size=(64, 5))
+    rows[40] = np.inf
+    expected, lengths = clipped_sum(rows[:used], 0.5)
+    for given in (rows, torch.from_numpy(rows)):
+        whole, norms = clipped_sum(given, 0.5, used)
+        assert np.array_equal(whole, expected)
+        assert np.array_equal(norms, lengths)

@@ -31,31 +31,38 @@ def unit_of(bound: float) -> int:
     return math.frexp(bound)[1] - BITS
 
 
-def clipped_sum(each: Array | Tensor, bound: float) -> tuple[NDArray[np.int64], Array]:
+def clipped_sum(each: Array | Tensor, bound: float, used: int | None = None) -> tuple[NDArray[np.int64], Array]:
     """(Σ_i trunc(g_i·min(1, bound/‖g_i‖)/2^e), the clipped norms), on the device that holds the rows g_i.
 
-    `each` has at most 2²⁰ rows, e is `unit_of` the bound. A row that is not finite counts as 0; a norm that overflows
-    gives the factor 0. A row's whole numbers are a function of that row alone, to the bit: every step to them is
-    elementwise, also the norm (`_folded`), so neither place nor company decides how it is rounded. They are cut towards
-    zero, so that no norm grows, and their sum stays below 2⁵³: exact in any order.
+    `each` has at most 2²⁰ rows, of which the first `used` count (all unless given); the others take as long and add
+    nothing, so that time does not tell how many there were. e is `unit_of` the bound. A row that is not finite counts
+    as 0; a norm that overflows gives the factor 0.
+
+    A row's whole numbers are a function of that row alone, to the bit: every step to them is elementwise, also the norm
+    (`_folded`), so neither place nor company decides how it is rounded. They are cut towards zero, so that no norm
+    grows, and their sum stays below 2⁵³: exact in any order.
     """
     scale = math.ldexp(1.0, -unit_of(bound))
+    used = len(each) if used is None else used
     if isinstance(each, np.ndarray):
-        rows = np.where(np.isfinite(each).all(axis=1, keepdims=True), each, 0.0).astype(np.float64, copy=False)
+        counts = np.isfinite(each).all(axis=1, keepdims=True) & (np.arange(len(each)) < used)[:, None]
+        rows = np.where(counts, each, 0.0).astype(np.float64, copy=False)
         with np.errstate(over="ignore", under="ignore"):
             length = np.sqrt(_folded(rows * rows))
             factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
             rows *= factor[:, None]
             rows *= scale
         whole = np.trunc(rows, out=rows).sum(axis=0)
-        return whole.astype(np.int64), factor * np.minimum(length, LARGEST)
+        return whole.astype(np.int64), (factor * np.minimum(length, LARGEST))[:used]
     kept = each.double()
-    kept = kept.where(kept.isfinite().all(dim=1, keepdim=True), 0.0)
+    finite = kept.isfinite().all(dim=1, keepdim=True)
+    finite[used:] = False
+    kept = kept.where(finite, 0.0)
     length_ = _folded(kept * kept).sqrt()
     factor_ = (bound / length_.clamp(min=1e-300)).clamp(max=1.0)
     kept *= factor_[:, None]
     kept *= scale
-    clipped = (factor_ * length_.clamp(max=LARGEST)).cpu().numpy()
+    clipped = (factor_ * length_.clamp(max=LARGEST)).cpu().numpy()[:used]
     return np.asarray(kept.trunc_().sum(dim=0).cpu().numpy()).astype(np.int64), np.asarray(clipped)
 
 

@@ -141,8 +141,8 @@ class ClippedGradients:
         clip = gaussian.sensitivity / gaussian.adjacency.sensitivity(1.0)
         bound, total = clip * (1.0 - MARGIN), np.zeros(self.gradients.size, dtype=np.int64)
         norms: list[float] = []
-        for each in self._each(records, indices):
-            part, lengths = clipped_sum(each, bound)
+        for each, used in self._each(records, indices):
+            part, lengths = clipped_sum(each, bound, used)
             total += part
             norms.extend(lengths.tolist() if self.witnesses else ())
         if self.witnesses:
@@ -151,7 +151,8 @@ class ClippedGradients:
         value = add_noise(_within_reach(float_of(total, bound), gaussian.sigma), noise, gaussian.sigma)
         return value, {"mechanism": "parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
 
-    def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[Array | Tensor]:
+    def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[tuple[Array | Tensor, int]]:
+        """Gradients by the CHUNK, each with how many of its rows are of records; the others are of rows of zeros."""
         # one round for an empty sample too: it would be told by the time it takes
         for start in range(0, max(1, len(indices)), CHUNK):
             part = indices[start : start + CHUNK]
@@ -164,7 +165,7 @@ class ClippedGradients:
             each = self.gradients.each(self.query.weights, rows, labels)
             if tuple(each.shape) != (CHUNK, self.gradients.size):
                 raise UsageError("The gradients must be one row a record.")
-            yield each[: len(part)]
+            yield each, len(part)
 
 
 def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) -> None:
