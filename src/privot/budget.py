@@ -63,7 +63,10 @@ class MemoryBudget:
 
 
 class LedgerBudget:
-    """A ledger's account of these records, opened with `terms` = (ε, δ) if there is none yet."""
+    """A ledger's account of these records, opened with `terms` = (ε, δ) if there is none yet.
+
+    A ledger that guards other records refuses, unless `new_records` states that these are new.
+    """
 
     def __init__(
         self,
@@ -72,16 +75,17 @@ class LedgerBudget:
         terms: tuple[float, float] | None,
         adjacency: Adjacency,
         label: str,
+        new_records: bool = False,
     ) -> None:
         self._ledger = ledger
         self._data = ledger.fingerprint({"x": row_digests(rows)})
-        found = ledger.budget(self._data)
+        found = ledger.admit(self._data, new_records=new_records)
         if found is None:
             if terms is None:
                 raise UsageError(
                     "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
                 )
-            found = ledger.set_budget(self._data, *terms, adjacency, label)
+            found = ledger.set_budget(self._data, *terms, adjacency, label, new_records=new_records)
         elif terms is not None and terms != (found.epsilon, found.delta):
             raise UsageError(
                 f"The ledger already grants these records ε = {found.epsilon:g} at δ = {found.delta:g}: "
@@ -129,7 +133,8 @@ def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> 
 
     The same records in another order, as float32 or float64, or with −0 for 0, are the same data set and
     share one budget; so are the same records with and without labels, since a label is part of its record.
-    Records that were scaled or rounded are another data set to the ledger: whoever does that has to know it.
+    Records that were scaled, rounded or read by another schema are another data set, which a ledger of the first one
+    refuses unless they are stated to be new.
     With `labels` each row is hashed together with its own: that tells which label belongs to which row, too.
     """
     ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]

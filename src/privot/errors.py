@@ -45,6 +45,10 @@ class BudgetError(PrivotError):
     exit_code = 4
 
 
+class OtherRecordsError(BudgetError):
+    """A ledger was given other records than those it guards, and nobody stated that they are new."""
+
+
 class PolicyError(PrivotError):
     """A party's policy does not allow what was asked of it; nothing was released."""
 

@@ -71,7 +71,9 @@ class Vault(Sealed):
 
     `clip` bounds the norm of a row and `classes` the labels; both are public and stated, never estimated.
     `adjacency` is stated too. The budget is the `ledger`'s, or `budget` = (ε, δ); with both, `budget` is what
-    the ledger is told if it does not know these records yet. The records are copied, so nothing done to `x`
+    the ledger is told if it does not know these records yet. A ledger guards one data set: given any others, a changed
+    value included, it refuses, unless `new_records=True` states that these are new records; that is written down in it.
+    The records are copied, so nothing done to `x`
     later changes what is released.
 
     Threat model: the vault protects against mistakes, not against its own process. No attribute,
@@ -100,6 +102,7 @@ class Vault(Sealed):
         budget: tuple[float, float] | None = None,
         noise: NoiseSource | None = None,
         label: str = "records",
+        new_records: bool = False,
     ) -> None:
         adjacency = Adjacency.parse(adjacency)
         if isinstance(clip, bool) or not isinstance(clip, int | float) or not CLIP_RANGE[0] <= clip <= CLIP_RANGE[1]:
@@ -110,8 +113,12 @@ class Vault(Sealed):
             # the same for everything asked of it: two releases, or two vaults, would show what differs between them
             raise UsageError("Noise from a kept secret is for one release: leave it out, and use release_once.")
         rows = checked_rows(x)
-        if rows.shape[0] < 2:
-            raise DataError("A single record cannot be hidden among others: give at least two.")
+        # not under add-remove, where refusing one record and taking two would tell neighbours apart
+        if rows.shape[0] < 2 and adjacency is Adjacency.REPLACE_ONE:
+            raise DataError(
+                "A single record cannot be hidden among others under replace-one, where the number of records is "
+                "public: give at least two."
+            )
         labels = _checked_classes(y, classes, rows.shape[0])
         public_count = rows.shape[0] if adjacency is Adjacency.REPLACE_ONE else None
         self.__facts = Facts(rows.shape[1], public_count, float(clip), adjacency, classes)
@@ -124,7 +131,7 @@ class Vault(Sealed):
             self.__budget = MemoryBudget(*_pair(budget))
         else:
             terms = None if budget is None else _pair(budget)
-            self.__budget = LedgerBudget(ledger, rows, terms, adjacency, self.__label)
+            self.__budget = LedgerBudget(ledger, rows, terms, adjacency, self.__label, new_records)
 
     @property
     def facts(self) -> Facts:

@@ -189,10 +189,14 @@ def test_an_exhausted_budget_refuses(capsys: Any, data: str, tmp_path: Path) -> 
     assert synth(data, tmp_path / "two", *ledger, "--resume") == 4
 
 
-def test_one_record_and_missing_files_are_bad_data(capsys: Any, tmp_path: Path) -> None:
+def test_one_record_under_replace_one_and_missing_files_are_bad_data(capsys: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", x=np.ones((1, 2)))
-    assert synth(str(tmp_path / "one.npz"), tmp_path / "out", public=("--range", "0,1")) == 3
+    one, public = str(tmp_path / "one.npz"), ("--range", "0,1", "--adjacency", "replace-one")
+    assert synth(one, tmp_path / "out", public=public) == 3
     assert "single record" in sentence(capsys)
+    # its number is private under add-remove: a refusal would tell one record from two
+    assert synth(one, tmp_path / "out", public=public[:2]) == 0
+    capsys.readouterr()
     np.savez(tmp_path / "nan.npz", x=np.full((5, 2), np.nan))
     assert synth(str(tmp_path / "nan.npz"), tmp_path / "out2", public=("--range", "0,1")) == 3
     sentence(capsys)

@@ -275,10 +275,17 @@ def test_evaluation_refuses(capsys: Any, made: Place, more: list[str], code: int
     sentence(capsys)
 
 
+def test_a_table_of_one_record_is_released_as_one_of_two_is(tmp_path: Path) -> None:
+    for name, rows in (("one", ["30,Ulm,yes"]), ("two", ["30,Ulm,yes", "31,Bonn,no"])):
+        (tmp_path / name).mkdir()
+        place = Place(tmp_path / name, PLAIN, ["age,city,ill", *rows])
+        assert place.synth("out") == 0
+        assert place.charges() == 1
+
+
 @pytest.mark.parametrize(
     ("lines", "code", "word"),
     [
-        (["age,city,ill", "30,Ulm,yes"], 3, "single record"),
         (["age,city,ill", "30,Paris,yes", "31,Ulm,no"], 3, "'city'"),
         (["age,city,ill", "30,Ulm,yes", ",Ulm,no"], 3, "'age'"),
         (["age,city,ill", "ancient,Ulm,yes", "3,Ulm,no"], 3, "'age'"),

@@ -14,7 +14,7 @@ import pytest
 from federation_folders import DESIGN, ORDER, D
 from test_desks import JOB, World
 
-from privot.errors import DataError
+from privot.errors import DataError, OtherRecordsError
 from privot.federation.messages import Question, decode_any, encode
 from privot.federation.party import Desk
 from privot.federation.policy import Policy
@@ -104,13 +104,16 @@ def test_changed_records_get_no_second_budget(world: World) -> None:
     path = world.folder / "0" / "records.npz"
     with np.load(path) as file:
         x, y = file["x"], file["y"]
-    # before anything was spent a file may still be put right
+    world.desks[0].close()
     np.savez(path, x=x[1:], y=y[1:])
-    again(world)
+    # also before anything was spent: two budgets that are still whole could both be spent
+    with pytest.raises(OtherRecordsError, match="guards other records"):
+        Desk(world.folder / "0")
+    world.desks[0] = Desk(world.folder / "0", new_records=True)
     assert world.ask(world.request()).sketch
     world.desks[0].close()
-    np.savez(path, x=x, y=y)
-    with pytest.raises(DataError, match="second"):
+    np.savez(path, x=np.concatenate([x, x[:1]]), y=np.concatenate([y, y[:1]]))
+    with pytest.raises(OtherRecordsError, match="guards other records"):
         Desk(world.folder / "0")
     # labels are part of their records: the same budget, and no sketch of the others
     np.savez(path, x=x[1:], y=y[1:][::-1])

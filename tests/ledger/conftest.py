@@ -40,7 +40,7 @@ def filled(path: Path) -> Path:
     with Ledger.create(path) as made:
         one, two = (made.fingerprint({"x": np.full(3, value)}) for value in (1.0, 2.0))
         made.set_budget(one, 1.0, DELTA, ADD, "clinic")
-        made.set_budget(two, 2.0, 1e-6, ADD, "Zürich")
+        made.set_budget(two, 2.0, 1e-6, ADD, "Zürich", new_records=True)
         for _ in range(3):
             made.charge(one, gaussian(30.0), "same again")
         made.charge(two, Laplace(20.0, 1.0, ADD), "count")

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,9 +30,10 @@ from privot.accounting import (
 )
 from privot.accounting import Gaussian as GaussianEvent
 from privot.accounting.gaussian import epsilon as closed_form
-from privot.errors import BudgetError, UsageError
+from privot.errors import BudgetError, OtherRecordsError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Budget, Ledger
+from privot.ledger.records import BUDGET, canonical
 
 REPLACE = Adjacency.REPLACE_ONE
 
@@ -155,7 +157,7 @@ def test_no_budget_no_charge(ledger: Ledger, path: Path) -> None:
 
 def test_data_sets_do_not_share_budgets(ledger: Ledger, data: str) -> None:
     other = ledger.fingerprint({"x": np.ones(1)})
-    ledger.set_budget(other, 0.5, 1e-7, "replace-one", "other")
+    ledger.set_budget(other, 0.5, 1e-7, "replace-one", "other", new_records=True)
     ledger.charge(data, gaussian(5.0), "mine")
     ledger.charge(other, GaussianEvent(40.0, 2.0, REPLACE), "theirs")
     assert [e.purpose for e in ledger.entries(other)] == ["theirs"]
@@ -164,6 +166,77 @@ def test_data_sets_do_not_share_budgets(ledger: Ledger, data: str) -> None:
     assert spent.epsilon() == pytest.approx(closed_form(2.0 / 40.0, 1e-7))
     assert (spent.adjacency, spent.at_delta) == (REPLACE, 1e-7)
     assert [b.label for b in ledger.datasets()] == ["clinic", "other"]
+
+
+def test_a_second_data_set_needs_a_statement_that_is_sealed_with_its_budget(
+    ledger: Ledger, data: str, path: Path
+) -> None:
+    other, third = (ledger.fingerprint({"x": np.full(2, value)}) for value in (1.0, 2.0))
+    terms: tuple[Any, ...] = (0.5, DELTA, ADD)
+    for stated in (False, None, 0, "yes", 1):
+        with pytest.raises(OtherRecordsError, match=r"guards other records \('clinic'\)"):
+            ledger.set_budget(other, *terms, "other", new_records=stated)  # type: ignore[arg-type]
+        with pytest.raises(OtherRecordsError):
+            ledger.admit(other, new_records=stated)  # type: ignore[arg-type]
+    assert OtherRecordsError.exit_code == 4
+    assert ledger.verify() == 2
+    assert ledger.admit(other, new_records=True) is None
+    made = ledger.set_budget(other, *terms, "other", new_records=True)
+    assert (made.new_records, ledger.admit(other), ledger.budget(other)) == (True, made, made)
+    assert ledger.admit(data) == ledger.budget(data)
+    # one statement is for one data set
+    with pytest.raises(OtherRecordsError, match="'clinic', 'other'"):
+        ledger.set_budget(third, *terms, "third")
+    assert json.loads(rows(path)[2][3])["new_records"] is True
+    assert [b.new_records for b in ledger.datasets()] == [False, True]
+
+
+def test_the_first_data_set_of_a_ledger_needs_no_statement_and_records_none(ledger: Ledger) -> None:
+    name = ledger.fingerprint({"x": np.ones(2)})
+    assert ledger.admit(name) is None
+    assert ledger.set_budget(name, 1.0, DELTA, ADD, "first", new_records=True).new_records is False
+
+
+def test_a_ledger_from_before_the_rule_still_opens_and_charges_both_of_its_data_sets(path: Path) -> None:
+    """Two budgets, the second without a statement, as earlier versions wrote them."""
+    with Ledger.create(path) as old:
+        names = [old.fingerprint({"x": np.full(2, value)}) for value in (1.0, 2.0)]
+        body = canonical({"epsilon": 1.0, "delta": DELTA, "adjacency": "add-remove"})
+        for name in names:
+            with old._store.writing():
+                row = old._append(old._rows(), BUDGET, name, body, "as before")
+            old._anchor(row)
+    with Ledger.open(path) as ledger:
+        assert ledger.verify() == 3
+        for name in names:
+            assert ledger.admit(name) == ledger.budget(name)
+            ledger.charge(name, gaussian(20.0), "a look")
+        assert [b.new_records for b in ledger.datasets()] == [False, False]
+        with pytest.raises(OtherRecordsError):
+            ledger.admit(ledger.fingerprint({"x": np.full(2, 3.0)}))
+
+
+def test_of_two_data_sets_that_come_at_once_one_is_refused(path: Path) -> None:
+    Ledger.create(path).close()
+    outcomes: list[str] = []
+
+    def work(value: float) -> None:
+        with Ledger.open(path) as mine:
+            name = mine.fingerprint({"x": np.full(2, value)})
+            start.wait()
+            try:
+                mine.set_budget(name, 1.0, DELTA, ADD, "mine")
+                outcomes.append("set")
+            except OtherRecordsError:
+                outcomes.append("refused")
+
+    start = threading.Barrier(4)
+    threads = [threading.Thread(target=work, args=(float(value),)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["refused"] * 3 + ["set"]
 
 
 def test_a_budget_is_set_once(ledger: Ledger, data: str) -> None:

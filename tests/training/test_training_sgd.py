@@ -482,7 +482,7 @@ def test_published_pairs_are_those_of_left_out_records():
 
 
 def test_clipped_sums_agree_wherever_the_gradients_lie():
-    from privot.mechanisms.parameters import clipped_sum
+    from privot.mechanisms.clipped_sums import clipped_sum, float_of
 
     rows = np.random.default_rng(0).normal(size=(40, 7)) * np.logspace(-3, 3, 40)[:, None]
     rows[3], rows[4, 2], rows[5], rows[6, 1] = np.nan, np.inf, 1e300, -np.inf
@@ -491,8 +491,9 @@ def test_clipped_sums_agree_wherever_the_gradients_lie():
         if np.isfinite(row).all() and np.linalg.norm(row) < np.inf:
             expected += row * min(1.0, 0.5 / np.linalg.norm(row))
     for given in (rows, torch.from_numpy(rows)):
-        total, norms = clipped_sum(given, 0.5)
-        assert total == pytest.approx(expected, abs=1e-12)
+        whole, norms = clipped_sum(given, 0.5)
+        # each of 40 gradients is cut to whole numbers of a unit below 2⁻³²
+        assert float_of(whole, 0.5) == pytest.approx(expected, abs=40 * 2.0**-32)
         assert norms.max() <= 0.5 * (1 + 1e-12)
         assert norms[[3, 4, 5, 6]].tolist() == [0.0] * 4
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.apart import asked_facts, check_together, facts_of_job, learn_from, write_request
-from privot.cli.options import AsJson, Classes, Device, Header, Shape
+from privot.cli.options import AsJson, Classes, Device, Header, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import read_pair
 from privot.cli.reading import read_records, stated
@@ -64,9 +64,7 @@ def adapt(
     ledger: Annotated[Path | None, typer.Option(help="The ledger; TARGET.ledger beside the data unless given.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the job in OUT, without paying twice.")] = False,
     pay_again: Annotated[bool, typer.Option(help="With --resume: charge again for releases that were lost.")] = False,
-    new_records: Annotated[
-        bool, typer.Option(help="State that TARGET holds other records than the ledger knows it by.")
-    ] = False,
+    new_records: NewRecords = False,
     allow_unproven: Annotated[bool, typer.Option(help="Allow a method without a theorem.")] = False,
     checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
     seed: Annotated[int | None, typer.Option(help="Seed of everything but the noise.")] = None,
@@ -218,12 +216,11 @@ def _vault(
     rows: Any, label: str, adjacency: Adjacency, book: Ledger, terms: tuple[float, float], new_records: bool
 ) -> Vault:
     """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
-    from privot.cli.known import has_budget
-    from privot.vault import Vault
+    from privot.cli.known import open_vault
 
-    known = has_budget(book, rows, label, new_records)
     # mechanisms here bound what they compute themselves; the clip only has to be a number
-    return Vault(rows, clip=1.0, adjacency=adjacency, ledger=book, budget=None if known else terms, label=label)
+    held: dict[str, Any] = {"x": rows, "clip": 1.0, "adjacency": adjacency, "label": label}
+    return open_vault(book, terms=terms, new_records=new_records, **held)
 
 
 def _check_same(job: Job, asked: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Header, Shape
+from privot.cli.options import AsJson, Header, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.reading import read_records, stated
 from privot.cli.synth import default_ledger, open_ledger
@@ -164,9 +164,7 @@ def answer(
     ] = None,
     shape: Shape = None,
     header: Header = True,
-    new_records: Annotated[
-        bool, typer.Option(help="State that TARGET holds other records than the ledger knows it by.")
-    ] = False,
+    new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what somebody's request would cost, or answer it once, out of the budget of TARGET.
@@ -180,7 +178,7 @@ def answer(
     from privot.adaptation.answering import answer_once, check_asked, stored
     from privot.adaptation.asking import Request
     from privot.budget import row_digests
-    from privot.cli.known import has_budget, label_of
+    from privot.cli.known import label_of, open_vault
     from privot.errors import BudgetError, DataError, UsageError
     from privot.federation.signing import make_key, read_key
     from privot.files import write_whole
@@ -213,9 +211,9 @@ def answer(
         raise UsageError(f"There is no folder {out.parent}: make it before the answer is paid for.")
     facts = stated(None, shape, header)
     rows, label = read_records(target, facts, labels=False, private=True).x, label_of(target)
-    held: dict[str, Any] = {"clip": 1.0, "adjacency": Adjacency.REPLACE_ONE, "label": label}
+    held: dict[str, Any] = {"x": rows, "clip": 1.0, "adjacency": Adjacency.REPLACE_ONE, "label": label}
     # checked before a ledger is made, so that what cannot be answered leaves none behind
-    check_asked(asked, Vault(rows, **held, budget=terms))
+    check_asked(asked, Vault(**held, budget=terms))
     place = ledger or default_ledger(target, out)
     answers = place.with_name(place.name + ".answers")
     if not place.exists():
@@ -226,10 +224,9 @@ def answer(
     if not as_json:
         print_facts(lines)
     with open_ledger(place, False) as book:
-        known = has_budget(book, rows, label, new_records)
         data = book.fingerprint({"x": row_digests(rows)})
         _check_free(out, stored(asked, answers, data))
-        vault = Vault(rows, **held, ledger=book, budget=None if known else terms)
+        vault = open_vault(book, terms=terms, new_records=new_records, **held)
         made = answer_once(asked, vault, answers, data, signing)
     try:
         write_whole(out, made.content)

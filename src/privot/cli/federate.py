@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson
+from privot.cli.options import AsJson, NewRecords
 from privot.cli.output import number, print_facts, print_json, print_table
 
 app = typer.Typer(
@@ -148,8 +148,10 @@ def join(
     link: Annotated[str, typer.Option(help="The coordinator's SuperLink, host:port.")],
     authority: Annotated[Path, typer.Option(help="The coordinator's certificate authority (ca.pem).")],
     patience: Annotated[float, typer.Option(help="Give up after so many seconds without being let in.")] = 3600.0,
+    new_records: NewRecords = False,
 ) -> None:
     """Join as a party: answer what the policy allows, refuse the rest, and write both to party.log."""
+    from privot.cli.known import naming_the_option
     from privot.errors import PrivotError
     from privot.federation.flower import quiet, require
     from privot.federation.party import Desk
@@ -157,7 +159,8 @@ def join(
     require()
     quiet((folder / "flower").absolute())
     certificates = authority.read_bytes()
-    desk = Desk(folder)
+    with naming_the_option():
+        desk = Desk(folder, new_records=new_records)
     try:
         from privot.federation.flower.supernode import serve
 

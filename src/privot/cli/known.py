@@ -1,13 +1,15 @@
-"""Whether a ledger has a budget for the records of a file: one name has one, unless it is stated otherwise."""
+"""What the commands ask a ledger: a vault on the budget of these records, and how often a job was charged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
+    from privot.vault import Vault
 
 
 def label_of(data: str | Path) -> str:
@@ -15,22 +17,26 @@ def label_of(data: str | Path) -> str:
     return Path(data).resolve().name
 
 
-def has_budget(book: Ledger, rows: Any, label: str, new_records: bool) -> bool:
-    """Whether `book` knows these `rows`; refuses a name that it has for others, unless `new_records` states that.
+@contextmanager
+def naming_the_option() -> Iterator[None]:
+    """Add, where a ledger refuses other records than it guards, how new ones are stated on the command line."""
+    from privot.errors import OtherRecordsError
 
-    A ledger knows records by the numbers they are. Read in another way (another schema, or none) the same file becomes
-    other numbers, which must not buy it a second budget.
-    """
+    try:
+        yield
+    except OtherRecordsError as error:
+        raise OtherRecordsError(f"{str(error).removesuffix('.')} (--new-records).") from None
+
+
+def open_vault(book: Ledger, *, terms: tuple[float, float] | None, new_records: bool, **held: Any) -> Vault:
+    """A vault on the budget that `book` has for these records, else on a new one of `terms` = (ε, δ)."""
     from privot.budget import row_digests
-    from privot.errors import BudgetError
+    from privot.vault import Vault
 
-    known = book.budget(book.fingerprint({"x": row_digests(rows)})) is not None
-    if not known and not new_records and any(budget.label == label for budget in book.datasets()):
-        raise BudgetError(
-            f"{book.path} has a budget for {label} as it was read before: read it in the same way (the same schema), "
-            "or add --new-records if its records are others now."
-        )
-    return known
+    with naming_the_option():
+        name = book.fingerprint({"x": row_digests(held["x"])})
+        known = book.admit(name, new_records=new_records) is not None
+        return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 
 
 def charges(book: Ledger) -> Callable[[str], int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from privot.ledger import Budget, Entry, Ledger
 
 app = typer.Typer(
-    help="The record of what each data set may spend and has spent.", no_args_is_help=True, rich_markup_mode=None
+    help="The record of what a data set may spend and has spent.", no_args_is_help=True, rich_markup_mode=None
 )
 
 File = Annotated[Path, typer.Argument(help="The ledger. Its key and anchor lie beside it; keep the key secret.")]
@@ -65,9 +65,12 @@ def init(
     new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a ledger, and set the budget of a data set in it (also in one that exists already)."""
+    """Make a ledger, and set the budget of the data set that it guards (also in one that exists already).
+
+    One ledger file guards one data set. Other records in it need --new-records.
+    """
     from privot.budget import row_digests
-    from privot.cli.known import has_budget, label_of
+    from privot.cli.known import label_of, naming_the_option
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.ledger import Ledger
@@ -90,9 +93,10 @@ def init(
         label = label_of(data)
         # a vault checks the records before a file is made, and is the one that knows how the ledger names them
         Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
+        terms: dict[str, Any] = {"budget": (epsilon, delta), "label": label, "new_records": new_records}
         with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
-            has_budget(ledger, records.x, label, new_records)
-            Vault(records.x, clip=1.0, adjacency=adjacency, ledger=ledger, budget=(epsilon, delta), label=label)
+            with naming_the_option():
+                Vault(records.x, clip=1.0, adjacency=adjacency, ledger=ledger, **terms)
             budget = ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
     else:
         Ledger.create(file).close()
@@ -114,7 +118,7 @@ def _spent(s: dict[str, Any]) -> str:
 
 @app.command(epilog="Example: privot ledger show digits.ledger")
 def show(file: File, as_json: AsJson = False) -> None:
-    """What each data set may spend and has spent, entry by entry."""
+    """What the data set may spend and has spent, entry by entry; which records were stated to be new."""
     from privot.ledger import Ledger
 
     with Ledger.open(file) as ledger:
@@ -131,6 +135,7 @@ def show(file: File, as_json: AsJson = False) -> None:
                 ("data set", f"{s['label']}  ({s['fingerprint'][:12]}…)"),
                 ("budget", f"ε = {s['epsilon']:g} at δ = {s['delta']:g}, {s['adjacency']}"),
                 ("spent", _spent(s)),
+                *([("note", "stated to be new records, beside those above")] if s["new_records"] else []),
             ]
         )
         if s["entries"]:

@@ -18,4 +18,6 @@ Shape = Annotated[str | None, typer.Option(help="Public shape of an image: 28,28
 Header = Annotated[
     bool, typer.Option("--header/--no-header", help="Whether the first line of a CSV file names its columns.")
 ]
-NewRecords = Annotated[bool, typer.Option(help="State that DATA holds other records than the ledger knows it by.")]
+NewRecords = Annotated[
+    bool, typer.Option(help="State that these are new records, which get a budget of their own in this ledger.")
+]

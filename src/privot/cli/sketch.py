@@ -69,7 +69,7 @@ def sketch(
     """
     from privot.budget import row_digests
     from privot.cli.federated import in_words, load_points, summary
-    from privot.cli.known import has_budget, label_of
+    from privot.cli.known import label_of, open_vault
     from privot.cli.reading import stated
     from privot.errors import UsageError
     from privot.federation import sketch as release_sketch
@@ -108,22 +108,20 @@ def sketch(
     # nothing is clipped: every coordinate of a sketch is bounded by itself
     charged, before, purpose = None, False, f"sketch {out.name}"
     with ExitStack() as stack:
+        # checked before a ledger is made, so that what cannot be used leaves none behind
+        vault = Vault(**held, budget=(epsilon, delta))
         if ledger is not None:
-            held["ledger"] = charged = stack.enter_context(Ledger.open(ledger))
-        elif data in KNOWN:
-            # everybody has it: there is nobody whose budget could be spent
-            held["budget"] = (epsilon, delta)
-        else:
-            # checked before a ledger is made, so that what cannot be used leaves none behind
-            Vault(**held, budget=(epsilon, delta))
-            held["ledger"] = charged = stack.enter_context(open_ledger(default_ledger(data, out), False))
-            if not has_budget(charged, records.x, label_of(data), new_records):
-                held["budget"] = (epsilon, delta)
-        vault = Vault(**held)
+            charged = stack.enter_context(Ledger.open(ledger))
+        elif data not in KNOWN:
+            charged = stack.enter_context(open_ledger(default_ledger(data, out), False))
         if charged is None:
+            # everybody has it: there is nobody whose budget could be spent
             made = release_sketch(vault, epsilon=epsilon, delta=delta, design=design, purpose=purpose)
             made.save(out, signing)
         else:
+            # a ledger that is named has a budget for the records; only the one beside them may be new
+            terms = (epsilon, delta) if ledger is None or new_records else None
+            vault = open_vault(charged, terms=terms, new_records=new_records, **held)
             order = Order(design, epsilon, delta, Adjacency.parse(adjacency))
             name = charged.fingerprint({"x": row_digests(records.x, held["y"])})
             folder = charged.path.with_name(charged.path.name + ".sketches")

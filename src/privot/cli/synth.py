@@ -304,18 +304,17 @@ def _vault(
     new_records: bool,
 ) -> Vault:
     """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
-    from privot.cli.known import has_budget
-    from privot.vault import Vault
+    from privot.cli.known import open_vault
 
-    known = has_budget(book, records.x, label, new_records)
-    return Vault(
-        records.x,
-        records.y if classes else None,
+    return open_vault(
+        book,
+        terms=terms,
+        new_records=new_records,
+        x=records.x,
+        y=records.y if classes else None,
         clip=bound,
         classes=classes or None,
         adjacency=adjacency,
-        ledger=book,
-        budget=None if known else terms,
         label=label,
     )
 

@@ -40,21 +40,25 @@ POLICY, KEY = "policy.toml", "signing.key"
 
 
 class Desk:
-    """What stands between a party's records and everybody else; its folder holds policy, keys, sketches and log."""
+    """What stands between a party's records and everybody else; its folder holds policy, keys, sketches and log.
 
-    def __init__(self, folder: str | Path) -> None:
+    The ledger guards one data set: a desk does not open on other records, a changed value included, unless
+    `new_records` states that they are new. It is no line of the policy, which would let every later change through.
+    """
+
+    def __init__(self, folder: str | Path, *, new_records: bool = False) -> None:
         self.folder = Path(folder)
         self.policy = Policy.read(self.folder / POLICY)
         self._key = read_key(self.folder / KEY)
         self.name = public_name(self._key)
         self._lock = lock_folder(self.folder, "party")
         try:
-            self._open_up()
+            self._open_up(new_records)
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _open_up(self) -> None:
+    def _open_up(self, new_records: bool) -> None:
         self.log = _log_to(self.folder / "party.log", self.name)
         self._memory = Memory(self.folder / "asked.jsonl")
         self._sketches = self.folder / "sketches"
@@ -67,7 +71,6 @@ class Desk:
         records = load(self.policy.data, classes=stated.classes, shape=stated.shape, header=stated.header)
         labels = records.y
         self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
-        self._check_same_records()
         # nothing is clipped: every coordinate of a sketch is bounded by itself
         self._vault = Vault(
             records.x,
@@ -78,6 +81,7 @@ class Desk:
             ledger=self._ledger,
             budget=self.policy.budget,
             label=self.policy.name,
+            new_records=new_records,
         )
         self._data = self._ledger.fingerprint({"x": row_digests(records.x, labels)})
         self._open: dict[bool, Any] = {}
@@ -191,16 +195,6 @@ class Desk:
             if kept.with_suffix(".sketch").exists():
                 kept.unlink()
         sync(self._sketches)
-
-    def _check_same_records(self) -> None:
-        """Refuse other records than those that the budget was spent on: most people would be in both."""
-        for other in self._ledger.datasets():
-            changed = other.fingerprint != self._rows and other.label == self.policy.name
-            if changed and self._ledger.entries(other.fingerprint):
-                raise DataError(
-                    f"These are not the records that {self.policy.name!r} spent its budget on, and a changed file gets "
-                    "no second one: restore it, or begin in a new folder for other people's records."
-                )
 
     def _new_ledger(self) -> Ledger:
         if any(self._sketches.glob("*.s*")):

@@ -1,4 +1,4 @@
-"""The ledger: what every data set has spent, written down before any release; it never sees a record.
+"""The ledger: what a data set may spend and has spent, written down before any release; it never sees a record.
 
 ledger = Ledger.create("clinic.ledger") data = ledger.fingerprint({"x": x, "y": y}) ledger.set_budget(data,
 epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE, label="clinic 2024") ledger.charge(data, event,

@@ -1,7 +1,8 @@
 """The ledger itself: budgets are set once; a charge is counted by the accountant and written first.
 
 It may read events and files beside its own; it never sees a record except to take its fingerprint, and it
-draws no noise. *Formal guarantee:* when `charge` returns, the row is on disk, and the accountant's ε of all
+draws no noise. One file guards one data set: other records in it have to be stated to be new, and the statement is
+sealed like every row. *Formal guarantee:* when `charge` returns, the row is on disk, and the accountant's ε of all
 rows of that data set at the budget's δ is at most the budget's ε. A process that dies at any moment leaves
 either no row or a row that counts; it can only over-count.
 """
@@ -45,13 +46,13 @@ from privot.ledger.records import (
     now,
     row_event,
 )
-from privot.ledger.refusal import refusal
+from privot.ledger.refusal import other_records, refusal
 from privot.ledger.store import SCHEMA_VERSION, Store
 from privot.ledger.tally import budget_of, charges_of, check_adjacency, entries_of, events_of, together
 
 
 class Ledger:
-    """What each data set may spend and has spent. Several processes and threads may share one file.
+    """What a data set may spend and has spent. Several processes and threads may share one file.
 
     Make one with `Ledger.create`, come back with `Ledger.open`; every answer is given only after all seals
     have been checked.
@@ -153,11 +154,20 @@ class Ledger:
         return fingerprint(self._key.fingerprint, arrays)
 
     def set_budget(
-        self, fingerprint: str, epsilon: float, delta: float, adjacency: Adjacency | str, label: str
+        self,
+        fingerprint: str,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency | str,
+        label: str,
+        *,
+        new_records: bool = False,
     ) -> Budget:
         """Say, once and for all, what a data set may spend: ε at δ under `adjacency`.
 
-        The same terms a second time change nothing, not even the label; other terms are refused.
+        The same terms a second time change nothing, not even the label; other terms are refused. A ledger that guards
+        another data set already refuses (`OtherRecordsError`) unless `new_records` states that these are records of
+        others, not the guarded ones with a value changed; the statement is written down with the budget.
         """
         check_fingerprint(fingerprint)
         terms = {
@@ -169,8 +179,10 @@ class Ledger:
         with self._turn:
             with self._store.writing():
                 rows = self._rows()
-                budget = budget_of(rows, fingerprint)
+                budget = self._admitted(rows, fingerprint, new_records)
                 if budget is None:
+                    if any(row.kind == BUDGET for row in rows):
+                        terms["new_records"] = True
                     row = self._append(rows, BUDGET, fingerprint, canonical(terms), label)
             if budget is None:
                 self._anchor(row)
@@ -216,6 +228,14 @@ class Ledger:
         """The budget of a data set, if it has one."""
         return budget_of(self._snapshot(), check_fingerprint(fingerprint))
 
+    def admit(self, fingerprint: str, *, new_records: bool = False) -> Budget | None:
+        """The budget of a data set; None if it has none and may be given one.
+
+        Raises `OtherRecordsError` where the ledger guards other records, unless `new_records` states that these are
+        new. Nothing is written.
+        """
+        return self._admitted(self._snapshot(), check_fingerprint(fingerprint), new_records)
+
     def datasets(self) -> list[Budget]:
         """Every data set of the ledger, as its budget, in the order they were set."""
         return [as_budget(row) for row in self._snapshot() if row.kind == BUDGET]
@@ -256,6 +276,13 @@ class Ledger:
                     row_event(row)
             self._store.check_pages()
         return len(rows)
+
+    def _admitted(self, rows: list[Row], fingerprint: str, new_records: bool) -> Budget | None:
+        budget = budget_of(rows, fingerprint)
+        guarded = [] if budget is not None or new_records is True else [r for r in rows if r.kind == BUDGET]
+        if guarded:
+            raise other_records(self.path, [as_budget(row) for row in guarded])
+        return budget
 
     def _snapshot(self) -> list[Row]:
         with self._turn:

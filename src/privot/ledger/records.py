@@ -46,6 +46,8 @@ class Budget:
     adjacency: Adjacency
     label: str
     at: str
+    new_records: bool = False
+    """Whether it was stated, when the budget was set, that these are new records beside those already guarded."""
 
     def to_dict(self) -> dict[str, Any]:
         """The budget as plain JSON types."""
@@ -125,8 +127,9 @@ def as_budget(row: Row) -> Budget:
             adjacency=Adjacency(terms["adjacency"]),
             label=row.note,
             at=row.at,
+            new_records=terms.get("new_records", False) is True,
         )
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise CorruptLedgerError(f"Row {row.id} of the ledger holds no budget this version can read.") from None
 
 

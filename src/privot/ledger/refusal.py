@@ -1,4 +1,4 @@
-"""The sentence in which a budget refuses: what is asked, what is spent, and which entries spent it.
+"""The sentences in which a ledger refuses: a release that its budget does not cover, records that it does not guard.
 
 Reads entries that were already checked; writes nothing.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from privot.accounting import account
 from privot.accounting.events import Event
-from privot.errors import BudgetError
+from privot.errors import BudgetError, OtherRecordsError
 from privot.ledger.records import Budget, Entry
 
 _NAMED = 3
@@ -35,6 +36,16 @@ def refusal(
         f"data set {budget.label!r} to ε = {_apart(total, budget.epsilon)}, above its budget of "
         f"ε = {budget.epsilon!r} (δ = {delta!r}, {budget.adjacency}); "
         f"{before}; nothing was released, so add noise or release less."
+    )
+
+
+def other_records(path: Path, guarded: Sequence[Budget]) -> OtherRecordsError:
+    """The refusal of records that are not among the `guarded` ones of the ledger at `path`."""
+    labels = list(dict.fromkeys(repr(budget.label) for budget in guarded))
+    named = ", ".join(labels[:_NAMED]) + (f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else "")
+    return OtherRecordsError(
+        f"The ledger {path} guards other records ({named}), so nothing was released: use those, read in the same way "
+        "as before, or state that these are new records, which then get a budget of their own."
     )
 
 

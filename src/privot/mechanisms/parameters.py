@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.checks import LARGEST
 from privot.accounting.events import Event, Gaussian, Sampled
 from privot.accounting.running import RunningAccountant
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.clipped_sums import MAX_SAMPLE, clipped_sum, float_of, norm_rounding, sum_rounding
 from privot.mechanisms.clipping import MARGIN, clip_rows
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise, arguments
@@ -78,8 +78,10 @@ class ClippedGradients:
     counts. The *sum* is released: the loop divides by a public number, never by the size of the sample.
 
     Formal guarantees, add-remove neighbours, Poisson sampling (replace-one: fixed size, Δ = 2C):
-      * a record enters the sum through its own gradient only, and that is clipped to C(1 − 1e-6) in float64; the margin
-        covers the rounding of the sum and of the grid that noise is added on;
+      * a record enters the sum through its own gradient only, and that is clipped to C(1 − 1e-6); gradients are added
+        as whole numbers (`clipped_sums`), so the sum is exact whatever the sample. What is left, turning it to float64
+        and to the grid that noise is added on, stays below the margin of 1e-6 for every sample of fewer than 2³¹
+        records, or the release is refused before it is paid;
       * that a gradient is of its record alone, wherever it stands and whatever stands beside it, is the function's
         promise; it is tried on public rows before anything is paid (`try_gradients`);
       * a gradient that is not finite counts as 0, so no record can spoil the release;
@@ -133,20 +135,24 @@ class ClippedGradients:
         """The noisy sum, of shape (parameters,)."""
         sampled, gaussian = _parts(event)
         indices = sampled.sampling.draw(noise, records.count)
+        if len(indices) > MAX_SAMPLE:
+            # cannot be asked before paying, since the number is private (`docs/limits.md`)
+            raise UsageError(f"A sample of more than {MAX_SAMPLE} records cannot be summed exactly.")
         clip = gaussian.sensitivity / gaussian.adjacency.sensitivity(1.0)
-        total = np.zeros(self.gradients.size)
+        bound, total = clip * (1.0 - MARGIN), np.zeros(self.gradients.size, dtype=np.int64)
         norms: list[float] = []
-        for each in self._each(records, indices):
-            part, lengths = clipped_sum(each, clip * (1.0 - MARGIN))
+        for each, used in self._each(records, indices):
+            part, lengths = clipped_sum(each, bound, used)
             total += part
-            norms.extend(np.minimum(lengths, LARGEST).tolist() if self.witnesses else ())
+            norms.extend(lengths.tolist() if self.witnesses else ())
         if self.witnesses:
             # leaving one record out moves the sum by its own clipped gradient
             _tell(self.witnesses, event, norms[:LEFT_OUT])
-        value = add_noise(_within_reach(total, gaussian.sigma), noise, gaussian.sigma)
+        value = add_noise(_within_reach(float_of(total, bound), gaussian.sigma), noise, gaussian.sigma)
         return value, {"mechanism": "parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
 
-    def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[Array | Tensor]:
+    def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[tuple[Array | Tensor, int]]:
+        """Gradients by the CHUNK, each with how many of its rows are of records; the others are of rows of zeros."""
         # one round for an empty sample too: it would be told by the time it takes
         for start in range(0, max(1, len(indices)), CHUNK):
             part = indices[start : start + CHUNK]
@@ -159,7 +165,7 @@ class ClippedGradients:
             each = self.gradients.each(self.query.weights, rows, labels)
             if tuple(each.shape) != (CHUNK, self.gradients.size):
                 raise UsageError("The gradients must be one row a record.")
-            yield each[: len(part)]
+            yield each, len(part)
 
 
 def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) -> None:
@@ -226,24 +232,6 @@ def _random_states() -> list[bytes]:
     return found
 
 
-def clipped_sum(each: Array | Tensor, bound: float) -> tuple[Array, Array]:
-    """(Σ_i g_i·min(1, bound/‖g_i‖), the clipped norms) in float64, on the device that holds the rows g_i.
-
-    A row that is not finite counts as 0; a norm that overflows gives the factor 0.
-    """
-    if isinstance(each, np.ndarray):
-        rows = np.where(np.isfinite(each).all(axis=1, keepdims=True), each, 0.0).astype(np.float64)
-        length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
-        return factor @ rows, factor * np.minimum(length, LARGEST)
-    kept = each.double()
-    kept = kept.where(kept.isfinite().all(dim=1, keepdim=True), 0.0)
-    length_ = kept.square().sum(dim=1).sqrt()
-    factor_ = (bound / length_.clamp(min=1e-300)).clamp(max=1.0)
-    clipped = (factor_ * length_.clamp(max=LARGEST)).cpu().numpy()
-    return np.asarray((factor_ @ kept).cpu().numpy()), np.asarray(clipped)
-
-
 def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
     """Check what both kinds of gradients are built from, and fix it for good."""
     set_ = object.__setattr__
@@ -264,9 +252,16 @@ def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip: float, si
     """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
     if isinstance(sampling, FixedSize) and sampling.records != facts.records:
         raise UsageError("Fixed-size samples are drawn from the public number of records of this vault.")
-    # the grid on which noise is added moves each of `size` coordinates by half a step at most
-    if grid_of(sigma) * math.sqrt(size) > 0.5 * MARGIN * clip:
-        raise UsageError("So much noise on so many numbers leaves no room for rounding: use fewer parameters.")
+    # the size of a Poisson sample is private: the largest that can be summed decides, whatever this one will be
+    sample = sampling.batch if isinstance(sampling, FixedSize) else MAX_SAMPLE
+    # for both neighbours: the grid on which noise is added moves each of `size` coordinates by half a step at most
+    rounding = sum_rounding(sample) + norm_rounding(size) + grid_of(sigma) * math.sqrt(size) / clip
+    # written so that what is no number is refused
+    if not (sample <= MAX_SAMPLE and rounding <= MARGIN):
+        raise UsageError(
+            "Rounding could outgrow the margin that keeps this release private: use fewer parameters, less noise or a "
+            "smaller sample."
+        )
 
 
 def _parts(event: Event) -> tuple[Sampled, Gaussian]:
