@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from federation_folders import ORDER, D, coordinator, records
 
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 from privot.federation import triangle
 from privot.federation.answers import Answer
 from privot.federation.channel import AtHand
 from privot.federation.coordinating import Coordinator
 from privot.federation.enrolling import make_party
 from privot.federation.job import Job, Member
+from privot.federation.messages import Question
 from privot.federation.party import Desk
 from privot.federation.policy import Policy
 from privot.federation.requests import Request
@@ -82,3 +83,19 @@ def test_policies_that_contradict_themselves_are_refused(tmp_path: Path) -> None
             Policy.read(path)
     path.write_text(f'version = 1\nname = "one"\n{DATA}{OPEN}{rule("sketch", asker)}')
     assert Policy.read(path).vault is not None
+
+
+def test_labels_of_too_many_columns_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    asker = coordinator(tmp_path / "hub")
+    member = open_party(tmp_path / "0", 0, asker)
+    with pytest.raises(UsageError, match="labels between machines take 100020000 columns"):
+        Job("triangle", (member, Member("b", "22" * 32)), dim=10_000, labels=True)
+    np.savez(tmp_path / "0" / "open.npz", x=np.zeros((100, 784)), y=np.arange(100) % 2)
+    desk = Desk(tmp_path / "0")
+    try:
+        question = Question(np.ones((1, 2 * 784 + 784**2)), 0.5)
+        request = Request("triangle", "ab" * 16, 0, member.signer, questions=(question,), labels=True)
+        answer = Answer.opened(desk.handle(request.sealed(read_key(tmp_path / "hub" / "signing.key"))), member.signer)
+    finally:
+        desk.close()
+    assert "With labels the open data make an answer of 492979200 bytes" in str(answer.refusal)

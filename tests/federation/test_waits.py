@@ -28,6 +28,8 @@ from privot.federation.flower import serverapp, supernode
 from privot.federation.flower.superlink import SuperLink
 from privot.federation.flower.watching import Late, bounded, pauses
 
+LOG = logging.getLogger("test")
+
 
 def nothing() -> None:
     """A watch that sees nothing."""
@@ -185,9 +187,8 @@ def test_a_party_that_finds_a_stranger_keeps_trying_says_so_and_gives_up_at_its_
     stranger, told, authority = Stranger(tmp_path / "other"), [], (tmp_path / "hub" / "ca.pem").read_bytes()
     began = time.monotonic()
     try:
-        with pytest.raises(NoAnswerError, match="Given up after 2 seconds.*did not sign") as found:
-            log = logging.getLogger("test")
-            supernode.serve(bytes, stranger.address, authority, tmp_path / "0", log, 2.0, told.append)
+        with pytest.raises(NoAnswerError, match=r"Given up after 2 seconds.*did not sign") as found:
+            supernode.serve(bytes, stranger.address, authority, tmp_path / "0", LOG, 2.0, told.append)
     finally:
         stranger.close()
     assert 2.0 <= time.monotonic() - began < 10.0
@@ -211,15 +212,14 @@ def test_a_party_goes_on_when_the_stranger_is_gone(tmp_path: Path, monkeypatch: 
             stranger.close()
 
     with pytest.raises(NoAnswerError, match="nobody answers"):
-        log = logging.getLogger("test")
-        supernode.serve(bytes, stranger.address, authority, tmp_path / "0", log, 2.0, tell)
+        supernode.serve(bytes, stranger.address, authority, tmp_path / "0", LOG, 2.0, tell)
     assert len(told) == 2
 
 
 def test_patience_that_is_no_time_is_refused(tmp_path: Path) -> None:
     for patience in (0.0, -1.0, float("nan")):
         with pytest.raises(UsageError, match="greater than 0"):
-            supernode.serve(bytes, "127.0.0.1:1", b"", tmp_path, logging.getLogger("test"), patience)
+            supernode.serve(bytes, "127.0.0.1:1", b"", tmp_path, LOG, patience)
 
 
 @pytest.mark.federation

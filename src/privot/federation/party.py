@@ -23,6 +23,7 @@ from privot.errors import BudgetError, DataError, PolicyError, PrivotError
 from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
 from privot.federation.keeping import KEPT, lock_folder, made_once
+from privot.federation.messages import MOST_BYTES
 from privot.federation.policy import Policy, VaultTerms
 from privot.federation.remembering import Memory
 from privot.federation.requests import Order, Request
@@ -180,6 +181,11 @@ class Desk:
                     raise PolicyError("The open data has no labels.")
                 from privot.transport.label_aware import augmented
 
+                size = 8 * len(points) * (2 * points.shape[1] + points.shape[1] ** 2)
+                if size > MOST_BYTES:
+                    raise PolicyError(
+                        f"With labels the open data make an answer of {size} bytes, and at most {MOST_BYTES} travel."
+                    )
                 points = np.asarray(augmented(points, found.y))
             self._open[labels] = party_at_hand(points)
         return self._open[labels]
