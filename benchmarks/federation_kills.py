@@ -8,8 +8,8 @@ one of the four is killed (SIGKILL) after a random pause and started again, unti
 kills is spent. In the end every ledger must hold one charge a job, every result must be complete and equal to the
 comparison of the sketches the parties hold, and no secret may be left.
 
-With --ends N nothing is started again: N times the SuperLink, and N times the coordinator, is killed at a random moment
-while the coordinator waits for a party that is absent. Every process must end within its own deadline plus ten seconds
+With --ends N nothing is started again: N times the SuperLink, and N times the coordinator, is killed at a random moment:
+every other time from when they are started, otherwise while the coordinator waits for a party that is absent. Every process must end within its own deadline plus ten seconds
 and say why: the coordinator at once when its SuperLink dies, the SuperLink when its coordinator dies, and the parties,
 which keep trying, when their patience ends.
 """
@@ -22,6 +22,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -132,20 +133,45 @@ def last_line(path: Path) -> str:
     return lines[-1] if lines else ""
 
 
-def one_end(stage: Stage, number: int, victim: str, moment: float, wait: float, patience: float) -> dict[str, object]:
+def connected(folder: Path, before: int, seconds: float = 180.0) -> None:
+    """Wait until the party's log says so once more."""
+    end = time.monotonic() + seconds
+    while (folder / "party.log").read_text().count("connected to") <= before:
+        if time.monotonic() > end:
+            raise RuntimeError("a party did not connect")
+        time.sleep(0.1)
+
+
+def one_end(
+    stage: Stage, number: int, victim: str, moment: float, wait: float, patience: float, waiting: bool
+) -> dict[str, object]:
     """One trial of --ends; seconds from the kill to the end of each process, exit codes and last words."""
     parties = [f"party{k}" for k in range(PARTIES - 1)]  # the last one is absent, so the coordinator waits
     for name in ("coordinator", *parties):
         (stage.folder / f"{name}.out").unlink(missing_ok=True)
     job = stage.job(number, wait)
     stage.start("coordinator", job)
+    link = superlink_of(stage.running["coordinator"].pid)
+    logs = [stage.folder / name / "party.log" for name in parties]
+    before = [log.read_text().count("connected to") if log.exists() else 0 for log in logs]
+    while waiting:
+        try:
+            socket.create_connection(("127.0.0.1", stage.port), timeout=1.0).close()
+            break
+        except OSError:
+            time.sleep(0.1)
     for name in parties:
         stage.start(name, patience=patience)
-    link = superlink_of(stage.running["coordinator"].pid)
+    if waiting:
+        for log, count in zip(logs, before, strict=True):
+            while not log.exists():
+                time.sleep(0.1)
+            connected(log.parent, count)
     time.sleep(moment)
     early = stage.running["coordinator"].poll() is not None
     os.kill(link if victim == "superlink" else stage.running["coordinator"].pid, signal.SIGKILL)
     began, ends, codes = time.monotonic(), {}, {}
+    # the coordinator is not let wait for its deadline: it knows at once
     # a party that has only just lost its SuperLink has all its patience ahead, and a call under way may take a little
     limits = {"coordinator": 10.0, "superlink": 10.0, **dict.fromkeys(parties, patience + 10.0)}
     while len(ends) < len(limits) and time.monotonic() - began < max(limits.values()) + 5.0:
@@ -168,18 +194,20 @@ def one_end(stage: Stage, number: int, victim: str, moment: float, wait: float, 
 
 def play_ends(stage: Stage, trials: int, wait: float, patience: float, dice: random.Random) -> None:
     """--ends: a table of all trials; fails if a process did not end in time, or not with a reason."""
-    print("| killed | s after start | coordinator: s, code | SuperLink: s | parties: s, code |", flush=True)
+    print("| killed | after, s | coordinator: s, code | SuperLink: s | parties: s, code |", flush=True)
     print("|---|---|---|---|---|", flush=True)
     found = []
     for number in range(2 * trials):
         victim = ("superlink", "coordinator")[number % 2]
-        t = one_end(stage, number, victim, dice.uniform(0.0, wait / 2.0), wait, patience)
+        waiting = number % 4 < 2
+        t = one_end(stage, number, victim, dice.uniform(0.0, 10.0), wait, patience, waiting)
+        t["moment"] = f"{t['moment']:.1f} {'of the wait' if waiting else 'from the start'}"
         found.append(t)
         e: dict[str, float] = t["ends"]  # type: ignore[assignment]
         c: dict[str, int] = t["codes"]  # type: ignore[assignment]
         parties = ", ".join(f"{e.get(f'party{k}', -1.0):.1f} ({c.get(f'party{k}')})" for k in range(PARTIES - 1))
         print(
-            f"| {victim} | {t['moment']:.1f} | {e.get('coordinator', -1.0):.1f} ({c.get('coordinator')}) "
+            f"| {victim} | {t['moment']} | {e.get('coordinator', -1.0):.1f} ({c.get('coordinator')}) "
             f"| {e.get('superlink', -1.0):.1f} | {parties} |",
             flush=True,
         )
@@ -199,7 +227,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9391)
     parser.add_argument("--longest", type=float, default=12.0, help="the longest pause before a kill, in seconds")
     parser.add_argument("--ends", type=int, default=0, help="kill each of SuperLink and coordinator so many times")
-    parser.add_argument("--wait", type=float, default=20.0, help="with --ends: the coordinator's deadline, in seconds")
+    parser.add_argument("--wait", type=float, default=60.0, help="with --ends: the coordinator's deadline, in seconds")
     parser.add_argument("--patience", type=float, default=12.0, help="with --ends: that of the parties, in seconds")
     a = parser.parse_args()
     dice = random.SystemRandom()

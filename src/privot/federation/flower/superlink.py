@@ -75,8 +75,7 @@ class SuperLink:
         assert self._process is not None
         end = time.monotonic() + STARTING
         while time.monotonic() < end:
-            if self._process.poll() is not None:
-                raise NoAnswerError(f"The SuperLink ended at once: {self.folder / LOG} says why.")
+            self.check()
             try:
                 socket.create_connection((self._host, self._port), timeout=1.0).close()
                 return
