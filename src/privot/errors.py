@@ -71,6 +71,12 @@ class ConvergenceError(PrivotError):
     exit_code = 6
 
 
+class NoAnswerError(PrivotError):
+    """Somebody, or a process, did not answer in time or ended; the message says who, and where its log is."""
+
+    exit_code = 6
+
+
 class RefutedError(PrivotError):
     """An audit measured more than was claimed, or found a leak; its findings say where."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,6 +41,35 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, fresh: bool = 
     """`content` under `path`, on disk when this returns, and never half of it; otherwise as `writing`."""
     with writing(path, mode=mode, fresh=fresh) as file:
         file.write(content)
+
+
+def private_folder(path: Path) -> Path:
+    """Make `path` if need be, and close it to everybody but its owner, whatever the umask and its mode so far.
+
+    For folders that hold secrets or a history of requests. Parents that are made follow the umask. A folder that
+    belongs to somebody else keeps its mode: only its owner can change that.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _close(path)
+    return path
+
+
+def private_file(path: Path) -> Path:
+    """Make `path` if need be, empty, and close it to everybody but its owner; what it holds stays.
+
+    For files that grow (logs, histories, databases of other libraries); `write_whole` is for all others.
+    """
+    if not path.exists():
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    _close(path)
+    return path
+
+
+def _close(path: Path) -> None:
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o077:
+        with suppress(PermissionError):
+            os.chmod(path, mode & 0o700)
 
 
 def _name_once(name: str, path: Path) -> None:

@@ -7,6 +7,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from privot.cli import run
 
@@ -94,9 +96,37 @@ def test_labels_of_many_columns_are_compared_in_little_memory(capsys, tmp_path):
     assert run(["compare", *files, "--method", "exact", "--labels", "--json"]) == 0
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert json.loads(capsys.readouterr().out)["dimension"] == 2 * 60 + 60**2
-    # all pairs of 40 records in that many dimensions would take 48 million bytes
+    # one column per class and side beside the records' own
+    assert json.loads(capsys.readouterr().out)["dimension"] == 60 + 2 + 2
+    # all pairs of 40 records in 2 · 60 + 60² dimensions would take 48 million bytes
     assert peak < 24e6
+
+
+def test_labels_of_784_columns_travel_in_small_messages_and_give_the_exact_distance(capsys, tmp_path):
+    generator = np.random.default_rng(0)
+    for name in "ab":
+        np.savez(tmp_path / f"{name}.npz", x=generator.uniform(size=(200, 784)), y=np.arange(200) % 10)
+    files = [str(tmp_path / f"{n}.npz") for n in "ab"]
+    assert run(["compare", *files, "--method", "triangle", "--labels", "--allow-unproven", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    # two questions of one point and two answers of 200, of 784 + 20 columns
+    assert said["bytes"] < 2 * 201 * (784 + 20) * 8 + 10_000
+    # OTDD by hand: whole roots of covariances, and an assignment
+    (x, lx), (y, ly) = ((f["x"], f["y"]) for f in map(np.load, files))
+
+    def statistics(points, labels):
+        out = []
+        for c in range(10):
+            members = points[labels == c]
+            mean = members.mean(0)
+            _, size, directions = np.linalg.svd((members - mean) / np.sqrt(len(members)), full_matrices=False)
+            out.append(np.append(mean, (directions.T * size) @ directions))
+        return np.array(out)
+
+    between = cdist(statistics(x, lx), statistics(y, ly), "sqeuclidean")
+    cost = cdist(x, y, "sqeuclidean") + between[lx][:, ly]
+    rows, columns = linear_sum_assignment(cost)
+    assert said["value"] == pytest.approx(np.sqrt(cost[rows, columns].mean()), rel=1e-9)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -10,7 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from privot.cli import run
-from privot.errors import DataError
+from privot.errors import DataError, NoAnswerError
+from privot.federation.coordinating import ABSENT
 from privot.federation.job import Job
 from privot.federation.signing import read_public
 
@@ -60,8 +61,13 @@ def test_a_job_without_any_distance_does_not_end_well() -> None:
     nothing = [[0.0, None], [None, 0.0]]
     some = [[0.0, 1.0, None], [1.0, 0.0, None], [None, None, 0.0]]
     _check_obtained({"job.toml": {"distances": some}})
-    with pytest.raises(DataError, match=r"job\.toml"):
-        _check_obtained({"other.toml": {"distances": some}, "job.toml": {"distances": nothing}})
+    refused = {"distances": nothing, "missing": {"north": "refused: The policy allows no sketch."}}
+    with pytest.raises(DataError, match=r"job\.toml.*north refused"):
+        _check_obtained({"other.toml": {"distances": some}, "job.toml": refused})
+    absent = {"distances": nothing, "missing": {"north": ABSENT, "south": "refused: The policy allows no sketch."}}
+    with pytest.raises(NoAnswerError, match="north never connected") as found:
+        _check_obtained({"job.toml": absent})
+    assert found.value.exit_code == 6
     _tell(
         {
             "protocol": "sketch",

@@ -490,3 +490,28 @@ def test_help_shows_examples(capsys: Any) -> None:
         said = capsys.readouterr().out
         assert "Example" in said
         assert ".csv" in said
+
+
+def test_synthetic_text_is_made_safe_for_spreadsheets_only_when_asked(tmp_path: Path, capsys) -> None:
+    schema = {"columns": [{"name": "city", "type": "categorical", "categories": ["=Ulm()", "Bonn"]}]}
+    place = Place(tmp_path, schema, ["city", *["=Ulm()", "Bonn"] * 100])
+    assert place.synth("plain") == 0
+    plain = (tmp_path / "plain" / "synthetic.csv").read_text().split()
+    assert set(plain) == {"city", "=Ulm()", "Bonn"}
+    folder, more = str(tmp_path / "plain"), tmp_path / "more.csv"
+    assert run(["sample", folder, "-n", "50", "--out", str(more), "--spreadsheet-safe"]) == 0
+    assert set(more.read_text().split()) == {"city", "'=Ulm()", "Bonn"}
+    # where it has no meaning it is refused, before anything is paid or drawn
+    assert run(["sample", folder, "-n", "50", "--out", str(tmp_path / "m.parquet"), "--spreadsheet-safe"]) == 2
+    assert not (tmp_path / "m.parquet").exists()
+    before = place.charges()
+    assert run(["synth", "digits", *TERMS, *QUICK, "--out", str(tmp_path / "d"), "--spreadsheet-safe"]) == 2
+    assert place.charges() == before
+    assert not (tmp_path / "d").exists()
+
+
+def test_synth_writes_text_safe_for_spreadsheets(tmp_path: Path) -> None:
+    schema = {"columns": [{"name": "city", "type": "categorical", "categories": ["=Ulm()", "Bonn"]}]}
+    place = Place(tmp_path, schema, ["city", *["=Ulm()", "Bonn"] * 100])
+    assert place.synth("safe", "--spreadsheet-safe") == 0
+    assert set((tmp_path / "safe" / "synthetic.csv").read_text().split()) == {"city", "'=Ulm()", "Bonn"}

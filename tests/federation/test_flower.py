@@ -100,7 +100,7 @@ def test_three_nodes_and_a_superlink(tmp_path: Path) -> None:
         for name in ("0", "1", "2"):
             nodes.start(name)
         nodes.start("stranger", patience=25.0)
-        nodes.start("misled", tmp_path / "elsewhere" / "ca.pem")
+        nodes.start("misled", tmp_path / "elsewhere" / "ca.pem", patience=25.0)
         quiet(tmp_path / "hub" / "flower")
         from privot.federation.flower.serverapp import FlowerChannel
         from privot.federation.flower.superlink import SuperLink
@@ -113,7 +113,7 @@ def test_three_nodes_and_a_superlink(tmp_path: Path) -> None:
                 at.close()
 
         with SuperLink(tmp_path / "hub", "127.0.0.1", nodes.port) as link:
-            with FlowerChannel(tmp_path / "hub", link.address, members) as channel:
+            with FlowerChannel(tmp_path / "hub", link.address, members, link.check) as channel:
                 check_sketches(tmp_path, members, run(channel, "sketch", "s"))
                 check_triangle(run(channel, "triangle", "t"))
                 # a node that is killed when it has been asked comes back, and the job goes on
@@ -121,8 +121,9 @@ def test_three_nodes_and_a_superlink(tmp_path: Path) -> None:
                 nodes.start("0")
                 check_fedwad(run(channel, "fedwad", "f"))
                 check_refusals(nodes, channel, members, key)
-            assert nodes.running["misled"].wait(60) == 3
-            assert nodes.running["stranger"].wait(60) == 4
+            # neither is let in, neither stops at once, and both end when their patience does
+            assert nodes.running["misled"].wait(60) == 6
+            assert nodes.running["stranger"].wait(60) == 6
             # a coordinator that dies takes its SuperLink along; the next one goes on with the same nodes
             link._process.kill()
         assert "did not sign" in nodes.log("misled")
@@ -131,7 +132,7 @@ def test_three_nodes_and_a_superlink(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "t" / "got")
         with (
             SuperLink(tmp_path / "hub", "127.0.0.1", nodes.port) as link,
-            FlowerChannel(tmp_path / "hub", link.address, members) as channel,
+            FlowerChannel(tmp_path / "hub", link.address, members, link.check) as channel,
         ):
             check_triangle(run(channel, "triangle", "t"))
             check_sketches(tmp_path, members, run(channel, "sketch", "s"))

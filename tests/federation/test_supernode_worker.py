@@ -1,118 +1,149 @@
-"""A party's worker outlives messages that arrive in part or cannot be read, and answers the next one."""
+"""A party outlives messages that arrive in part or cannot be read, and answers the next one."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed")
 
-from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
-from flwr.supercore.object_store import ObjectStoreFactory
+import httpx
+from flwr.app import Message
+from flwr.proto.node_pb2 import Node
 from flwr.supercore.task_identity import TaskIdentity
-from flwr.supernode.nodestate import NodeStateFactory
 
-from privot.federation.flower.supernode import _work
-from privot.federation.flower.wire import FIELD, RECORD, TYPE
+from privot.federation.flower import supernode
+from privot.federation.flower.wire import TYPE, Incoming, Outgoing, bytes_in, record_of
 
 
-class Node:
-    """The worker around a state that a test fills as Flower would."""
+class SuperLink:
+    """What a party's client calls, in memory: messages out, parts by name, replies in."""
 
     def __init__(self) -> None:
-        self.states = NodeStateFactory(objectstore_factory=ObjectStoreFactory())
-        self.state, self.store = self.states.state(), self.states.objectstore_factory.store()
-        self.stop = threading.Event()
-        log = logging.getLogger("test")
-        arguments = (lambda data: b"answer to " + data, self.states, self.stop, log)
-        self.worker = threading.Thread(target=_work, args=arguments, daemon=True)
-        self.worker.start()
+        self.parts: dict[str, bytes] = {}
+        self.known: set[str] = set()
+        self.queue: list[tuple[Any, Any]] = []
+        self.replies: list[tuple[Any, Any]] = []
+        self.gone = False
+        self._client = SimpleNamespace(timeout=0.0)
 
-    def receive(self, data: bytes, change: Any = lambda name, content: content) -> Message:
-        message = Message(RecordDict({RECORD: ConfigRecord({FIELD: data})}), 7, TYPE)
-        message.metadata.__dict__.update(_message_id=message.object_id)
-        self.store.preregister(1, get_object_tree(message))
-        self.state.store_message(message)
-        for name, part in get_all_nested_objects(message).items():
-            content = change(name, part.deflate())
+    def post(self, data: bytes, change: Any = lambda content: content) -> None:
+        out = Outgoing(Message(record_of(data), 7, TYPE))
+        for name, part in out._parts.items():
+            self.known.add(name)
+            content = change(part.deflate())
             if content is not None:
-                self.store.put(name, content)
-        return message
+                self.parts[name] = content
+        self.queue.append((out.head, out.tree))
 
-    def replies(self, count: int) -> list[Message]:
-        end, found = time.monotonic() + 5.0, []
-        while len(found) < count and time.monotonic() < end:
-            found += self.state.get_messages_legacy(is_reply=True)
+    def PullMessages(self, request: Any) -> Any:
+        if self.gone:
+            raise httpx.ConnectError("refused")
+        got, self.queue = self.queue[:1], self.queue[1:]
+        return SimpleNamespace(messages_list=[h for h, _ in got], message_object_trees=[t for _, t in got])
+
+    def PullObject(self, request: Any) -> Any:
+        name = request.object_id
+        return SimpleNamespace(
+            object_found=name in self.known,
+            object_available=name in self.parts,
+            object_content=self.parts.get(name, b""),
+        )
+
+    def ConfirmMessageReceived(self, request: Any) -> None:
+        pass
+
+    def PushMessages(self, request: Any) -> Any:
+        self.replies.append((request.messages_list[0], request.message_object_trees[0]))
+        tree, wanted = request.message_object_trees[0], []
+        stack = [tree]
+        while stack:
+            at = stack.pop()
+            wanted.append(at.object_id)
+            stack += at.children
+        return SimpleNamespace(objects_to_push=wanted, session_id="s")
+
+    def PushObject(self, request: Any) -> Any:
+        self.known.add(request.object_id)
+        self.parts[request.object_id] = request.object_content
+        return SimpleNamespace(stored=True)
+
+    def SendNodeHeartbeat(self, request: Any) -> Any:
+        return SimpleNamespace(success=True)
+
+    def answers(self, count: int) -> list[bytes | None]:
+        end = time.monotonic() + 5.0
+        while len(self.replies) < count and time.monotonic() < end:
             time.sleep(0.02)
-        return found
+        # the last reply may still be pushing its parts
+        time.sleep(0.05)
+        return [bytes_in(Incoming(*reply).fetch(self, Node(node_id=1))) for reply in self.replies]
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+def link(monkeypatch: pytest.MonkeyPatch) -> Iterator[SuperLink]:
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-    made = Node()
+    monkeypatch.setattr(supernode, "POLL", 0.02)
+    made = SuperLink()
+    why: list[str] = []
+
+    def attend() -> None:
+        log = logging.getLogger("test")
+        why.append(supernode._attend(made, Node(node_id=7), lambda data: b"answer to " + data, log))
+
+    worker = threading.Thread(target=attend, daemon=True)
+    worker.start()
     yield made
-    made.stop.set()
-    made.worker.join(5.0)
+    assert worker.is_alive()
+    made.gone = True
+    worker.join(5.0)
+    assert why == ["ConnectError"]
 
 
-def test_a_message_is_answered(node: Node) -> None:
-    node.receive(b"one")
-    assert len(node.replies(1)) == 1
+def test_a_message_is_answered(link: SuperLink) -> None:
+    link.post(b"one")
+    assert link.answers(1) == [b"answer to one"]
 
 
-def test_a_message_whose_parts_never_come_is_given_up_when_flower_gives_it_up(node: Node) -> None:
-    half = node.receive(b"one", lambda name, content: None)
-    time.sleep(0.2)
-    node.state.delete_messages(message_ids=[half.metadata.message_id])
-    node.store.delete(half.metadata.message_id)
-    node.receive(b"two")
-    replies = node.replies(1)
-    assert len(replies) == 1
-    assert node.worker.is_alive()
+def test_a_message_whose_parts_never_come_does_not_hold_up_the_next(link: SuperLink) -> None:
+    link.post(b"one", lambda content: None)
+    time.sleep(0.1)
+    link.post(b"two")
+    assert link.answers(1) == [b"answer to two"]
 
 
-def test_a_message_that_flower_forgets_in_the_middle_does_not_hold_up_the_next(node: Node) -> None:
-    # Flower leaves it behind as it is when the run ends while it is being fetched
-    node.receive(b"one", lambda name, content: None)
-    time.sleep(0.2)
-    node.receive(b"two")
-    (reply,) = node.replies(1)
-    assert node.worker.is_alive()
-    assert reply.metadata.reply_to_message_id
+def test_a_message_whose_parts_never_come_is_given_up(link: SuperLink, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    monkeypatch.setattr(supernode, "ARRIVAL", 0.1)
+    link.post(b"one", lambda content: None)
+    end = time.monotonic() + 5.0
+    while "did not arrive whole" not in caplog.text and time.monotonic() < end:
+        time.sleep(0.02)
+    assert "did not arrive whole" in caplog.text
 
 
-def test_a_message_is_answered_when_its_last_part_is_there(node: Node) -> None:
-    held: dict[str, bytes] = {}
-    node.receive(b"one", lambda name, content: held.setdefault(name, content) and None)
-    time.sleep(0.2)
-    for name, content in held.items():
-        node.store.put(name, content)
-    assert len(node.replies(1)) == 1
+def test_a_message_is_answered_when_its_last_part_is_there(link: SuperLink) -> None:
+    held: list[bytes] = []
+    link.post(b"one", held.append)
+    time.sleep(0.1)
+    assert link.replies == []
+    for content in held:
+        # parts are named by their content
+        name = hashlib.sha256(content).hexdigest()
+        assert name in link.known
+        link.parts[name] = content
+    assert link.answers(1) == [b"answer to one"]
 
 
-def test_a_message_that_cannot_be_read_is_refused_and_the_next_one_answered(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import privot.federation.flower.supernode as module
-
-    original, seen = module.inflate_object_from_contents, []
-
-    def fails_once(mark: str, contents: dict[str, bytes]) -> Any:
-        seen.append(mark)
-        if len(seen) == 1:
-            raise ValueError("nonsense")
-        return original(mark, contents)
-
-    monkeypatch.setattr(module, "inflate_object_from_contents", fails_once)
-    node.receive(b"one")
-    node.receive(b"two")
-    assert len(node.replies(2)) == 2
-    assert node.worker.is_alive()
+def test_a_message_that_cannot_be_read_is_refused_and_the_next_one_answered(link: SuperLink) -> None:
+    link.post(b"one", lambda content: b"nonsense")
+    link.post(b"two")
+    # the desk gets nothing, which it refuses
+    assert link.answers(2) == [b"answer to ", b"answer to two"]

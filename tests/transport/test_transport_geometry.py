@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.transport import barycentric_map, bures, exact, free_support_barycenter, interpolate, otdd
-from privot.transport.label_aware import augmented
+from privot.transport.label_aware import augmented, augmented_pair
 
 rng = np.random.default_rng(4)
 
@@ -120,6 +120,26 @@ def test_otdd_is_exact_transport_of_augmented_points() -> None:
         plain = exact(augmented(x, lx, weight), augmented(y, ly, weight)).value
         assert otdd(x, lx, y, ly, label_weight=weight).value == pytest.approx(plain, rel=1e-9)
     assert otdd(x, lx, y, ly, label_weight=0.0).value == pytest.approx(exact(x, y).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7])
+def test_a_column_per_class_has_the_distances_of_the_whole_augmented_points(columns: int, monkeypatch) -> None:
+    import privot.transport.label_aware as module
+
+    monkeypatch.setattr(module, "BLOCK", 64)  # several blocks of rows
+    g = np.random.default_rng(columns)
+    lx, ly = g.integers(0, 3, 30), g.integers(0, 4, 24)
+    # class 3 of y has one member, so no covariance; with seven columns a covariance has less than full rank
+    ly = np.where(np.arange(24) == 0, 9, ly)
+    x, y = (g.normal(size=(len(labels), columns)) * (1 + labels[:, None] / 4) + labels[:, None] for labels in (lx, ly))
+    for weight in (0.0, 1.0, 2.5):
+        one, two = augmented_pair(x, lx, y, ly, weight)
+        assert one.shape[1] <= columns + 3 + 5
+        whole = [augmented(x, lx, weight), augmented(y, ly, weight)]
+        # the whole points come from eigenvalues of covariances, whose rounding a root magnifies to 1e-8
+        np.testing.assert_allclose(cdist(one, two), cdist(*whole), rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(cdist(one, one), cdist(whole[0], whole[0]), rtol=1e-7, atol=1e-7)
+        assert exact(one, two).value == pytest.approx(otdd(x, lx, y, ly, label_weight=weight).value, rel=1e-9)
 
 
 def test_otdd_label_distances_by_hand_and_names_do_not_matter() -> None:

@@ -19,6 +19,7 @@ from privot.errors import DataError
 from privot.federation.keeping import KEPT, lock_folder, made_once
 from privot.federation.messages import MOST_BYTES, decode, encode
 from privot.federation.signing import open_sealed, seal
+from privot.files import private_folder
 from privot.guarantee import Guarantee, Standing
 from privot.opening import read_bytes
 from privot.release import Release
@@ -64,7 +65,7 @@ def answer_once(
     party's sketches: secret → charge → file → secret removed. Without a `key` one is made, used once and forgotten.
     """
     check_asked(request, vault)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder)
     lock = lock_folder(folder, "party")
     try:
         path = stored(request, folder, data)

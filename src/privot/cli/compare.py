@@ -83,9 +83,9 @@ def compare(
     if labels:
         if method != "exact" or any(found.y is None for found in sets):
             raise UsageError("--labels goes with exact, fedwad, triangle or labelled sketches, and needs labels.")
-        from privot.transport.label_aware import augmented
+        from privot.transport.label_aware import augmented_pair
 
-        x, y = (np.asarray(augmented(z, found.y)) for z, found in zip((x, y), sets, strict=True))
+        x, y = (np.asarray(side) for side in augmented_pair(x, sets[0].y, y, sets[1].y))
     sizes = {"a": len(x), "b": len(y)}
     null: dict[str, Any] = {"null_level": None}
     if method == "sliced":

@@ -81,18 +81,18 @@ def coordinate(
     from privot.federation.signing import read_key
 
     require()
-    quiet((folder / "flower").absolute())
     works = [(path.with_suffix(""), Job.read(path)) for path in jobs]
     members = list({member.signer: member for _, work in works for member in work.members}.values())
     if not all(member.node for member in members):
         raise UsageError("Every [[party]] of a job between machines names its node key.")
     key = read_key(folder / "signing.key")
+    quiet((folder / "flower").absolute())
     from privot.federation.flower.serverapp import FlowerChannel
     from privot.federation.flower.superlink import SuperLink
 
     with SuperLink(folder.absolute(), host, port) as link:
         reached = link.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")  # noqa: S104
-        with FlowerChannel(folder, reached, members) as channel:
+        with FlowerChannel(folder, reached, members, link.check) as channel:
             results = []
             for out, work in works:
                 coordinator = Coordinator(out, key, channel)
@@ -110,12 +110,17 @@ def coordinate(
 
 def _check_obtained(results: dict[str, dict[str, Any]]) -> None:
     """Refuse to end well where a job has no distance at all; some of them are a result, though not a complete one."""
-    from privot.errors import DataError
+    from privot.errors import DataError, NoAnswerError
+    from privot.federation.coordinating import ABSENT, LATE
 
     for name, result in results.items():
         table = result["distances"]
         if all(value is None for i, row in enumerate(table) for j, value in enumerate(row) if i != j):
-            raise DataError(f"{name} gave no distance at all: its result says who is missing, and why.")
+            why = "; ".join(f"{party} {reason}" for party, reason in result["missing"].items())
+            silent = any(reason in (ABSENT, LATE) for reason in result["missing"].values())
+            raise (NoAnswerError if silent else DataError)(
+                f"{name} gave no distance at all: {why or 'see its result'}."
+            )
 
 
 def _tell(result: dict[str, Any]) -> None:
@@ -147,24 +152,42 @@ def join(
     folder: Folder,
     link: Annotated[str, typer.Option(help="The coordinator's SuperLink, host:port.")],
     authority: Annotated[Path, typer.Option(help="The coordinator's certificate authority (ca.pem).")],
-    patience: Annotated[float, typer.Option(help="Give up after so many seconds without being let in.")] = 3600.0,
+    patience: Annotated[
+        float,
+        typer.Option(help="Give up after this many seconds in which the coordinator could not be reached; inf: never."),
+    ] = 3600.0,
     new_records: NewRecords = False,
 ) -> None:
-    """Join as a party: answer what the policy allows, refuse the rest, and write both to party.log."""
+    """Join as a party: answer what the policy allows, refuse the rest, and write both to party.log.
+
+    While the coordinator is away, or somebody with another certificate is in its place, it is tried again with pauses
+    of up to 15 seconds.
+    """
+    import signal
+
     from privot.cli.known import naming_the_option
     from privot.errors import PrivotError
     from privot.federation.flower import quiet, require
     from privot.federation.party import Desk
 
     require()
-    quiet((folder / "flower").absolute())
     certificates = authority.read_bytes()
     with naming_the_option():
         desk = Desk(folder, new_records=new_records)
+    quiet((folder / "flower").absolute())
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
     try:
         from privot.federation.flower.supernode import serve
 
-        serve(desk.handle, link, certificates, folder, desk.log, patience)
+        # `kill` ends a party as Ctrl-C does: it takes leave of the coordinator first
+        signal.signal(signal.SIGTERM, stop)
+        serve(desk.handle, link, certificates, folder, desk.log, patience, lambda line: typer.echo(line, err=True))
+    except KeyboardInterrupt:
+        desk.log.info("stopped by its owner")
+        raise
     except PrivotError as error:
         desk.log.error("stopped: %s", error)
         raise

@@ -150,9 +150,9 @@ def compare_openly(
     if labels:
         if any(found.y is None for found in sets):
             raise DataError("--labels needs labels in both data sets.")
-        from privot.transport.label_aware import augmented
+        from privot.transport.label_aware import augmented_pair
 
-        x, y = (np.asarray(augmented(z, found.y)) for z, found in zip((x, y), sets, strict=True))
+        x, y = (np.asarray(side) for side in augmented_pair(x, sets[0].y, y, sets[1].y))
     x, y = (z if len(z) <= most else z[generator.choice(len(z), most, replace=False)] for z in (x, y))
     if method == "fedwad":
         found = fedwad(x, y, rounds, p, t=t or "random", seed=seed)

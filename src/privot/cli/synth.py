@@ -13,7 +13,15 @@ from privot.cli.options import AsJson, Device, Header, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import positive, read_options, read_pair
 from privot.cli.reading import is_folder, read_records, stated
-from privot.cli.tables import SchemaFile, kind_for, open_codec, table_facts, table_records
+from privot.cli.tables import (
+    SchemaFile,
+    SpreadsheetSafe,
+    check_spreadsheet_safe,
+    kind_for,
+    open_codec,
+    table_facts,
+    table_records,
+)
 
 if TYPE_CHECKING:
     from privot.data import Dataset, Stated
@@ -66,6 +74,7 @@ def synth(
         int | None, typer.Option(help="About how many records, if that is public; steers sizes.")
     ] = None,
     samples: Annotated[int, typer.Option(help="Synthetic records to draw.")] = 10_000,
+    spreadsheet_safe: SpreadsheetSafe = False,
     steps: Annotated[int | None, typer.Option(help="Training steps, in place of the rule's.")] = None,
     set_: Annotated[
         list[str] | None,
@@ -112,6 +121,8 @@ def synth(
     if clip is not None and method != "sliced":
         raise UsageError("--clip is for the method sliced; the others bound what they release by themselves.")
     codec = open_codec(schema)
+    if spreadsheet_safe:
+        check_spreadsheet_safe(kind_for(data, codec))
     given = {"--classes": classes, "--shape": shape, "--range": value_range, "--records": records, "--steps": steps}
     given["--no-header"] = None if header else True
     known = KNOWN.get(data, {}) if codec is None else table_facts(codec, given)
@@ -188,7 +199,7 @@ def synth(
                     every=checkpoint,
                     team=team,
                 )
-            write_folder(synthesizer, out, samples, seed, kind_for(data, codec))
+            write_folder(synthesizer, out, samples, seed, kind_for(data, codec), spreadsheet_safe)
     gone = (
         []
         if codec is not None or not synthesizer.labels_
@@ -232,6 +243,7 @@ def sample(
     n: Annotated[int, typer.Option("-n", "--count", help="How many records.")] = 10_000,
     seed: Annotated[int | None, typer.Option(help="Seed, to draw the same records again.")] = None,
     device: Device = "cpu",
+    spreadsheet_safe: SpreadsheetSafe = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw synthetic records from a released generator; needs no vault and costs nothing.
@@ -242,7 +254,9 @@ def sample(
     from privot.synthesis.folder import write_drawn
 
     synthesizer = Synthesizer.load(folder, device)
-    write_drawn(synthesizer, out, n, seed)
+    if spreadsheet_safe:
+        check_spreadsheet_safe(kind_for(str(out), synthesizer.codec))
+    write_drawn(synthesizer, out, n, seed, spreadsheet_safe)
     if as_json:
         print_json({"out": str(out), "samples": n, "guarantee": synthesizer.guarantee_.to_dict()})
     else:

@@ -20,6 +20,14 @@ SchemaFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The public schema of a table (.json, .toml): see privot schema.")
 ]
 
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="In CSV tables, put an apostrophe before text that begins with = + - @, which spreadsheets may run.",
+    ),
+]
+
 app = typer.Typer(help="Public schemas of tables.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -69,6 +77,14 @@ def kind_for(data: str, codec: TableCodec | None) -> str | None:
     from privot.tables.writing import kind_of
 
     return None if codec is None else kind_of(data).removesuffix(".gz")
+
+
+def check_spreadsheet_safe(kind: str | None) -> None:
+    """Refuse --spreadsheet-safe, before anything is paid, where the synthetic file is no CSV table."""
+    from privot.errors import UsageError
+
+    if kind is None or not kind.startswith(".csv"):
+        raise UsageError("--spreadsheet-safe is for CSV tables with a schema: leave it out.")
 
 
 def evaluate_table_file(

@@ -28,10 +28,11 @@ from privot.federation.messages import MOST_BYTES, Question
 from privot.federation.requests import MOST_NUMBERS, MOST_QUESTIONS, MOST_ROUNDS, Request
 from privot.federation.signing import public_name
 from privot.federation.sketching import Sketch
-from privot.files import write_whole
+from privot.files import private_file, private_folder, write_whole
 from privot.opening import read_bytes, read_json
 
-LATE = "did not answer in time"
+LATE = "was asked and did not answer in time"
+ABSENT = "never connected: no node with its key joined before the deadline (is `privot federate join` running there?)"
 COPIED = "sent the very release that another party sent"
 
 
@@ -51,12 +52,12 @@ class Coordinator:
 
     def __init__(self, folder: str | Path, key: Ed25519PrivateKey, channel: Channel) -> None:
         self.folder, self._key, self._channel = Path(folder), key, channel
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         self._lock = lock_folder(self.folder, "coordinator")
         for part in ("sent", "got"):
-            (self.folder / part).mkdir(exist_ok=True)
+            private_folder(self.folder / part)
         self.log = logging.Logger("privot.coordinator", logging.INFO)
-        handler = logging.FileHandler(self.folder / "coordinator.log", encoding="utf-8")
+        handler = logging.FileHandler(private_file(self.folder / "coordinator.log"), encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         self.log.addHandler(handler)
 
@@ -72,7 +73,11 @@ class Coordinator:
         name = self._name(job)
         self.log.info("job %s: %s among %d parties", name[:8], job.protocol, len(job.members))
         missing: dict[str, str] = {}
-        result = self._sketches(job, name, missing) if job.order is not None else self._pairs(job, name, missing)
+        try:
+            result = self._sketches(job, name, missing) if job.order is not None else self._pairs(job, name, missing)
+        except PrivotError as error:
+            self.log.error("job %s stopped: %s", name[:8], error)
+            raise
         names = {m.signer: m.name for m in job.members}
         result = {
             "job": name,
@@ -107,7 +112,7 @@ class Coordinator:
     def _sketches(self, job: Job, name: str, missing: dict[str, str]) -> dict[str, Any]:
         requests = {m.signer: Request("sketch", name, 0, m.signer, order=job.order) for m in job.members}
         answers = self._ask(requests, job.wait, missing)
-        (self.folder / "sketches").mkdir(exist_ok=True)
+        private_folder(self.folder / "sketches")
         found: list[Sketch] = []
         left = [m for m in job.members if m.signer in answers]
         for member in left:

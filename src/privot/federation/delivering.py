@@ -15,7 +15,7 @@ from privot.federation.keeping import KEPT, lock_folder, made_once
 from privot.federation.messages import MOST_BYTES
 from privot.federation.requests import Order
 from privot.federation.sketching import Sketch, sketch_of
-from privot.files import sync
+from privot.files import private_folder, sync
 from privot.mechanisms import PrivateSketch
 from privot.opening import read_bytes
 from privot.vault import Vault
@@ -40,7 +40,7 @@ def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> It
     disk is secret → charge → sketch → secret removed → delivered → sketch removed, so no charge ever gives two
     releases.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder)
     lock = lock_folder(folder, "owner")
     try:
         path = folder / f"{order.digest()[:32]}-{data[:16]}{SUFFIX}"

@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from privot.errors import UsageError
 from privot.federation.keeping import write_key
 from privot.federation.signing import make_key, public_name
+from privot.files import private_folder, write_whole
 
 SIGNING, NODE, AUTHORITY, CERTIFICATE, SECRET = "signing.key", "node.key", "ca.pem", "server.pem", "superexec.secret"
 DAYS = 365
@@ -51,17 +52,17 @@ def make_party(folder: Path, name: str) -> str:
     """Both keys of a party and a policy that allows nothing yet; answers its public signing key."""
     if not name.isprintable() or not name.strip():
         raise UsageError("The name of a party must be printable, on one line, and not empty.")
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     signer = public_name(make_key(folder / SIGNING))
     key = ec.generate_private_key(ec.SECP384R1())
     write_key(folder / NODE, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    (folder / f"{NODE}.pub").write_bytes(public + b"\n")
+    write_whole(folder / f"{NODE}.pub", public + b"\n", mode=0o644)
     policy = folder / "policy.toml"
     # a basic string of TOML: of what is printable only these two need escaping
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     if not policy.exists():
-        policy.write_text(TEMPLATE.format(name=quoted), encoding="utf-8")
+        write_whole(policy, TEMPLATE.format(name=quoted).encode())
     return signer
 
 
@@ -72,7 +73,7 @@ def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
     """
     if not hosts:
         raise UsageError("A certificate is for at least one host name or address.")
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     signer = public_name(make_key(folder / SIGNING))
     authority, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     issuer = _name("privot federation")
@@ -91,8 +92,8 @@ def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
         .sign(authority, hashes.SHA256())
     )
-    (folder / AUTHORITY).write_bytes(root.public_bytes(Encoding.PEM))
-    (folder / CERTIFICATE).write_bytes(leaf.public_bytes(Encoding.PEM))
+    write_whole(folder / AUTHORITY, root.public_bytes(Encoding.PEM), mode=0o644)
+    write_whole(folder / CERTIFICATE, leaf.public_bytes(Encoding.PEM), mode=0o644)
     write_key(folder / f"{CERTIFICATE}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     write_key(folder / SECRET, os.urandom(32).hex().encode())
     return signer

@@ -40,6 +40,7 @@ from privot.data import load
 from privot.errors import DataError, UsageError
 from privot.federation.answering import Steps
 from privot.federation.fedwad_rounds import fedwad_steps
+from privot.federation.messages import MOST_BYTES, MOST_COLUMNS
 from privot.federation.requests import MOST_ROUNDS, PROTOCOLS, Order
 from privot.federation.signing import MAX_KEY
 from privot.federation.stating import Table
@@ -86,7 +87,14 @@ class Job:
         if not 1 <= self.rounds < MOST_ROUNDS:
             raise UsageError(f"A job has from 1 to {MOST_ROUNDS - 1} rounds.")
         if not 0.0 < self.wait <= 1e6:
-            raise UsageError("The time to wait for answers must be greater than 0.")
+            raise UsageError("The time to wait for answers must be greater than 0 and at most 1e6 seconds.")
+        sent = 8 * self.space * (1 if self.protocol == "triangle" and self.defence == "constant" else self.points)
+        if sent > MOST_BYTES or self.space > MOST_COLUMNS:
+            why = f", because labels between machines take {self.space} columns" if self.labels else ""
+            raise UsageError(
+                f"One question of this job has {sent} bytes, and at most {MOST_BYTES} travel{why}: use fewer "
+                "columns or points."
+            )
 
     @classmethod
     def read(cls, path: Path) -> Job:

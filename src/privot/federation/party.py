@@ -25,12 +25,12 @@ from privot.federation.answering import party_at_hand
 from privot.federation.answers import Answer, digest
 from privot.federation.keeping import KEPT, lock_folder, made_once
 from privot.federation.messages import MOST_BYTES
-from privot.federation.policy import Policy
+from privot.federation.policy import Policy, VaultTerms
 from privot.federation.remembering import Memory
 from privot.federation.requests import Order, Request
 from privot.federation.signing import open_sealed, public_name, read_key, seal
 from privot.federation.sketching import Sketch, sketch_of
-from privot.files import PART, sync
+from privot.files import PART, private_file, private_folder, sync
 from privot.ledger import Ledger
 from privot.mechanisms import PrivateSketch
 from privot.opening import read_bytes
@@ -60,15 +60,24 @@ class Desk:
 
     def _open_up(self, new_records: bool) -> None:
         self.log = _log_to(self.folder / "party.log", self.name)
-        self._memory = Memory(self.folder / "asked.jsonl")
-        self._sketches = self.folder / "sketches"
-        self._sketches.mkdir(mode=0o700, exist_ok=True)
+        private_folder(self.folder)
+        private_file(self.folder / POLICY)
+        self._memory = Memory(private_file(self.folder / "asked.jsonl"))
+        self._sketches = private_folder(self.folder / "sketches")
         self._tidy()
-        self._ledger = Ledger.open(self.policy.ledger) if self.policy.ledger.exists() else self._new_ledger()
-        stated = self.policy.stated
-        if str(self.policy.data) != "digits" and self.policy.data.is_dir() and stated.shape is None:
+        self._open: dict[bool, Any] = {}
+        self._vault: Vault | None = None
+        if self.policy.vault is not None:
+            self._open_vault(self.policy.vault, new_records)
+        self.log.info("ready: %s, %s", self.policy.name, self.name)
+
+    def _open_vault(self, terms: VaultTerms, new_records: bool) -> None:
+        """The records of `[data]` and their ledger; a party that only shows open points has neither."""
+        self._ledger = Ledger.open(terms.ledger) if terms.ledger.exists() else self._new_ledger(terms.ledger)
+        stated = terms.stated
+        if str(terms.data) != "digits" and terms.data.is_dir() and stated.shape is None:
             raise DataError("[data] is a folder of images: say their public shape there, as [height, width].")
-        records = load(self.policy.data, classes=stated.classes, shape=stated.shape, header=stated.header)
+        records = load(terms.data, classes=stated.classes, shape=stated.shape, header=stated.header)
         labels = records.y
         self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
         # nothing is clipped: every coordinate of a sketch is bounded by itself
@@ -76,20 +85,19 @@ class Desk:
             records.x,
             labels,
             clip=1.0,
-            adjacency=self.policy.adjacency,
-            classes=self.policy.classes,
+            adjacency=terms.adjacency,
+            classes=terms.classes,
             ledger=self._ledger,
-            budget=self.policy.budget,
+            budget=terms.budget,
             label=self.policy.name,
             new_records=new_records,
         )
         self._data = self._ledger.fingerprint({"x": row_digests(records.x, labels)})
-        self._open: dict[bool, Any] = {}
-        self.log.info("ready: %s, %s", self.policy.name, self.name)
 
     def close(self) -> None:
         """Let the ledger, the log and the folder go."""
-        self._ledger.close()
+        if self._vault is not None:
+            self._ledger.close()
         for handler in list(self.log.handlers):
             self.log.removeHandler(handler)
             handler.close()
@@ -133,6 +141,8 @@ class Desk:
 
     def _sketch(self, order: Order, asker: str) -> bytes:
         """The signed file of the sketch that was ordered, made and paid for if it is not there yet."""
+        vault = self._vault
+        assert vault is not None
         name = f"{order.digest()[:32]}-{self._data[:16]}"
         path = self._sketches / f"{name}.sketch"
         if path.exists():
@@ -151,7 +161,7 @@ class Desk:
             return {"sigma": sigma}
 
         def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
-            release = self._vault.release_once(
+            release = vault.release_once(
                 PrivateSketch(order.design, said["sigma"]),
                 purpose=f"sketch {name[:16]} for {asker[:16]}",
                 secret=secret,
@@ -174,7 +184,7 @@ class Desk:
                 # where the file lies is the party's own affair
                 self.log.error("the open data cannot be read: %s", error)
                 raise PolicyError("The open data cannot be read.") from None
-            if self._ledger.fingerprint({"x": row_digests(found.x)}) == self._rows:
+            if self._vault is not None and self._ledger.fingerprint({"x": row_digests(found.x)}) == self._rows:
                 raise PolicyError("The open data are the vault's records, which are never shown.")
             points = np.asarray(found.x, dtype=np.float64)
             if labels:
@@ -183,6 +193,11 @@ class Desk:
                 with needing("Labelled points need", "torch"):
                     from privot.transport.label_aware import augmented
 
+                size = 8 * len(points) * (2 * points.shape[1] + points.shape[1] ** 2)
+                if size > MOST_BYTES:
+                    raise PolicyError(
+                        f"With labels the open data make an answer of {size} bytes, and at most {MOST_BYTES} travel."
+                    )
                 points = np.asarray(augmented(points, found.y))
             self._open[labels] = party_at_hand(points)
         return self._open[labels]
@@ -196,18 +211,16 @@ class Desk:
                 kept.unlink()
         sync(self._sketches)
 
-    def _new_ledger(self) -> Ledger:
+    def _new_ledger(self, path: Path) -> Ledger:
         if any(self._sketches.glob("*.s*")):
-            raise DataError(
-                f"There is no ledger {self.policy.ledger.name}, but sketches were paid for: restore it from a backup."
-            )
-        self.log.info("no ledger at %s yet: made one", self.policy.ledger.name)
-        return Ledger.create(self.policy.ledger)
+            raise DataError(f"There is no ledger {path.name}, but sketches were paid for: restore it from a backup.")
+        self.log.info("no ledger at %s yet: made one", path.name)
+        return Ledger.create(path)
 
 
 def _log_to(path: Path, name: str) -> logging.Logger:
     log = logging.Logger(f"privot.party.{name[:8]}", logging.INFO)
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = logging.FileHandler(private_file(path), encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
     return log

@@ -31,6 +31,8 @@ A policy is a TOML file that the party's steward writes:
     allow_unproven = true
     requests = 50
     days = 1
+
+A party needs `[data]` only where it allows sketches: one with `[open]` alone has no vault, and no ledger.
 """
 
 from __future__ import annotations
@@ -65,15 +67,27 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Policy:
-    """A party's policy, read and checked; paths are relative to the file's folder."""
+class VaultTerms:
+    """`[data]`: the records that are never shown, their ledger, and the whole budget."""
 
-    name: str
     data: Path
     ledger: Path
     adjacency: Adjacency
     budget: tuple[float, float]
     stated: Stated
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes labels may name, if they count."""
+        return self.stated.count
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A party's policy, read and checked; paths are relative to the file's folder."""
+
+    name: str
+    vault: VaultTerms | None
     open: Path | None
     open_stated: Stated
     rules: tuple[Rule, ...]
@@ -84,25 +98,20 @@ class Policy:
         if not path.exists():
             raise UsageError(f"There is no policy {path}: a party without one allows nothing.")
         top = Table.read(path, "policy", VERSION, {"name", "data", "open", "allow"})
-        data = Table("[data]", top.take("data", dict), {"file", "ledger", "adjacency", "epsilon", "delta", *_READ})
         shown = Table("[open]", top.take("open", dict, {}), {"file", *_READ})
         here = path.parent
-        if (
-            shown.said
-            and _path(here, shown.take("file", str)).resolve() == _path(here, data.take("file", str)).resolve()
-        ):
+        terms = _vault_terms(here, top.take("data", dict)) if "data" in top.said else None
+        shows = _path(here, shown.take("file", str)) if "open" in top.said else None
+        rules = tuple(_rule(entry) for entry in top.take("allow", list, []))
+        if terms is None and shows is None:
+            raise DataError(
+                f"{path.name} has neither [data] (records for sketches) nor [open] (points to show): add one."
+            )
+        if terms is None and any(rule.protocol == "sketch" for rule in rules):
+            raise DataError(f"{path.name} allows sketches and has no [data]: say which records they are made of.")
+        if terms is not None and shows is not None and shows.resolve() == terms.data.resolve():
             raise DataError("[open] names the file of [data]: what the vault holds is never shown.")
-        return cls(
-            name=top.take("name", str),
-            data=_path(here, data.take("file", str)),
-            ledger=here / data.take("ledger", str),
-            adjacency=Adjacency.parse(data.take("adjacency", str)),
-            budget=(check_epsilon(data.take("epsilon", float)), check_delta(data.take("delta", float))),
-            stated=_stated(data, 0),
-            open=_path(here, shown.take("file", str)) if shown.said else None,
-            open_stated=_stated(shown, None),
-            rules=tuple(_rule(entry) for entry in top.take("allow", list, [])),
-        )
+        return cls(top.take("name", str), terms, shows, _stated(shown, None), rules)
 
     def check(self, request: Request, asker: str, earlier: int) -> Rule:
         """The rule that allows `request` of `asker`, who asked `earlier` other things in the rule's days; or refuse."""
@@ -129,11 +138,6 @@ class Policy:
         return rule
 
     @property
-    def classes(self) -> int | None:
-        """How many classes there are; None where labels do not count."""
-        return self.stated.count
-
-    @property
     def askers(self) -> frozenset[str]:
         """Everybody who may ask for anything."""
         return frozenset().union(*(rule.askers for rule in self.rules))
@@ -150,12 +154,25 @@ class Policy:
                 f"The policy allows a sketch at ε = {rule.epsilon:g}, δ = {rule.delta:g} at most, and "
                 f"ε = {order.epsilon:g}, δ = {order.delta:g} was asked."
             )
-        if order.adjacency is not self.adjacency:
-            raise PolicyError(f"The policy counts under {self.adjacency}, and {order.adjacency} was asked.")
-        if order.design.classes and order.design.classes != self.classes:
+        if self.vault is None:
+            raise PolicyError("The policy names no [data] that a sketch could be made of.")
+        if order.adjacency is not self.vault.adjacency:
+            raise PolicyError(f"The policy counts under {self.vault.adjacency}, and {order.adjacency} was asked.")
+        if order.design.classes and order.design.classes != self.vault.classes:
             raise PolicyError(
-                f"The policy knows {self.classes or 'no'} classes, and {order.design.classes} were asked."
+                f"The policy knows {self.vault.classes or 'no'} classes, and {order.design.classes} were asked."
             )
+
+
+def _vault_terms(here: Path, entry: Any) -> VaultTerms:
+    table = Table("[data]", entry, {"file", "ledger", "adjacency", "epsilon", "delta", *_READ})
+    return VaultTerms(
+        data=_path(here, table.take("file", str)),
+        ledger=here / table.take("ledger", str),
+        adjacency=Adjacency.parse(table.take("adjacency", str)),
+        budget=(check_epsilon(table.take("epsilon", float)), check_delta(table.take("delta", float))),
+        stated=_stated(table, 0),
+    )
 
 
 def _rule(entry: Any) -> Rule:

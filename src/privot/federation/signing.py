@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from privot.errors import DataError
 from privot.federation.keeping import write_key
 from privot.federation.messages import MOST_BYTES
+from privot.files import write_whole
 from privot.opening import parse_json, read_bytes, read_text
 from privot.opening.arrays import Archive
 
@@ -42,7 +43,7 @@ def make_key(path: str | Path) -> Ed25519PrivateKey:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     write_key(path, text)
-    Path(f"{path}.pub").write_text(public_name(key) + "\n", encoding="utf-8")
+    write_whole(Path(f"{path}.pub"), f"{public_name(key)}\n".encode(), mode=0o644)
     return key
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 from privot.synthesis.files import write_bytes
 from privot.synthesis.pictures import draw_curve, draw_grid
 from privot.synthesis.report import write_report
@@ -54,21 +54,28 @@ def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = Non
         raise DataError(f"Samples are written to .npz, .npy or .csv, not to {path.name!r}.")
 
 
-def write_drawn(synthesizer: Synthesizer, path: Path, n: int, seed: int | None) -> None:
-    """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table."""
+def write_drawn(synthesizer: Synthesizer, path: Path, n: int, seed: int | None, spreadsheet_safe: bool = False) -> None:
+    """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`)."""
+    if spreadsheet_safe and synthesizer.codec is None:
+        raise UsageError("Only tables with a schema hold text that a spreadsheet could take for a formula.")
     x, y = synthesizer.sample(n, seed=seed)
     if synthesizer.codec is not None:
-        tables.write_drawn(path, x, synthesizer.codec)
+        tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)
     else:
         write_samples(path, x, y, synthesizer.shape, synthesizer.class_names)
 
 
 def write_folder(
-    synthesizer: Synthesizer, folder: Path, samples: int, seed: int | None, kind: str | None = None
+    synthesizer: Synthesizer,
+    folder: Path,
+    samples: int,
+    seed: int | None,
+    kind: str | None = None,
+    spreadsheet_safe: bool = False,
 ) -> None:
     """Everything that `privot synth` leaves behind; `kind` is the ending of a table's file, .csv unless given."""
     if synthesizer.codec is not None:
-        write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed)
+        write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
         drawn = synthesizer.model_.sample_rows(max(samples, _PICTURED), 0 if seed is None else seed)
         write_bytes(folder / tables.MARGINALS, tables.draw_marginals(*drawn, synthesizer.codec))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from privot.tables.table import Table
 
 KINDS = (".csv", ".csv.gz", ".parquet")
 """Endings of the files that hold tables."""
+FORMULA_STARTS = tuple("=+-@\t\r\n")
+"""How a cell of text begins that a spreadsheet may take for a formula (OWASP, CSV injection)."""
 
 
 def kind_of(path: str | Path) -> str:
@@ -32,37 +34,63 @@ def kind_of(path: str | Path) -> str:
     raise DataError(f"{name!r} is of no kind that holds a table: give .csv, .csv.gz or .parquet.")
 
 
-def write_table(table: Table, path: str | Path, schema: Schema) -> None:
-    """Write `table` as the file's ending says; the file is read back by the same schema."""
-    Path(path).write_bytes(table_bytes(table, path, schema))
+def write_table(table: Table, path: str | Path, schema: Schema, spreadsheet_safe: bool = False) -> None:
+    """Write `table` as the file's ending says; the file is read back by the same schema.
+
+    With `spreadsheet_safe` every cell of text in a CSV file, names of columns included, that a spreadsheet could take
+    for a formula is written with an apostrophe before it. Numbers stay as they are. Such cells are then not the values
+    of the schema any more, so that the file may no longer be read back by it.
+    """
+    Path(path).write_bytes(table_bytes(table, path, schema, spreadsheet_safe))
 
 
-def table_bytes(table: Table, path: str | Path, schema: Schema) -> bytes:
+def table_bytes(table: Table, path: str | Path, schema: Schema, spreadsheet_safe: bool = False) -> bytes:
     """What `write_table` writes to `path`."""
     if list(table) != list(schema.names):
         raise UsageError("The table to write has other columns than the schema.")
     kind = kind_of(path)
     if kind == ".parquet":
+        if spreadsheet_safe:
+            raise UsageError("Only CSV files can be made safe for spreadsheets: a Parquet file holds no formulas.")
         return _parquet(table, schema)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(schema.names)
-    cells = [_texts(column, table[column.name], schema.marks[0]) for column in schema.columns]
+    text_cell = _defused if spreadsheet_safe else str
+    writer.writerow(map(text_cell, schema.names))
+    cells = [_texts(column, table[column.name], schema.marks[0], text_cell) for column in schema.columns]
     writer.writerows(zip(*cells, strict=True))
     plain = text.getvalue().encode()
     return gzip.compress(plain, mtime=0) if kind == ".csv.gz" else plain
 
 
-def _texts(column: Column, values: NDArray[Any], mark: str) -> Iterator[str]:
+def _defused(cell: str) -> str:
+    """A cell of text that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _texts(column: Column, values: NDArray[Any], mark: str, text_cell: Callable[[str], str] = str) -> Iterator[str]:
+    """Values as cells; those that are text go through `text_cell`, numbers never do."""
+    mark = mark if _is_number(mark) else text_cell(mark)
     for value in values:
         if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
             yield mark
         elif isinstance(value, bool | np.bool_):
-            yield str(column.words[int(value)])
+            word = column.words[int(value)]
+            yield text_cell(word) if isinstance(word, str) else str(word)
         elif isinstance(value, date):
-            yield value.strftime(column.format)
+            yield text_cell(value.strftime(column.format))
         elif isinstance(value, float | np.floating):
             yield repr(float(value))
+        elif isinstance(value, str):
+            yield text_cell(value)
         else:
             yield str(value)
 

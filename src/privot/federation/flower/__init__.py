@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 from privot import extras
+from privot.files import private_folder
 
 __all__ = ["quiet", "require"]
 
@@ -22,7 +23,7 @@ def require() -> None:
 
 
 def quiet(home: Path) -> None:
-    """Before Flower is imported: nothing is reported to its makers, and its files lie under `home`."""
+    """Before Flower is imported: nothing is reported to its makers; its files lie under `home`, for its owner alone."""
     os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
     os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
-    os.environ["FLWR_HOME"] = str(home)
+    os.environ["FLWR_HOME"] = str(private_folder(home))

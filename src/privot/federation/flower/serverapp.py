@@ -1,14 +1,18 @@
-"""The coordinator's end of Flower: it registers nodes, opens a run and exchanges bytes through Flower's grid.
+"""The coordinator's end of Flower: it registers nodes, opens a run and exchanges bytes with them.
 
-This process is the ServerApp: it acquires the run's task with the SuperLink's secret, as Flower's own executor would,
-and speaks through Flower's `HttpGrid`. The bundle that Flower wants for a run holds no code.
+This process is the ServerApp: it acquires the run's task with the SuperLink's secret, as Flower's own executor would.
+It speaks to Flower's Runtime interface directly: Flower's `HttpGrid` tries again for ever when its SuperLink is gone,
+while here every call has a deadline and the SuperLink's process is watched. The bundle that Flower wants for a run
+holds no code.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,25 +21,44 @@ import httpx
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import Message
 from flwr.cli.build import build_fab_from_files
-from flwr.common.serde import fab_to_proto, run_from_proto
+from flwr.common.constant import HEARTBEAT_CALL_TIMEOUT, HEARTBEAT_DEFAULT_INTERVAL, SUPERLINK_NODE_ID
+from flwr.common.serde import fab_to_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
-from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
+from flwr.proto.node_pb2 import Node
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    GetNodesRequest,
+    PullAppMessagesRequest,
+    PullTaskInputRequest,
+    PushAppMessagesRequest,
+    PushTaskOutputRequest,
+    SendTaskHeartbeatRequest,
+)
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
-from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
-from flwr.superlink.grid import HttpGrid
 
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, NoAnswerError, UsageError
+from privot.federation.coordinating import ABSENT
 from privot.federation.enrolling import AUTHORITY, SECRET
-from privot.federation.flower.wire import FIELD, RECORD, TYPE
+from privot.federation.flower.superlink import AGAIN, LOG
+from privot.federation.flower.watching import Late, bounded, limit
+from privot.federation.flower.wire import TYPE, Incoming, Outgoing, bytes_in, record_of
 from privot.federation.job import Member
 
 POLL = 0.2
+OPENING, LEAVING = 60.0, 5.0
+"""Seconds that opening a run may take, and leaving it."""
+PASSING = (502, 503, 504)
+"""What a SuperLink that is busy or restarting answers: tried again until the deadline."""
 _BUNDLE = {
     "pyproject.toml": b"""
 [project]
@@ -59,104 +82,218 @@ clientapp = "nothing:here"
 
 
 class FlowerChannel:
-    """Bytes to and from parties' nodes through a running SuperLink; use it as a block."""
+    """Bytes to and from parties' nodes through a running SuperLink; use it as a block.
 
-    def __init__(self, folder: Path, address: str, members: Sequence[Member]) -> None:
-        self._folder, self._address = folder, address
+    `watch` is called while the SuperLink is waited for, and raises when it has ended. Every wait ends: opening after
+    `OPENING` seconds, an exchange at its own deadline, leaving after `LEAVING` seconds.
+    """
+
+    def __init__(
+        self, folder: Path, address: str, members: Sequence[Member], watch: Callable[[], None] = lambda: None
+    ) -> None:
+        self._folder, self._address, self._watch = folder, address, watch
         self._authority = (folder / AUTHORITY).read_bytes()
         self._nodes = {_node_key(member): member.signer for member in members}
         self._names = {_node_key(member): member.name for member in members}
-        self._grid: HttpGrid | None = None
-        self._heartbeat: HeartbeatSender | None = None
+        self._client: Any = None
+        self._left, self._ended = threading.Event(), threading.Event()
 
     def __enter__(self) -> Self:
-        control = self._client(ControlHttpClient, "flwr")
+        end = time.monotonic() + OPENING
+        try:
+            token = bounded(lambda: self._open_run(end), OPENING, self._watch)
+        except Late:
+            raise self._silent(f"open a run within {OPENING:g} seconds") from None
+        except httpx.HTTPStatusError as error:
+            raise self._refused(error) from None
+        except httpx.HTTPError:
+            raise self._silent("open a run") from None
+        self._client = self._runtime(token)
+        threading.Thread(target=self._beat, args=(token,), daemon=True).start()
+        return self
+
+    def _open_run(self, end: float) -> str:
+        """Register all nodes, open a run and take its task, as Flower's own executor would; answers the token."""
+        control = self._connect(ControlHttpClient, "flwr")
         try:
             for key, name in self._names.items():
+                limit(control, end)
                 _register(control, key, name)
             bundle, _ = build_fab_from_files(_BUNDLE)
             fab = Fab(hashlib.sha256(bundle).hexdigest(), bundle, {})
+            limit(control, end)
             run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(fab))).run_id
         finally:
             control.close()
-        self._grid = HttpGrid(self._address, False, self._authority, token=self._token(run_id))
-        client = self._grid._runtime_client
-        given = client.PullTaskInput(PullTaskInputRequest())
+        token = self._token(run_id, end)
+        with self._runtime(token) as client:
+            limit(client, end)
+            given = client.PullTaskInput(PullTaskInputRequest())
         TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
         TaskIdentity.node_id = given.context.node_id
-        self._grid.set_run(run_from_proto(given.run))
-        self._heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(client))
-        self._heartbeat.start()
-        return self
+        return token
 
     def exchange(self, requests: Mapping[str, bytes], wait: float) -> Iterator[tuple[str, bytes | str]]:
-        """Send each request when its node is there, again if the node restarted meanwhile, until all is answered."""
-        assert self._grid is not None
+        """Send each request when its node is there, again if the node restarted meanwhile, until all is answered.
+
+        Ends after `wait` seconds at the latest, and says of everybody who is missing then whether the node was there.
+        Raises `NoAnswerError` as soon as the SuperLink has ended, and when it is silent at the deadline.
+        """
         end = time.monotonic() + wait
-        waiting = dict(requests)
-        sent: dict[str, tuple[str, str]] = {}  # message → (party, when its node was activated)
-        while waiting and time.monotonic() < end:
-            for party, (node, since) in self._online().items():
-                if party in waiting and (party, since) not in sent.values():
-                    record = RecordDict({RECORD: ConfigRecord({FIELD: waiting[party]})})
-                    for mark in self._grid.push_messages([Message(record, node, TYPE)]):
-                        sent[mark] = (party, since)
-            for message in self._grid.pull_messages(list(sent)) if sent else ():
-                party, _ = sent.pop(message.metadata.reply_to_message_id, ("", ""))
-                if party not in waiting:
-                    continue
-                if message.has_error():
-                    # the node went away: it is asked again when it is back
-                    continue
-                data = _bytes_in(message)
-                del waiting[party]
-                yield party, data if data is not None else "sent a message without content"
-            time.sleep(POLL)
+        turn, silent = _Turn(self._client, self._nodes, dict(requests), end), False
+        while turn.waiting and time.monotonic() < end:
+            if self._ended.is_set():
+                raise NoAnswerError(f"The SuperLink gave up the run of this job: {self._log} says why. {AGAIN}")
+            try:
+                # a moment more than the calls inside it get, so that a silent SuperLink is told from a slow party
+                found = bounded(turn.take, end - time.monotonic() + 1.0, self._watch)
+                silent = False
+            except Late:
+                # a large answer may be on its way; otherwise nothing in a turn takes long
+                silent = not turn.arriving
+                break
+            except httpx.HTTPError as error:
+                if isinstance(error, httpx.HTTPStatusError) and error.response.status_code not in PASSING:
+                    raise self._refused(error) from None
+                found, silent = [], True
+            for party, data in found:
+                turn.waiting.pop(party, None)
+                yield party, data
+            time.sleep(max(0.0, min(POLL, end - time.monotonic())))
+        if turn.waiting and silent:
+            raise self._silent("answer before the deadline")
+        for party in turn.waiting:
+            if party not in turn.seen:
+                yield party, ABSENT
 
-    def _online(self) -> dict[str, tuple[int, str]]:
-        """(node, when it was activated) of every party whose node is there; nodes with other keys are nobody."""
-        assert self._grid is not None
-        found = {}
-        for node in self._grid.get_nodes():
-            party = self._nodes.get(bytes(node.public_key))
-            if party is not None and node.status == "online":
-                found[party] = (int(node.node_id), str(node.last_activated_at))
-        return found
+    def _beat(self, token: str) -> None:
+        """Tell the SuperLink that this run goes on, until the block is left or the SuperLink has given it up."""
+        with self._runtime(token) as client:
+            client._client.timeout = HEARTBEAT_CALL_TIMEOUT
+            while not self._left.wait(HEARTBEAT_DEFAULT_INTERVAL / 3.0):
+                # what does not come through now does the next time: whoever waits for the SuperLink watches it
+                with contextlib.suppress(httpx.HTTPError):
+                    if not client.SendTaskHeartbeat(SendTaskHeartbeatRequest()).success:
+                        self._ended.set()
+                        return
 
-    def _token(self, run_id: int) -> str:
+    def _token(self, run_id: int, end: float) -> str:
         guard = SuperExecAuthHttpInterceptor(
             master_secret=(self._folder / SECRET).read_bytes(),
             protected_methods=frozenset({"/flwr.proto.Runtime/AcquireTask"}),
         )
-        client = self._client(RuntimeHttpClient, "SuperExec", guard)
-        try:
-            for _ in range(100):
+        with self._connect(RuntimeHttpClient, "SuperExec", guard) as client:
+            while time.monotonic() < end:
+                limit(client, end)
                 got = client.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
                 # runs that a killed coordinator, or anybody who reached the port, left behind are passed by
                 if got.token and got.task.run_id == run_id:
                     return str(got.token)
                 if not got.token:
                     time.sleep(POLL)
-        finally:
-            client.close()
-        raise UsageError("The SuperLink did not hand out the task of its run: see superlink.log.")
+        raise self._silent("hand out the task of its run")
 
-    def _client(self, kind: Any, component: str, *more: Any) -> Any:
+    def _runtime(self, token: str) -> Any:
+        return self._connect(RuntimeHttpClient, "flwr-serverapp", RuntimeTokenHttpInterceptor(token=token))
+
+    def _connect(self, kind: Any, component: str, *more: Any) -> Any:
         version = RuntimeVersionHttpInterceptor(component_name=component)
         return kind.from_server_address(self._address, False, self._authority, [version, *more])
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / LOG
+
+    def _silent(self, what: str) -> NoAnswerError:
+        return NoAnswerError(f"The SuperLink at {self._address} did not {what}: {self._log} may say why. {AGAIN}")
+
+    def _refused(self, error: httpx.HTTPStatusError) -> NoAnswerError:
+        said = " ".join(error.response.text.split())[:200]
+        code = error.response.status_code
+        return NoAnswerError(
+            f"The SuperLink at {self._address} refused a call ({code}: {said}): {self._log} may say why."
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._heartbeat is not None and self._heartbeat.is_running:
-            self._heartbeat.stop()
-        if self._grid is not None:
+        self._left.set()
+        if self._client is None:
+            return
+
+        def finish() -> None:
+            limit(self._client, time.monotonic() + LEAVING)
+            status = "completed" if error is None else "failed"
+            self._client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
+
+        # a SuperLink that is gone needs no farewell, and one that hangs gets no more time
+        with contextlib.suppress(httpx.HTTPError, NoAnswerError, Late):
+            bounded(finish, LEAVING, self._watch)
+        self._client.close()
+
+
+class _Turn:
+    """One exchange: who is still waited for, what was sent to whom, and which answers are on their way."""
+
+    def __init__(self, client: Any, nodes: Mapping[bytes, str], waiting: dict[str, bytes], end: float) -> None:
+        self._client, self._nodes, self.waiting, self._end = client, nodes, waiting, end
+        self.seen: set[str] = set()
+        self._sent: dict[str, tuple[str, str]] = {}  # message → (party, when its node was activated)
+        self.arriving: dict[str, Incoming] = {}  # party → its answer, part by part
+        self._node = Node(node_id=SUPERLINK_NODE_ID)
+
+    def take(self) -> list[tuple[str, bytes | str]]:
+        """Send what can be sent now, and fetch what is there now; it waits for nobody."""
+        limit(self._client, self._end)
+        for party, (node, since) in self._online().items():
+            self.seen.add(party)
+            if party in self.waiting and (party, since) not in self._sent.values():
+                mark = self._push(node, self.waiting[party])
+                if mark:
+                    self._sent[mark] = (party, since)
+        if self._sent:
+            limit(self._client, self._end)
+            got = self._client.PullMessages(PullAppMessagesRequest(message_ids=list(self._sent)))
+            for head, tree in zip(got.messages_list, got.message_object_trees, strict=True):
+                message = Incoming(head, tree)
+                party, _ = self._sent.pop(message.reply_to, ("", ""))
+                if party in self.waiting:
+                    self.arriving[party] = message
+        found: list[tuple[str, bytes | str]] = []
+        for party, message in list(self.arriving.items()):
+            limit(self._client, self._end)
             try:
-                status = "completed" if error is None else "failed"
-                self._grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
-            except httpx.HTTPError:
-                pass
-            self._grid.close()
+                whole: Any = message.fetch(self._client, self._node)
+            except DataError as error:
+                whole, data = None, f"sent what cannot be used: {error}"
+            else:
+                if whole is None:
+                    continue
+                data = bytes_in(whole) if not whole.has_error() else b""
+            del self.arriving[party]
+            # an error says that the node went away: it is asked again when it is back
+            if whole is None or not whole.has_error():
+                found.append((party, "sent a message without content" if data is None else data))
+        return found
+
+    def _push(self, node: int, data: bytes) -> str:
+        out = Outgoing(Message(record_of(data), node, TYPE))
+        limit(self._client, self._end)
+        answer = self._client.PushMessages(
+            PushAppMessagesRequest(messages_list=[out.head], message_object_trees=[out.tree])
+        )
+        out.push_parts(self._client, self._node, answer)
+        # no mark: the SuperLink did not take it, because the node has just gone
+        return str(answer.message_ids[0]) if answer.message_ids else ""
+
+    def _online(self) -> dict[str, tuple[int, str]]:
+        """(node, when it was activated) of every party whose node is there; nodes with other keys are nobody."""
+        found = {}
+        for node in self._client.GetNodes(GetNodesRequest()).nodes:
+            party = self._nodes.get(bytes(node.public_key))
+            if party is not None and node.status == "online":
+                found[party] = (int(node.node_id), str(node.last_activated_at))
+        return found
 
 
 def _node_key(member: Member) -> bytes:
@@ -177,11 +314,3 @@ def _register(control: Any, key: bytes, name: str) -> None:
         # known from before: its database outlives the SuperLink
         if error.response.status_code != httpx.codes.PRECONDITION_FAILED:
             raise UsageError(f"The SuperLink does not take the node of {name}: {error.response.text[:200]}.") from None
-
-
-def _bytes_in(message: Any) -> bytes | None:
-    try:
-        data = message.content[RECORD][FIELD]
-    except (KeyError, TypeError):
-        return None
-    return data if isinstance(data, bytes) else None

@@ -6,7 +6,9 @@ killed takes its SuperLink along, so that the next one finds the port free.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,10 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from privot.errors import UsageError
+from privot.errors import NoAnswerError, UsageError
 from privot.federation.enrolling import AUTHORITY, CERTIFICATE, SECRET
+from privot.files import private_file, private_folder
 
 STARTING = 90.0
+LOG, DATABASE = "superlink.log", "superlink.db"
+AGAIN = "Give the same command again to go on: answers that came are kept."
 
 
 class SuperLink:
@@ -31,14 +36,18 @@ class SuperLink:
 
     def __enter__(self) -> Self:
         self._wait_for_port()
-        here = self.folder
+        here = private_folder(self.folder)
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
+            # SQLite gives the others the mode of the database; this is for those that an earlier version made
+            if name == DATABASE or (here / name).exists():
+                private_file(here / name)
         command = [sys.executable, "-m", "privot.federation.flower.superlink", str(os.getpid())]
         command += ["--host", self._host, "--port", str(self._port), "--isolation", "process"]
         command += ["--ssl-ca-certfile", str(here / AUTHORITY), "--ssl-certfile", str(here / CERTIFICATE)]
-        command += ["--ssl-keyfile", str(here / f"{CERTIFICATE}.key"), "--database", str(here / "superlink.db")]
+        command += ["--ssl-keyfile", str(here / f"{CERTIFICATE}.key"), "--database", str(here / DATABASE)]
         command += ["--enable-supernode-auth", "--superexec-auth-secret-file", str(here / SECRET)]
         command += ["--disable-runtime-dependency-installation"]
-        with (here / "superlink.log").open("ab") as log:
+        with private_file(here / LOG).open("ab") as log:
             # the arguments are this module's own, and no shell reads them
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)  # noqa: S603
         try:
@@ -66,14 +75,20 @@ class SuperLink:
         assert self._process is not None
         end = time.monotonic() + STARTING
         while time.monotonic() < end:
-            if self._process.poll() is not None:
-                raise UsageError(f"The SuperLink ended at once: {self.folder / 'superlink.log'} says why.")
+            self.check()
             try:
                 socket.create_connection((self._host, self._port), timeout=1.0).close()
                 return
             except OSError:
                 time.sleep(0.1)
-        raise UsageError(f"The SuperLink did not start: {self.folder / 'superlink.log'} says why.")
+        raise NoAnswerError(f"The SuperLink did not start in {STARTING:g} seconds: {self.folder / LOG} may say why.")
+
+    def check(self) -> None:
+        """Raise `NoAnswerError` if the SuperLink has ended, with how it ended and where its log is."""
+        code = None if self._process is None else self._process.poll()
+        if code is not None:
+            how = f"exit code {code}" if code >= 0 else f"killed by {_signal_name(-code)}"
+            raise NoAnswerError(f"The SuperLink has ended ({how}): {self.folder / LOG} may say why. {AGAIN}")
 
     def stop(self) -> None:
         """End it; its database keeps what nodes need to come back."""
@@ -83,13 +98,22 @@ class SuperLink:
                 self._process.wait(5.0)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                self._process.wait()
+                # nothing survives SIGKILL but a process that the kernel itself holds up
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(5.0)
             self._process = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _follow(parent: int) -> None:
@@ -105,6 +129,8 @@ def main() -> None:
     """Flower's own command, with a parent to follow."""
     parent, sys.argv = int(sys.argv[1]), ["flower-superlink", *sys.argv[2:]]
     _follow(parent)
+    # whatever Flower writes is for its owner's eyes
+    os.umask(0o077)
     from flwr.superlink.cli import flower_superlink
 
     flower_superlink()

@@ -1,7 +1,8 @@
-"""A party's end of Flower: Flower's SuperNode, with the party's own desk in place of code from the coordinator.
+"""A party's end of Flower: a SuperNode that hands messages to the party's own desk and runs nobody else's code.
 
-The SuperNode's loop is Flower's (connection, node key, heartbeats, messages); what would be handed to a ClientApp
-process over a local port is taken here from its state by a thread, in this process. A run's bundle is never unpacked.
+It speaks Flower's Fleet interface directly (connection, node key, heartbeats, messages). Flower's own loop tries again
+for ever when a SuperLink is gone, and ends the whole process when another certificate is shown; here a party that loses
+its coordinator, or finds a stranger in its place, keeps trying with growing pauses until its own stated end.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ import httpx
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
-from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, ISOLATION_MODE_PROCESS
-from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
-from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.app import Message
+from flwr.common.constant import HEARTBEAT_CALL_TIMEOUT, HEARTBEAT_DEFAULT_INTERVAL
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest, PullMessagesRequest, PushMessagesRequest
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.node_pb2 import Node
 from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
-from flwr.supercore.object_store import NoObjectInStoreError, ObjectStoreFactory
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-from flwr.supernode.nodestate import NodeStateFactory
-from flwr.supernode.start_client_internal import _insert_message, start_client_internal
 
-from privot.errors import DataError, PolicyError
-from privot.federation.flower.wire import FIELD, RECORD
-from privot.federation.messages import MOST_BYTES
+from privot.errors import DataError, NoAnswerError, UsageError
+from privot.federation.flower.watching import CALL, MAX_PAUSE, limit, pauses
+from privot.federation.flower.wire import Incoming, Outgoing, bytes_in, record_of
 from privot.files import write_whole
 
-POLL = 0.05
-PAUSE = 1.0
+POLL = 0.5
+ARRIVAL = 60.0
+"""Seconds after which a message that is not whole is given up."""
+LAST_CALL = 5.0
+STRANGER = "shows a certificate that the coordinator's authority did not sign: nothing was sent"
 
 
 def serve(
@@ -47,95 +48,126 @@ def serve(
     folder: Path,
     log: logging.Logger,
     patience: float = 3600.0,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Answer requests that come from the SuperLink at `address`, until the process is told to end.
 
-    `authority` is the coordinator's certificate authority in PEM: no other certificate is accepted. Raises
-    `DataError` for another certificate at once, and `PolicyError` when the SuperLink has not taken this node for
-    `patience` seconds.
+    `authority` is the coordinator's certificate authority in PEM: no other certificate is accepted. While the SuperLink
+    is gone, shows another certificate or does not take this node, it is tried again with pauses that grow to 15 s; why
+    is said in the log and through `tell`. Raises `NoAnswerError` after `patience` seconds of that without a break.
     """
+    if not patience > 0.0:
+        raise UsageError(f"The patience must be a number of seconds greater than 0, got {patience:g}.")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=authority.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError):
+        raise DataError(
+            "The certificate authority is not a certificate in PEM: give the coordinator's ca.pem."
+        ) from None
     key = _node_key(folder / "node.key")
+
+    def say(line: str) -> None:
+        log.warning("%s", line)
+        tell(line)
+
     while True:
-        _knock(address, authority, key, folder, log, patience)
-        states = NodeStateFactory(objectstore_factory=ObjectStoreFactory())
-        stop = threading.Event()
-        worker = threading.Thread(target=_work, args=(handle, states, stop, log), daemon=True)
-        worker.start()
+        client, node = _knock(address, authority, key, folder, say, patience)
         log.info("connected to %s", address)
-        # returns when the connection fails for another reason than a machine that cannot be reached
-        start_client_internal(
-            state_factory=states,
-            server_address=address,
-            node_config={},
-            root_certificates=authority,
-            insecure=False,
-            authentication_keys=(key, key.public_key()),
-            isolation=ISOLATION_MODE_PROCESS,
-        )
-        stop.set()
-        worker.join()
-        log.warning("the connection to %s ended: trying again", address)
-        time.sleep(PAUSE)
-
-
-def _work(handle: Callable[[bytes], bytes], states: NodeStateFactory, stop: threading.Event, log: Any) -> None:
-    """Take messages off the SuperNode's state, and put answers there; no message ends this, and none is waited for."""
-    state, store = states.state(), states.objectstore_factory.store()
-    waiting: list[Any] = []
-    while not stop.is_set():
-        waiting += state.get_messages_legacy(is_reply=False)
-        for pending in list(waiting):
-            mark = pending.metadata.message_id
+        tell(f"connected to {address}")
+        with client:
             try:
-                message = _received(mark, store)
-                # Flower fetches one message after another: what is not whole when the next is there never will be
-                if message is None and pending is waiting[-1]:
-                    continue
-            except Exception as error:
-                # whoever waits for an answer gets a refusal: without one Flower would wait for ever
-                log.error("a message cannot be read: %s", type(error).__name__)
-                message = pending
-            waiting.remove(pending)
-            if message is None:
-                log.warning("a message did not arrive whole")
+                why = _attend(client, node, handle, log)
+            finally:
+                # told to end: take leave, so that the next start of this node is not refused for a minute
+                client._client.timeout = HEARTBEAT_CALL_TIMEOUT
+                _leave(client, node.node_id)
+        say(f"the connection to {address} ended ({why}): trying again")
+
+
+def _attend(client: Any, node: Node, handle: Callable[[bytes], bytes], log: logging.Logger) -> str:
+    """Answer messages until the connection fails; answers why it did. No message ends this."""
+    stop, lost = threading.Event(), threading.Event()
+    beat = threading.Thread(target=_beat, args=(client, node, stop, lost), daemon=True)
+    beat.start()
+    arriving: list[tuple[Incoming, float]] = []
+    try:
+        while not lost.is_set():
+            limit(client, time.monotonic() + CALL)
+            got = client.PullMessages(PullMessagesRequest(node=node))
+            for head, tree in zip(got.messages_list, got.message_object_trees, strict=True):
+                arriving.append((Incoming(head, tree), time.monotonic() + ARRIVAL))
+            for entry in list(arriving):
+                if _answered(client, node, entry[0], handle, log):
+                    arriving.remove(entry)
+                elif time.monotonic() > entry[1]:
+                    log.warning("a message did not arrive whole within %g seconds", ARRIVAL)
+                    arriving.remove(entry)
+            if not got.messages_list:
+                time.sleep(POLL)
+        return "the SuperLink does not know this node any more"
+    except httpx.HTTPStatusError as error:
+        return f"the SuperLink refused a call, {error.response.status_code}"
+    except httpx.HTTPError as error:
+        return type(error).__name__
+    finally:
+        stop.set()
+
+
+def _answered(
+    client: Any, node: Node, incoming: Incoming, handle: Callable[[bytes], bytes], log: logging.Logger
+) -> bool:
+    """Whether the message is done with: answered, or given up because it can never be."""
+    try:
+        try:
+            message = incoming.fetch(client, node)
+        except DataError as error:
+            # whoever waits for an answer gets a refusal
+            log.error("%s", error)
+            message = incoming.bare()
+        if message is None:
+            return False
+        # what is missing or too large is handed on as nothing, which the desk refuses and writes down
+        out = Outgoing(Message(record_of(handle(bytes_in(message) or b"")), reply_to=message))
+        sent = client.PushMessages(
+            PushMessagesRequest(node=node, messages_list=[out.head], message_object_trees=[out.tree])
+        )
+        out.push_parts(client, node, sent)
+    except DataError as error:
+        log.error("%s", error)
+    except httpx.HTTPStatusError as error:
+        # the run is over, or the coordinator is gone: whoever asked asks again
+        log.warning("a message could not be answered: the SuperLink said %d", error.response.status_code)
+    except httpx.HTTPError:
+        raise
+    except Exception as error:  # a hostile message can raise nearly anything
+        log.error("a message cannot be answered: %s", type(error).__name__)
+    return True
+
+
+def _beat(client: Any, node: Node, stop: threading.Event, lost: threading.Event) -> None:
+    """Tell the SuperLink that this node is there; what does not come through now does the next time."""
+    request = SendNodeHeartbeatRequest(node=node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
+    while not stop.wait(HEARTBEAT_DEFAULT_INTERVAL / 3.0):
+        try:
+            if client.SendNodeHeartbeat(request).success:
                 continue
-            state.record_message_processing_start(mark)
-            answer = RecordDict({RECORD: ConfigRecord({FIELD: handle(_bytes_in(message))})})
-            state.record_message_processing_end(mark)
-            _insert_message(Message(answer, reply_to=message), state, store)
-        stop.wait(POLL)
-
-
-def _received(mark: str, store: Any) -> Any:
-    """The message, if all its parts are there, which arrive one by one; None if not, or not any more."""
-    contents: dict[str, bytes] = {}
-    try:
-        parts = [part.object_id for part in iterate_object_tree(store.get_object_tree(mark))]
-    except NoObjectInStoreError:
-        return None
-    for part in parts:
-        content = store.get(part)
-        if not content:
-            return None
-        contents[part] = content
-    message: Any = inflate_object_from_contents(mark, contents)
-    message.metadata.__dict__["_message_id"] = mark
-    return message
-
-
-def _bytes_in(message: Any) -> bytes:
-    """The request's bytes; nothing where they are missing or too many, which the desk refuses and writes down."""
-    try:
-        data = message.content[RECORD][FIELD]
-    except (KeyError, TypeError, AttributeError):
-        return b""
-    return data if isinstance(data, bytes) and len(data) <= MOST_BYTES else b""
+        except httpx.TransportError:
+            continue
+        except (httpx.HTTPStatusError, RuntimeError):
+            pass
+        lost.set()
+        return
 
 
 def _knock(
-    address: str, authority: bytes, key: ec.EllipticCurvePrivateKey, folder: Path, log: Any, patience: float
-) -> None:
-    """Wait until the SuperLink is there and takes this node; say in the log why it does not, whenever that changes.
+    address: str,
+    authority: bytes,
+    key: ec.EllipticCurvePrivateKey,
+    folder: Path,
+    say: Callable[[str], None],
+    patience: float,
+) -> tuple[Any, Node]:
+    """(client, node) when the SuperLink is there and takes this node; says why it does not, whenever that changes.
 
     A node that was killed is still online to the SuperLink, which then refuses its second self for a minute: so this
     node's last number is on disk, and it takes leave in the name of its former self first.
@@ -143,41 +175,40 @@ def _knock(
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     kept = folder / "node.id"
     said, end = "", time.monotonic() + patience
-    while True:
-        version = RuntimeVersionHttpInterceptor(component_name="SuperNode")
-        why = ""
+    for pause in pauses():
+        guards: Any = [RuntimeVersionHttpInterceptor(component_name="SuperNode")]
+        guards += [NodeAuthHttpInterceptor(key, key.public_key())]
+        client = FleetHttpClient.from_server_address(address, False, authority, interceptors=guards)
         try:
-            with FleetHttpClient.from_server_address(
-                address, False, authority, interceptors=[version, NodeAuthHttpInterceptor(key, key.public_key())]
-            ) as client:
-                if kept.exists():
-                    _leave(client, int(kept.read_text()))
-                request = ActivateNodeRequest(public_key=public, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
-                node = client.ActivateNode(request).node_id
-                write_whole(kept, str(node).encode())
-                _leave(client, node)
-                return
+            # the last attempt too gets the time that it needs to find out why
+            limit(client, max(end, time.monotonic() + LAST_CALL))
+            with contextlib.suppress(OSError, ValueError):
+                _leave(client, int(kept.read_text()))
+            request = ActivateNodeRequest(public_key=public, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
+            node = client.ActivateNode(request).node_id
+            write_whole(kept, str(node).encode())
+            return client, Node(node_id=node)
         except httpx.HTTPStatusError as error:
             why = f"the SuperLink at {address} does not take this node: {' '.join(error.response.text.split())[:200]}"
         except httpx.ConnectError as error:
-            if _is_certificate(error):
-                raise DataError(
-                    f"{address} shows a certificate that the coordinator's authority did not sign: nothing was sent."
-                ) from None
-            why = f"nobody answers at {address}"
-        except httpx.HTTPError as error:
+            why = f"{address} {STRANGER}" if _is_certificate(error) else f"nobody answers at {address}"
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = f"{address} cannot be reached ({type(error).__name__})"
+        client.close()
         if why != said:
-            log.warning("%s", why)
+            until = "" if patience == float("inf") else f", for {patience:g} seconds"
+            say(f"{why}; trying again with pauses of up to {MAX_PAUSE:g} seconds{until}")
             said = why
-        if time.monotonic() > end:
-            raise PolicyError(f"Given up after {patience:g} seconds: {why}.")
-        time.sleep(PAUSE)
+        left = end - time.monotonic()
+        if left <= 0.0:
+            break
+        time.sleep(min(pause, left))
+    raise NoAnswerError(f"Given up after {patience:g} seconds: {why}.")
 
 
 def _leave(client: FleetHttpClient, node: int) -> None:
-    # an error says that it was not there
-    with contextlib.suppress(httpx.HTTPStatusError, RuntimeError):
+    # an error says that it was not there, or that nobody is there to be told
+    with contextlib.suppress(httpx.HTTPError, RuntimeError):
         client.DeactivateNode(DeactivateNodeRequest(node_id=node))
 
 

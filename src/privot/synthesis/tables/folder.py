@@ -29,9 +29,9 @@ def tensors_of(model: TableModel) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.array(array)) for name, array in model.arrays().items()}
 
 
-def write_drawn(path: Path, table: Table, codec: TableCodec) -> None:
+def write_drawn(path: Path, table: Table, codec: TableCodec, spreadsheet_safe: bool = False) -> None:
     """Synthetic rows as `path`'s ending says, whole or not at all."""
-    write_bytes(path, table_bytes(table, path, codec.schema))
+    write_bytes(path, table_bytes(table, path, codec.schema, spreadsheet_safe))
 
 
 def find_synthetic(folder: Path) -> Path | None:
