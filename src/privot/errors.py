@@ -34,6 +34,10 @@ class BudgetError(PrivotError):
     exit_code = 4
 
 
+class LostReleaseError(BudgetError):
+    """A charge stands and its release is lost: only an explicit second charge makes another."""
+
+
 class PolicyError(PrivotError):
     """A party's policy does not allow what was asked of it; nothing was released."""
 

@@ -81,7 +81,7 @@ class EventAttack:
     def real(self, present: bool, trials: int) -> Array:
         """Nothing real can be run on a guarantee alone."""
         raise UsageError(
-            "A guarantee names no mechanism that could be run: ask for trials of the core only (--runs 0)."
+            "A guarantee names no mechanism that could be run: ask for trials of the core only, without runs."
         )
 
     def core(self, present: bool, trials: int) -> Array | None:

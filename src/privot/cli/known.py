@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,26 @@ def has_budget(book: Ledger, rows: Any, label: str, new_records: bool) -> bool:
             "or add --new-records if its records are others now."
         )
     return known
+
+
+def check_no_job(out: Path) -> None:
+    """Refuse a folder that has a job already, where the user did not say to go on with it."""
+    from privot.errors import UsageError
+    from privot.synthesis.job import NAME
+
+    if (out / NAME).exists():
+        raise UsageError(f"{out} is not empty: choose another folder, or add --resume to go on with its job.")
+
+
+@contextmanager
+def second_charges() -> Iterator[None]:
+    """Say which option allows a second charge, where a release was lost."""
+    from privot.errors import LostReleaseError
+
+    try:
+        yield
+    except LostReleaseError as error:
+        raise LostReleaseError(f"{error} Add --resume --pay-again to charge a second time.") from None
 
 
 def charges(book: Ledger) -> Callable[[str], int]:

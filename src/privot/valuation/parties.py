@@ -110,7 +110,7 @@ def value_sketches(
         raise UsageError("The number of draws must be 0, or at least 100.")
     _check_some(parties)
     if not validation.public["classes"]:
-        raise DataError("The validation sketch was made without labels: values need sketches made with --classes.")
+        raise DataError("The validation sketch was made without labels: values need sketches made with classes.")
     everyone = [validation, *parties]
     for k, party in enumerate(parties):
         if party.digest() == validation.digest():
