@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import warnings
 
 from privot.accounting import PrivacyLossAccountant, RenyiAccountant, history_event
@@ -28,6 +29,7 @@ def composed_by_dp_accounting(history: list[tuple[float, float, int]], interval:
 
 def main() -> None:
     """Print one line a history."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     warnings.simplefilter("ignore")
     from opacus.accountants import PRVAccountant, RDPAccountant
 

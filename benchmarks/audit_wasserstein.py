@@ -6,6 +6,8 @@ MNIST is held against the same run. The attack is one record whose gradient is c
 
 from __future__ import annotations
 
+import argparse
+
 from privot.accounting import account
 from privot.accounting.events import Gaussian, Repeated, Sampled
 from privot.accounting.sampling import Poisson
@@ -20,6 +22,7 @@ PRINTED = 0.76
 
 def main() -> None:
     """One line for each length of training."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     event = Sampled(Gaussian(SIGMA, 1.0, Adjacency.ADD_REMOVE), Poisson(RATE))
     print("| steps | claim | claimed ε | standing | measured ε ≥ (95 %) | refuted | composed losses (proven) |")
     print("|---|---|---|---|---|---|---|")

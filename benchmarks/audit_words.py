@@ -1,7 +1,8 @@
 """Which words of a text come back from what protocols send: `python benchmarks/audit_words.py TEXTS VECTORS`.
 
 TEXTS is a `.jsonl.gz` of {"topic", "text"}, VECTORS a `.npz` of `words` and `vectors`. Two texts a trial, their
-distinct words (without the commonest) as embeddings; matching rate = share of words that are retrieved rightly.
+distinct words (without the commonest) as embeddings. Protocols run as the library runs them, and attacks see messages
+only. Matching rate = share of words that are retrieved rightly.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import json
 import re
 
 import numpy as np
-from audit_protocols import fedwad, moved
+from audit_protocols import inverted, play_fedwad, play_triangle
 
-from privot.audit.protocols import distance, invert_fedwad, invert_shared, nearest_words
+from privot.audit.protocols import invert_fedwad, nearest_words
 
+ROUNDS = 20
 COMMON = 300
 """Words so common that they say nothing: left out, as the published experiment leaves out stop words."""
 
 
 def main() -> None:
     """Print mean matching rates over pairs of texts."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("texts")
     parser.add_argument("vectors")
     parser.add_argument("--pairs", type=int, default=10)
@@ -42,15 +44,15 @@ def main() -> None:
         n = min(map(len, both))
         words = np.array(both[0][:n])
         x, y = vectors[words], vectors[both[1][:n]]
-        gamma = generator.standard_normal(x.shape)
-        eta = moved(x, gamma, 0.5)
-        seen = fedwad(x, y, 20, generator)
-        far, near = distance(x, seen), distance(seen, y)
+        heard = play_triangle(x, y, "random")
+        one, two, _ = play_fedwad(x, y, ROUNDS)
+        # the other party holds its own records, the last γ it was asked about, and both last distances
+        seen, far, near = two[-1][0].towards, one[-1][1].distance, two[-1][1].distance
         held = {
             "FedWad, γ read as it is": seen,
             "FedWad, closed form": invert_fedwad(seen, y, far, near),
-            "TriangleWad, η read as it is": eta,
-            "TriangleWad, shared γ, inverted": invert_shared(eta, gamma, 0.5),
+            "TriangleWad, η read as it is": heard[0][1].points,
+            "TriangleWad, shared γ, inverted": inverted(heard),
         }
         for name, points in held.items():
             got = set(nearest_words(points, vectors).tolist())

@@ -5,6 +5,7 @@ python benchmarks/long_table.py [ROWS]
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -64,7 +65,10 @@ def timed(*arguments: str) -> str:
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    """Write the rows, synthesise them and draw as many, and print how long it took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", type=int, nargs="?", default=1_000_000, help="rows of the table")
+    rows = parser.parse_args().rows
     with tempfile.TemporaryDirectory() as folder:
         data, schema, out = Path(folder) / "long.csv", Path(folder) / "schema.json", Path(folder) / "out"
         real = write_rows(data, rows)

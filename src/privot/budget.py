@@ -37,6 +37,7 @@ class MemoryBudget:
         self.epsilon, self.delta = check_epsilon(epsilon), check_delta(delta)
         self.spent: tuple[Event, ...] = ()
         self._seeds: set[int] = set()
+        self._purposes: list[str] = []
         self._process = os.getpid()
 
     def charge(self, event: Event, purpose: str, seed: int | None) -> None:
@@ -45,6 +46,7 @@ class MemoryBudget:
             raise _used(seed)
         self.check(event, purpose)
         self.spent = (*self.spent, event)
+        self._purposes.append(purpose)
         if seed is not None:
             self._seeds.add(seed)
 
@@ -60,6 +62,15 @@ class MemoryBudget:
                 f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
                 f"({adjacency_of([event])}), and ε = {self.epsilon:g} is all there is."
             )
+
+    def charges(self, mark: str) -> int:
+        """How many charges carry `mark` in their purpose."""
+        return sum(mark in purpose for purpose in self._purposes)
+
+    @property
+    def identity(self) -> None:
+        """No ledger, so no name of one."""
+        return None
 
 
 class LedgerBudget:
@@ -116,6 +127,15 @@ class LedgerBudget:
     def data(self) -> str:
         """The ledger's name for these records."""
         return self._data
+
+    def charges(self, mark: str) -> int:
+        """How many charges of these records carry `mark` in their purpose."""
+        return sum(mark in entry.purpose for entry in self._ledger.entries(self._data))
+
+    @property
+    def identity(self) -> str:
+        """The public name of the ledger."""
+        return self._ledger.identity
 
     def charge_once(self, event: Event, purpose: str, mark: str) -> None:
         """Write `event` to the ledger unless this `mark` paid for it before, or let it refuse."""

@@ -49,6 +49,10 @@ class OtherRecordsError(BudgetError):
     """A ledger was given other records than those it guards, and nobody stated that they are new."""
 
 
+class LostReleaseError(BudgetError):
+    """A charge stands and its release is lost: only an explicit second charge makes another."""
+
+
 class PolicyError(PrivotError):
     """A party's policy does not allow what was asked of it; nothing was released."""
 

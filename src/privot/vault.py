@@ -138,6 +138,18 @@ class Vault(Sealed):
         """What everybody may know about the records."""
         return self.__facts
 
+    @property
+    def ledger(self) -> str | None:
+        """The public name of the ledger that pays (`Ledger.identity`); None for a budget in memory."""
+        return self.__budget.identity
+
+    def charges(self, mark: str) -> int:
+        """How many charges for these records carry `mark` in their purpose: what a job that goes on has paid.
+
+        A budget in memory knows those of this vault only.
+        """
+        return self.__budget.charges(mark)
+
     def check(self, event: Event, *, purpose: str) -> None:
         """Refuse charges to come that together cost `event` and do not fit the budget; nothing is charged.
 

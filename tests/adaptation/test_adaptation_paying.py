@@ -178,7 +178,7 @@ def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: P
         patch.setattr(Learner, "run_block", kill)
         with pytest.raises(Killed):
             go_on(adapter(settings), job, vault, book)
-    with pytest.raises(BudgetError, match="--pay-again"):
+    with pytest.raises(BudgetError, match="pay_again"):
         go_on(adapter(settings), job, vault, book)
     # and then only from a budget that has room for it
     with pytest.raises(BudgetError, match=r"ε"):

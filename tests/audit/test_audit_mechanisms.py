@@ -20,7 +20,7 @@ from privot.audit.one_run import one_run
 from privot.audit.parameters import ParametersAttack
 from privot.audit.projections import ProjectionAttack
 from privot.audit.sketches import SketchAttack
-from privot.errors import NoTheoremError, UsageError
+from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.transport.directions import draw_directions
 
@@ -124,6 +124,16 @@ def test_guarantees_are_audited_by_their_events() -> None:
     assert alone.claim.shift == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("bound", ["bernstein", "clt"])
+def test_projections_counted_by_a_published_bound_are_played_like_exact_ones(bound: str) -> None:
+    # in one dimension every direction catches all of a record: Gaussian noise at a shift of √slices·Δ/σ
+    guarantee = account(Projection(1, 4, 2.0, 1.0, ONE, "independent", bound, 1e-6), DELTA)  # type: ignore[arg-type]
+    exact = account(Gaussian(2.0, 2.0, ONE), DELTA).epsilon()
+    found = audit(EventAttack(guarantee), runs=0, trials=200_000)
+    assert not found.refuted
+    assert 0.4 * exact < found.epsilon < exact
+
+
 def test_a_guarantee_that_says_less_than_its_events_cost_is_refuted() -> None:
     honest = account(Gaussian(1.0, 1.0, ADD), DELTA)
     attack = EventAttack(honest)
@@ -135,7 +145,7 @@ def test_a_guarantee_that_says_less_than_its_events_cost_is_refuted() -> None:
 
 
 def test_what_cannot_be_played_is_refused() -> None:
-    with pytest.raises(NoTheoremError, match="Laplace"):
+    with pytest.raises(UsageError, match="Laplace event cannot be played"):
         audit(EventAttack(account(Laplace(1.0, 1.0, ADD), DELTA)), runs=0, trials=100)
     with pytest.raises(UsageError, match="too many"):
         audit(EventAttack(account(Repeated(Gaussian(100.0, 1.0, ADD), 5000), DELTA)), runs=0, trials=100)

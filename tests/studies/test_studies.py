@@ -100,6 +100,28 @@ def test_table_2_on_digits(tmp_path):
     text = find_study("wdp-table-2").draw(found, tmp_path)[0].read_text()
     assert "unproven" in text
     json.dumps(found)
+    # every ε is said with the standing that the table gives it, and with no other
+    for row, finding in zip(found["rows"], found["findings"], strict=True):
+        said, table_of = finding["measured"], {(b["accountant"], b["delta"]): b for b in row["budgets"]}
+        for name, delta in (("privacy loss", 1e-5), ("Wasserstein", 1e-10), ("Bayesian", 1e-10)):
+            budget = table_of[name, delta]
+            assert f"{name} {budget['epsilon']:.6g} at δ = {delta:g} ({budget['standing']})" in said
+    assert "(proven)" not in found["findings"][1]["measured"]
+
+
+@pytest.mark.parametrize("name", ["wdp-figure-2", "wdp-figure-4"])
+def test_no_number_is_proven_where_the_bound_is_read_off_the_gradients(name):
+    found = run(name, **SMALL)
+    assert set(found["standing"].values()) == {"unproven"}
+    assert not any("losses, proven" in f["measured"] for f in found["findings"])
+
+
+def test_every_study_says_only_what_its_program_trains():
+    from privot.studies import training_run
+
+    # two runs, both with noise: nothing is trained without privacy
+    assert [row["variant"] for row in table()["rows"]] == ["honest", "published"]
+    assert "without privacy" not in (training_run.compute.__doc__ or "")
 
 
 def test_table_2_on_mnist(tmp_path):

@@ -91,7 +91,7 @@ def test_a_release_lost_after_its_charge_is_said_and_paid_again_only_if_asked(sm
     with pytest.raises(Killed):
         job.release(lost, spent(ledger))
     synthesizer = small()
-    with pytest.raises(BudgetError, match="--pay-again"):
+    with pytest.raises(BudgetError, match="pay_again"):
         synthesizer.run(Job.open(folder), lambda: vault, spent(ledger))
     assert len(ledger.entries()) == 1
     synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), pay_again=True)

@@ -201,6 +201,39 @@ def test_intervals_hold_what_noise_does_and_are_no_wider_than_it_takes() -> None
     assert (ratio < 40.0).all()
 
 
+def test_no_pool_is_worth_more_than_records_like_the_validation_sides_however_large_the_noise() -> None:
+    # parties like V: half of the time noise takes them for nearer than nothing, whose worth would be above 1
+    above = 0
+    for seed in range(6):
+        hub, one, two = (sketched(some(60, 3 * seed + k), sigma=4.0) for k in range(3))
+        for parties in ([one], [one, two]):
+            found = value_sketches(parties, hub, draws=100 if seed == 0 else 0)
+            assert found.worth <= 1.0
+            assert found.value.sum() == pytest.approx(found.worth)
+            above += found.worth == 1.0
+            if found.interval is not None and len(parties) == 1:
+                # the value of the only party is the worth of all: an interval needs no place above 1 either
+                assert found.interval[0, 1] <= 1.0
+                assert found.interval[0, 0] <= found.value[0] <= found.interval[0, 1]
+    assert above > 0
+
+
+def test_an_estimate_brought_into_its_range_is_never_further_from_the_truth() -> None:
+    hub, party = some(60, 0), some(60, 1, spread=0.3)
+    truth = value_records([party], hub).worth
+    plan = Plan.of(1)
+    for _ in range(20):
+        drawn = [sketched(data, sigma=4.0) for data in (hub, party)]
+        shared = Shared.of(*(one.public for one in drawn))
+        sides = [Side(one, shared) for one in drawn]
+        pools = _Pools(plan, sides)
+        views = [side.view({n: side.means[n] for n in BY_CLASS}, True) for side in sides]
+        raw = transport_cost(Profile.of_view(views[1]), Profile.of_view(views[0]))
+        costs, spread = pools.costs([side.means for side in sides])
+        assert costs[1] == pytest.approx(max(0.0, raw))
+        assert abs(1.0 - costs[1] / spread - truth) <= abs(1.0 - raw / spread - truth) + 1e-12
+
+
 def test_what_cannot_be_valued_is_refused() -> None:
     hub, party = some(60, 0), some(30, 1)
     v, one = sketched(hub, 1.0), sketched(party, 1.0)

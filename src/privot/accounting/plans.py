@@ -183,7 +183,7 @@ def projection(
     if adjacency is Adjacency.ADD_REMOVE:
         raise NoTheoremError(
             "A projection release shows how many records took part, so adding or removing one is never private: "
-            "use --adjacency replace-one."
+            "use replace-one neighbours."
         )
     sensitivity = adjacency.sensitivity(clip)
     check_delta(delta)

@@ -150,7 +150,7 @@ class DomainAdapter(PrivateEstimator):
         """
         design = Design.from_dict(job.settings.get("design", {}))
         if job.settings.get("ledger") not in (None, ledger):
-            raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
+            raise DataError(f"The job in {job.folder} pays from another ledger: go on with that one.")
         with job.alone():
             learner = self._learner(design, source)
             payer = Payer(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)

@@ -64,8 +64,8 @@ class Request:
         s, records = design.settings, design.facts.records
         if s.method != "sketch" or s.releases != 1 or design.features is None or records is None:
             raise UsageError(
-                "Only the method sketch with one block asks once, which is what a file can carry: leave out --method "
-                "and blocks, or adapt where the target is."
+                "Only the method sketch with one block asks once, which is what a file can carry: choose that method "
+                "and one block, or adapt where the target is."
             )
         return cls(design.epsilon, design.delta, records, design.features)
 

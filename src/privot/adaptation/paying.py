@@ -16,7 +16,7 @@ from pathlib import Path
 from privot.accounting import account, read_guarantee
 from privot.accounting.events import Composed, Downgraded, event_from_dict, leaves
 from privot.adaptation.learning import Learner, Progress
-from privot.errors import BudgetError, DataError
+from privot.errors import BudgetError, DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
 from privot.release import Release
 from privot.stream import Stream
@@ -105,9 +105,9 @@ class Payer:
             self.block = self.block or kept.guarantee
         elif times and not self.pay_again:
             if design.settings.blocks == 1:
-                raise BudgetError(
+                raise LostReleaseError(
                     "This job was stopped between its charge and its release, so its budget is spent and nothing can "
-                    "be shown for it: add --pay-again to charge a second time, if its ledger has room for that."
+                    "be shown for it: a second charge has to be allowed (pay_again), if its ledger has room for that."
                 )
             learner.done, self.lost = number + 1, self.lost + 1
             self._keep()

@@ -18,7 +18,7 @@ from privot.accounting.sampling import Sampling
 from privot.audit.caught import caught
 from privot.audit.cores import Gaps, core_scores
 from privot.audit.findings import Claim
-from privot.errors import NoTheoremError, UsageError
+from privot.errors import UsageError
 from privot.guarantee import Guarantee
 from privot.noise import NoiseSource, SystemNoise
 
@@ -70,10 +70,10 @@ class EventAttack:
             found += leaves(event_from_dict(fields))
         for leaf, times in found:
             inner = leaf.event if isinstance(leaf, Sampled) else leaf
-            exact = isinstance(inner, Projection) and inner.bound == "exact"
-            if not isinstance(inner, Gaussian) and not exact:
+            # a projection is the same release whichever bound it is counted by
+            if not isinstance(inner, Gaussian | Projection):
                 what = "Laplace" if isinstance(inner, Laplace) else inner.kind
-                raise NoTheoremError(f"A {what} event cannot be played: only Gaussian noise and exact projections can.")
+                raise UsageError(f"A {what} event cannot be played: only Gaussian noise and random projections can.")
             if times > MOST_STEPS:
                 raise UsageError(f"{times} steps are too many to be played often enough; up to {MOST_STEPS} are.")
         return found
@@ -81,7 +81,7 @@ class EventAttack:
     def real(self, present: bool, trials: int) -> Array:
         """Nothing real can be run on a guarantee alone."""
         raise UsageError(
-            "A guarantee names no mechanism that could be run: ask for trials of the core only (--runs 0)."
+            "A guarantee names no mechanism that could be run: ask for trials of the core only, without runs."
         )
 
     def core(self, present: bool, trials: int) -> Array | None:

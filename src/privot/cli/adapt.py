@@ -80,7 +80,7 @@ def adapt(
     """
     from privot.adaptation import DomainAdapter
     from privot.adaptation.settings import METHODS, UNPROVEN
-    from privot.cli.known import charges, label_of
+    from privot.cli.known import charges, check_no_job, label_of, second_charges
     from privot.cli.progress import training_bar
     from privot.errors import UnprovenError, UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -123,6 +123,7 @@ def adapt(
         job = Job.open(out)
         _check_same(job, asked)
     else:
+        check_no_job(out)
         context.with_resource(prepared(out))
     # read before a ledger is made: what cannot be used leaves none behind
     read = [] if going_on else [read_records(target, facts, labels=False, private=True).x]
@@ -144,7 +145,7 @@ def adapt(
             opened = lambda: vault  # noqa: E731
 
         with job.alone():
-            with training_bar(epsilon, quiet=as_json) as tell:
+            with training_bar(epsilon, quiet=as_json) as tell, second_charges():
                 adapter.run(
                     job,
                     (public.x, public.y),
@@ -232,9 +233,7 @@ def _check_same(job: Job, asked: dict[str, Any]) -> None:
     found = job.settings.get("asked")
     if not isinstance(found, dict) or "ledger" not in job.settings or set(found) != set(asked):
         raise DataError(f"The job in {job.folder} was not started by privot adapt: go on with it where it was started.")
-    differ = [name for name in asked if asked[name] != found[name]]
-    if differ:
-        raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")
+    job.check_same(asked, found)
 
 
 def _changed(settings: Settings, given: list[str]) -> Settings:

@@ -39,6 +39,26 @@ def open_vault(book: Ledger, *, terms: tuple[float, float] | None, new_records: 
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 
 
+def check_no_job(out: Path) -> None:
+    """Refuse a folder that has a job already, where the user did not say to go on with it."""
+    from privot.errors import UsageError
+    from privot.synthesis.job import NAME
+
+    if (out / NAME).exists():
+        raise UsageError(f"{out} is not empty: choose another folder, or add --resume to go on with its job.")
+
+
+@contextmanager
+def second_charges() -> Iterator[None]:
+    """Say which option allows a second charge, where a release was lost."""
+    from privot.errors import LostReleaseError
+
+    try:
+        yield
+    except LostReleaseError as error:
+        raise LostReleaseError(f"{error} Add --resume --pay-again to charge a second time.") from None
+
+
 def charges(book: Ledger) -> Callable[[str], int]:
     """How often `book` was charged for a job, by the mark that its charges carry."""
 

@@ -95,7 +95,7 @@ def synth(
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
-    from privot.cli.known import charges, label_of
+    from privot.cli.known import charges, check_no_job, label_of, second_charges
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -157,6 +157,7 @@ def synth(
         job = Job.open(out)
         _check_same(job, synthesizer, neighbours, asked)
     else:
+        check_no_job(out)
         context.with_resource(prepared(out))
 
     def bound_for(held: Dataset) -> float:
@@ -188,7 +189,7 @@ def synth(
             opened = lambda: vault  # noqa: E731
 
         with job.alone():
-            with training_bar(epsilon, quiet=as_json) as tell:
+            with training_bar(epsilon, quiet=as_json) as tell, second_charges():
                 synthesizer.run(
                     job,
                     opened,
@@ -335,7 +336,7 @@ def _vault(
 
 def _check_same(job: Any, synthesizer: Any, adjacency: Any, asked: dict[str, Any]) -> None:
     """A job goes on with what it was started with."""
-    from privot.errors import DataError, UsageError
+    from privot.errors import DataError
 
     try:
         found = {**job.settings["params"], **job.settings["asked"], "adjacency": job.settings["design"]["adjacency"]}
@@ -344,6 +345,4 @@ def _check_same(job: Any, synthesizer: Any, adjacency: Any, asked: dict[str, Any
     except (KeyError, TypeError):
         raise DataError(f"The job in {job.folder} was not started by privot synth: go on with it in Python.") from None
     wanted = {**synthesizer.to_params(), **asked, "adjacency": str(adjacency)}
-    differ = [name for name in wanted if wanted[name] != found.get(name)]
-    if differ:
-        raise UsageError(f"The job in {job.folder} was started with another {differ[0]}: resume it with the same.")
+    job.check_same(wanted, found)

@@ -35,8 +35,14 @@ def drawn(dim: int, slices: int, frame: Frame, seed: int, step: int) -> NDArray[
 
 
 def directions_of(public: Mapping[str, Any]) -> NDArray[np.float64]:
-    """The directions behind a projection, drawn again from what its release says in `public`."""
+    """The directions behind a projection, drawn again from what its release says in `public`: a copy, to be written to.
+
+    >>> public = {"dim": 2, "slices": 3, "frame": "independent", "seed": 1, "step": 0}
+    >>> directions_of(public).shape
+    (2, 3)
+    """
     try:
-        return drawn(public["dim"], public["slices"], public["frame"], public["seed"], public["step"])
+        # PyTorch warns of arrays that may not be written to
+        return np.array(drawn(public["dim"], public["slices"], public["frame"], public["seed"], public["step"]))
     except (KeyError, TypeError, UsageError) as error:
         raise DataError(f"These are not the public facts of a projection ({type(error).__name__}).") from None

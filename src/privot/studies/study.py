@@ -39,7 +39,7 @@ class Study:
         """Compute it; plain JSON types come back."""
         if self.trains and allow_unproven is not True:
             raise UnprovenError(
-                f"The study {self.name} runs a mechanism with no theorem behind it: say --allow-unproven to run it."
+                f"The study {self.name} runs a mechanism with no theorem behind it: allow it with allow_unproven."
             )
         compute: Callable[..., dict[str, Any]] = import_module(self.module).compute
         return {"study": self.name, "title": self.title, "source": self.source, **compute(self.name, **options)}

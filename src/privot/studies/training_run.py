@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,7 +66,7 @@ def compute(
     device: str = "cpu",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Train twice on `records` records, and once without privacy; ε of every accountant for the same run."""
+    """Train twice on `records` records, honestly and as published; ε of every accountant for each run."""
     if batch >= records:
         raise UsageError("A batch must be smaller than the number of records.")
     x, y, xt, yt, shape = _split(data, records, test)
@@ -167,18 +168,24 @@ def _budget(count: Count) -> dict[str, Any]:
     return {**count.to_dict(), "printed_attack_probability": attack_probability(pure) if np.isfinite(pure) else 1.0}
 
 
+def _epsilon(budget: Mapping[str, Any]) -> float:
+    return math.inf if budget["epsilon"] is None else float(budget["epsilon"])
+
+
 def _findings(rows: list[dict[str, Any]]) -> list[Finding]:
     out = []
     for row in rows:
-        at = {(b["accountant"], b["delta"]): b["epsilon"] for b in row["budgets"]}
-        proven, accounted = at["privacy loss", 1e-5], at[WassersteinAccountant.name, 1e-10]
-        bayes = at[BayesianAccountant.name, 1e-10]
+        at = {(b["accountant"], b["delta"]): b for b in row["budgets"]}
+        # what each accountant says, with the standing that its count has in this run
+        compared = [at["privacy loss", 1e-5], at[WassersteinAccountant.name, 1e-10], at[BayesianAccountant.name, 1e-10]]
+        told = ", ".join(
+            f"{b['accountant']} {_epsilon(b):.6g} at δ = {b['delta']:g} ({b['standing']})" for b in compared
+        )
         out.append(
             Finding(
                 f"WDP needs a lower budget than DP for the same run ({row['variant']})",
-                f"accuracy {row['accuracy']:.3f}; proven ε = {proven:.6g} at δ = 1e-5; Wasserstein {accounted:.4g} and "
-                f"Bayesian {bayes:.4g} at δ = 1e-10, both unproven",
-                bool(accounted < proven),
+                f"accuracy {row['accuracy']:.3f}; ε: {told}",
+                bool(_epsilon(compared[1]) < _epsilon(compared[0])),
             )
         )
     return out

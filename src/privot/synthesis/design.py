@@ -141,8 +141,7 @@ class Design:
         standing = account(self.block(self.facts), self.delta).standing
         if standing is not Standing.PROVEN and allow_unproven is not True:
             raise UnprovenError(
-                f"The calibration that was chosen is {standing}, no theorem: say allow_unproven (--allow-unproven) to "
-                "use it nevertheless."
+                f"The calibration that was chosen is {standing}, no theorem: say allow_unproven to use it nevertheless."
             )
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
@@ -233,7 +232,7 @@ def usable_device(name: str) -> str:
     if name not in ("cpu", "cuda"):
         raise UsageError(f"Unknown device {name!r}: say auto, cpu or cuda.")
     if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("There is no CUDA device here: use --device cpu.")
+        raise UsageError("There is no CUDA device here: use the device cpu.")
     return name
 
 

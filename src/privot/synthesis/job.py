@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from privot.errors import BudgetError, DataError, UsageError
+from privot.errors import DataError, LostReleaseError, UsageError
 from privot.files import PART, sync
 from privot.release import Release
 from privot.synthesis.files import read_json, write_json
@@ -96,6 +96,15 @@ class Job:
                 raise
             raise DataError(f"{folder / NAME} does not describe a job ({type(error).__name__}).") from None
 
+    def check_same(self, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        """Refuse to go on where `wanted` differs from what the job was started with, as `found` has it."""
+        differ = [name for name in wanted if wanted[name] != found.get(name)]
+        if differ:
+            raise UsageError(
+                f"The job in {self.folder} was started with another {differ[0]}: "
+                "go on with the same, or choose another folder."
+            )
+
     @property
     def mark(self) -> str:
         """What a charge of this job carries in its purpose."""
@@ -157,15 +166,18 @@ class Job:
             if path.exists():
                 release = Release.load(path)
                 if not paid:
-                    raise DataError(f"{path} was never paid for: the ledger holds no charge of this job.")
+                    raise DataError(
+                        f"{path} was never paid for: the budget at hand holds no charge of this job for these records. "
+                        "Go on with the ledger and the records that the job was started with."
+                    )
                 if check is not None:
                     check(release)
                 return release
             if paid and not again:
                 what = f"the charge for its {part}" if part else "its charge"
-                raise BudgetError(
-                    f"This job was stopped between {what} and its release, so that budget is spent and nothing can "
-                    f"be shown for it: add --pay-again to charge a second time for {self.folder}."
+                raise LostReleaseError(
+                    f"The job in {self.folder} was stopped between {what} and its release, so that budget is spent and "
+                    "nothing can be shown for it: a second charge has to be allowed (pay_again)."
                 )
             if ready is not None:
                 ready()
@@ -180,7 +192,7 @@ class Job:
 
 
 def _occupied(folder: Path) -> UsageError:
-    return UsageError(f"{folder} is not empty: choose another folder, or add --resume to go on with its job.")
+    return UsageError(f"{folder} is not empty: choose another folder.")
 
 
 def prepare(folder: Path) -> None:

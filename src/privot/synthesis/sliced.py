@@ -57,7 +57,7 @@ class SlicedStrategy:
     ) -> tuple[Mechanism, Rules]:
         """σ from (ε, δ), the steps, the batch and the bound; labels are projected with the records."""
         if facts.adjacency is not Adjacency.REPLACE_ONE or facts.records is None:
-            raise NoTheoremError("The method sliced shows how many records took part: use --adjacency replace-one.")
+            raise NoTheoremError("The method sliced shows how many records took part: use replace-one neighbours.")
         options = sliced_options(problem, given)
         batch = options["batch"] = min(options["batch"], facts.records)
         labelled, outer = facts.classes is not None, options["labels"] == "outer"

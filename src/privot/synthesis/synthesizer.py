@@ -8,6 +8,7 @@ for labels. Everything after that is post-processing.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,13 +115,27 @@ class Synthesizer(PrivateEstimator):
             raise UsageError(f"There are {len(self.class_names)} class names for {facts.classes or 'no'} classes.")
         return plan(self, facts)
 
-    def fit(self, vault: Vault, *, folder: str | Path | None = None, progress: Progress | None = None) -> Synthesizer:
-        """Pay for releases and train on them. With `folder`, a killed job goes on there (`resume`)."""
-        design = self.design(facts_of(vault))
+    def fit(
+        self,
+        vault: Vault,
+        *,
+        folder: str | Path | None = None,
+        pay_again: bool = False,
+        progress: Progress | None = None,
+    ) -> Synthesizer:
+        """Pay for releases and train on them.
+
+        With `folder`, what was paid for and learned is kept there. Called again with the same arguments after a kill,
+        `fit` goes on from there and pays for nothing twice, provided the vault pays from a ledger: a budget in memory
+        is forgotten with its process. Where a release was lost between its charge and the disk, `pay_again` allows a
+        second charge for it. With other arguments, another ledger or other records it refuses.
+        """
         if folder is not None:
-            settings = {"params": self.to_params(), "design": design.to_dict()}
-            job = Job.start(Path(folder), settings)
-            return self.run(job, lambda: vault, lambda mark: False, progress=progress)
+            job = self._job(Path(folder), vault)
+            return self.run(
+                job, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress
+            )
+        design = self.design(facts_of(vault))
         device, purpose = usable_device(self.device), f"synthesis by {self.method}"
         design.check(vault.facts, self.epsilon, self.delta, device)
 
@@ -150,6 +165,31 @@ class Synthesizer(PrivateEstimator):
         self._trained(train(release, design.rules, device=device, seed=design.seed, progress=progress))
         return self._finish(paid, device, release.digest())
 
+    def _job(self, folder: Path, vault: Vault) -> Job:
+        """The job in `folder`, which must be one that this very call started; a new one where there is none."""
+        facts = facts_of(vault)
+        if not (folder / NAME).exists():
+            settings = {"params": self.to_params(), "design": self.design(facts).to_dict()}
+            return Job.start(folder, {**settings, "ledger": vault.ledger})
+        job = Job.open(folder)
+        stored, designed = job.settings.get("params"), job.settings.get("design")
+        if not isinstance(stored, dict) or not isinstance(designed, dict):
+            raise DataError(f"{folder / NAME} does not describe a synthesis: choose another folder.")
+        wanted, found = dict(self.to_params()), dict(stored)
+        wanted["adjacency"], found["adjacency"] = str(facts.adjacency), designed.get("adjacency")
+        # what was left out then was drawn or decided then, and stays
+        for name, given in (
+            ("seed", None if self.seed is None else check_seed(self.seed)),
+            ("rules", None if self.rules is None else _bare(self.rules.to_dict())),
+            ("features", None if self.features is None else self.features.to_dict()),
+        ):
+            if given is not None:
+                held = designed.get(name)
+                wanted[name] = json.loads(json.dumps(given))
+                found[name] = _bare(held) if name == "rules" and isinstance(held, dict) else held
+        job.check_same(wanted, found)
+        return job
+
     def run(
         self,
         job: Job,
@@ -171,7 +211,7 @@ class Synthesizer(PrivateEstimator):
         fields, codec = job.settings.get("design", {}), self.codec
         design = Design.from_dict(fields, device) if codec is None else TableDesign.from_dict(fields, codec)
         if job.settings.get("ledger") not in (None, ledger):
-            raise DataError(f"The job in {job.folder} pays from another ledger: resume it with that one (--ledger).")
+            raise DataError(f"The job in {job.folder} pays from another ledger: go on with that one.")
         opened: list[Vault] = []
 
         def ready() -> Vault:
@@ -444,3 +484,9 @@ class Synthesizer(PrivateEstimator):
     labels_: bool
     labeller_: NetworkFeatures | None
     design_: Design | TableDesign
+
+
+def _bare(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Rules as they are asked for: planning writes into their options what the later releases cost."""
+    parts = ("choosing", "labelling")
+    return {**rules, "options": {n: v for n, v in (rules.get("options") or {}).items() if n not in parts}}

@@ -66,7 +66,15 @@ def _read(name: str, value: Any) -> Tensor:
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name} is not an array of numbers: it holds {brief(array.dtype)}.")
     small = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32 if small else np.float64))
+    return from_array(np.ascontiguousarray(array, dtype=np.float32 if small else np.float64))
+
+
+def from_array(array: Any) -> Tensor:
+    """An array as a tensor that shares its memory; one that may not be written to is copied, since PyTorch cannot
+    keep anybody from writing to it, and warns of that.
+    """
+    held = np.ascontiguousarray(array)
+    return torch.from_numpy(held if held.flags.writeable else held.copy())
 
 
 def points(x: Any, y: Any, batched: bool = False, check: bool = True) -> tuple[Tensor, Tensor, bool]:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from privot.errors import DataError, UsageError, brief
-from privot.transport.arrays import check_finite, check_positive, tensors
+from privot.transport.arrays import check_finite, check_positive, from_array, tensors
 from privot.transport.plans import FactoredPlan
 from privot.transport.results import hand_back
 
@@ -202,7 +201,7 @@ def with_labels(x: Any, labels: Any, classes: int, weight: float) -> Any:
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
         raise UsageError(f"classes must be a whole number of at least 1, got {brief(classes)}.")
     (tx,), as_numpy = tensors(("x", x))
-    marks = labels if isinstance(labels, Tensor) else torch.from_numpy(np.asarray(labels))
+    marks = labels if isinstance(labels, Tensor) else from_array(labels)
     if marks.dtype.is_floating_point or marks.dtype == torch.bool or tuple(marks.shape) != (len(tx),):
         raise DataError(f"labels must be {len(tx)} whole numbers, one a point, got shape {tuple(marks.shape)}.")
     if bool(((marks < 0) | (marks >= classes)).any()):

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.transport import kernels
-from privot.transport.arrays import check_finite, check_positive, fixed, points, weights
+from privot.transport.arrays import check_finite, check_positive, fixed, from_array, points, weights
 from privot.transport.directions import Frame, draw_directions, fresh_seed
 from privot.transport.one_dimensional import compare_rows, root
 from privot.transport.results import Result, attach, hand_back
@@ -216,7 +215,7 @@ def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | No
         own = fresh_seed() if seed is None else seed
         draw = _drawn if seed is None or x.shape[1] * slices > LARGEST_KEPT else _kept
         return draw(x.shape[1], slices, frame, own, x.device, x.dtype), own
-    U = given if isinstance(given, Tensor) else torch.from_numpy(np.ascontiguousarray(given))
+    U = given if isinstance(given, Tensor) else from_array(given)
     U = U.detach().to(x)
     if U.dim() != 2 or U.shape[0] != x.shape[1] or U.shape[1] == 0:
         raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one a column.")

@@ -6,7 +6,8 @@ explain,
     v(S) = 1 − T(S, V)/T(∅, V),     v(∅) = 0,
 
 with T and T(∅, V) of `profiles`: 1 for records like V's, 0 for knowing nothing but V's middle, and below 0 for records
-that are worse than that. The value of a party is its Shapley value in this game, so values sum to v(all).
+that are worse than that. The value of a party is its Shapley value in this game, so values sum to v(all) ≤ 1; a single
+one may be above 1 where others are below 0.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def value_sketches(
         raise UsageError("The number of draws must be 0, or at least 100.")
     _check_some(parties)
     if not validation.public["classes"]:
-        raise DataError("The validation sketch was made without labels: values need sketches made with --classes.")
+        raise DataError("The validation sketch was made without labels: values need sketches made with classes.")
     everyone = [validation, *parties]
     for k, party in enumerate(parties):
         if party.digest() == validation.digest():
@@ -202,7 +203,12 @@ def _stand_ins(sides: Sequence[Side], generator: np.random.Generator) -> list[Me
 
 
 def _costs(plan: Plan, profile: Callable[[int], Profile], target: Profile) -> dict[int, float]:
-    return {c: transport_cost(profile(c), target) for c in plan.coalitions if c}
+    """T(S, V) of every coalition, none below 0.
+
+    What noise adds to a squared gap is subtracted, which puts the estimate of a small cost below 0 half of the time,
+    and a worth above 1. Costs are never below 0: max(T̂, 0) is at most as far from T as T̂, and needs no record.
+    """
+    return {c: max(0.0, transport_cost(profile(c), target)) for c in plan.coalitions if c}
 
 
 def _worths(costs: dict[int, float], spread: float) -> dict[int, float]:
@@ -224,7 +230,7 @@ def _contributions(plan: Plan, costs: dict[int, float], spread: float, seed: int
         value=plan.values(worths),
         error=plan.errors(worths),
         left_out=plan.left_out(worths),
-        distance=np.sqrt(np.maximum([costs[1 << i] for i in range(plan.parties)], 0.0)),
+        distance=np.sqrt([costs[1 << i] for i in range(plan.parties)]),
         worth=worths[plan.everybody],
         spread=spread,
         interval=None,
@@ -250,8 +256,11 @@ def _with_noise(
         # errors come from a handful of groups of orders: Student's quantile, not 1.96
         wide = found.error * float(stdtrit(found.orders / (2 * len(value)) - 1, 1.0 - LEVEL / 2.0))
     half = _half_width(moved, np.diag(wide))
+    # the value of the only party is the worth of all, at most 1; beside parties that do harm a value may be more
+    highest = 1.0 if len(value) == 1 else math.inf
     decided = np.abs(apart) > _half_width(moved[:, :, None] - moved[:, None, :], wide)
-    return replace(found, interval=np.stack([value - half, value + half], axis=1), decided=np.asarray(decided))
+    interval = np.stack([value - half, np.minimum(value + half, highest)], axis=1)
+    return replace(found, interval=interval, decided=np.asarray(decided))
 
 
 def _half_width(moved: Array, wide: Array) -> Array:

@@ -73,7 +73,7 @@ def score_by_records(own: Labelled, validation: Labelled, label_weight: float = 
     if len(own.x) * len(validation.x) > MOST_ENTRIES:
         raise UsageError(
             f"{len(own.x)} × {len(validation.x)} records are too many to score at once: use at most "
-            f"{MOST_ENTRIES // len(own.x)} validation records (--most)."
+            f"{MOST_ENTRIES // len(own.x)} validation records."
         )
     names, which = np.unique(validation.y, return_inverse=True)
     means = np.stack([validation.x[which == c].mean(0) for c in range(len(names))])
@@ -125,7 +125,7 @@ def score_by_sketch(
 def check_design(validation: Sketch, design: SketchDesign) -> None:
     """Refuse a sketch without labels, and a design that is not the sketch's."""
     if not validation.public["classes"]:
-        raise DataError("The validation sketch was made without labels: ask for one made with --classes.")
+        raise DataError("The validation sketch was made without labels: ask for one made with classes.")
     stated = design_facts(design)
     if stated["design"] != validation.public["design"] or not same_design(stated, validation.public):
         raise DataError(

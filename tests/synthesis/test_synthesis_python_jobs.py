@@ -1,0 +1,178 @@
+"""`fit(vault, folder=…)`, called again after a kill with the same arguments, goes on and pays once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthesis_samples import Killed, rules, toy
+
+from privot.errors import BudgetError, DataError, UsageError
+from privot.ledger import Ledger
+from privot.synthesis import Synthesizer
+from privot.vault import Vault
+
+STREAMED = {"steps": 24, "blocks": 6, "batch": 20}
+
+
+def opened(tmp_path: Path, budget: float = 20.0, name: str = "ledger") -> tuple[Ledger, Vault]:
+    """The same records and ledger, as a new process would open them."""
+    x, y = toy()
+    path = tmp_path / name
+    ledger = Ledger.open(path) if path.exists() else Ledger.create(path)
+    return ledger, Vault(
+        x, y, classes=2, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(budget, 1e-5), label="toy"
+    )
+
+
+def asked(method: str, **changes: Any) -> Synthesizer:
+    fields: dict[str, Any] = {"seed": 1, "device": "cpu", "method": method, "records": 400}
+    fields |= {"rules": rules()} if method == "embedding" else {"options": STREAMED}
+    return Synthesizer(5.0, 1e-5, **{**fields, **changes})
+
+
+def killed_at(step: int) -> Any:
+    def tell(now: int, steps: int, loss: float) -> None:
+        if now >= step:
+            raise Killed
+
+    return tell
+
+
+@pytest.mark.parametrize("method", ["embedding", "sinkhorn", "sliced"])
+def test_fit_called_again_after_a_kill_goes_on_and_pays_once(method: str, tmp_path: Path) -> None:
+    _, vault = opened(tmp_path)
+    with pytest.raises(Killed):
+        asked(method).fit(vault, folder=tmp_path / "out", progress=killed_at(8))
+    ledger, vault = opened(tmp_path)
+    done = asked(method).fit(vault, folder=tmp_path / "out")
+    charged = len(ledger.entries())
+    assert charged == (1 if method == "embedding" else STREAMED["blocks"])
+    assert 4.9 < done.guarantee_.epsilon() <= 5.0
+    assert done.sample(10)[0].shape == (10, 2)
+    # done is done: once more costs nothing, and gives the same generator
+    again = asked(method).fit(opened(tmp_path)[1], folder=tmp_path / "out")
+    assert len(ledger.entries()) == charged
+    np.testing.assert_array_equal(again.sample(10, seed=1)[0], done.sample(10, seed=1)[0])
+
+
+def test_fit_that_was_stopped_before_it_paid_pays_when_called_again(tmp_path: Path) -> None:
+    _, vault = opened(tmp_path, budget=20.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.vault.Vault.release", lambda *a, **k: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            asked("embedding").fit(vault, folder=tmp_path / "out")
+    ledger, vault = opened(tmp_path)
+    asked("embedding").fit(vault, folder=tmp_path / "out")
+    assert len(ledger.entries()) == 1
+
+
+def test_a_lost_release_is_paid_for_again_only_where_that_is_said(tmp_path: Path) -> None:
+    _, vault = opened(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.release.Release.save", lambda *a, **k: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            asked("embedding").fit(vault, folder=tmp_path / "out")
+    ledger, vault = opened(tmp_path)
+    with pytest.raises(BudgetError, match="pay_again") as refused:
+        asked("embedding").fit(vault, folder=tmp_path / "out")
+    assert "--" not in str(refused.value)
+    assert len(ledger.entries()) == 1
+    asked("embedding").fit(vault, folder=tmp_path / "out", pay_again=True)
+    assert len(ledger.entries()) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [({"epsilon": 4.0}, "epsilon"), ({"seed": 2}, "seed"), ({"rules": rules(61)}, "rules"), ({"high": 2.0}, "high")],
+)
+def test_fit_with_other_arguments_does_not_go_on_with_a_job(changes: Any, name: str, tmp_path: Path) -> None:
+    ledger, vault = opened(tmp_path)
+    with pytest.raises(Killed):
+        asked("embedding").fit(vault, folder=tmp_path / "out", progress=killed_at(8))
+    other = asked("embedding").set_params(**changes)
+    with pytest.raises(UsageError, match=f"another {name}") as refused:
+        other.fit(vault, folder=tmp_path / "out")
+    assert "--" not in str(refused.value)
+    assert len(ledger.entries()) == 1
+
+
+def test_a_job_goes_on_with_its_own_ledger_and_records_only(tmp_path: Path) -> None:
+    ledger, vault = opened(tmp_path)
+    with pytest.raises(Killed):
+        asked("embedding").fit(vault, folder=tmp_path / "out", progress=killed_at(8))
+    with pytest.raises(DataError, match="another ledger") as refused:
+        asked("embedding").fit(opened(tmp_path, name="second")[1], folder=tmp_path / "out")
+    assert "--" not in str(refused.value)
+    x, y = toy(seed=5)
+    others = Vault(
+        x, y, classes=2, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(20.0, 1e-5), label="others"
+    )
+    with pytest.raises(DataError, match="never paid for"):
+        asked("embedding").fit(others, folder=tmp_path / "out")
+    # a budget in memory is forgotten with its vault, and cannot say what was paid
+    forgetful = Vault(*toy(), classes=2, clip=1.0, adjacency="replace-one", budget=(20.0, 1e-5))
+    with pytest.raises(DataError, match="ledger"):
+        asked("embedding").fit(forgetful, folder=tmp_path / "out")
+    assert len(ledger.entries()) == 1
+
+
+def test_a_folder_that_holds_something_else_is_refused_in_words_of_the_library(tmp_path: Path) -> None:
+    _, vault = opened(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match="not empty") as refused:
+        asked("embedding").fit(vault, folder=tmp_path / "out")
+    assert "--" not in str(refused.value)
+
+
+LIFE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import torch
+from test_synthesis_python_jobs import asked, opened
+torch.set_num_threads(1)
+here, method = Path(sys.argv[2]), sys.argv[3]
+print("begin", flush=True)
+again = "again" in sys.argv
+made = asked(method).fit(opened(here, budget=30.0)[1], folder=here / "out", pay_again=again)
+print(made.guarantee_.epsilon(), len(made.sample(5)[0]), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.parametrize("method", ["embedding", "sinkhorn"])
+def test_fit_killed_at_any_moment_goes_on_with_the_same_call(method: str, tmp_path: Path) -> None:
+    dice = np.random.default_rng(3)
+    opened(tmp_path, budget=30.0)
+    command = [sys.executable, "-c", LIFE, str(Path(__file__).parent), str(tmp_path), method]
+    for _ in range(3):
+        life = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert life.stdout is not None
+        assert life.stdout.readline() == "begin\n"
+        time.sleep(float(dice.uniform(0.0, 0.8)))
+        os.kill(life.pid, signal.SIGKILL)
+        life.wait()
+        life.stdout.close()
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    lost = "pay_again" in ended.stderr
+    if lost:
+        ended = subprocess.run([*command, "again"], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    epsilon, drawn = ended.stdout.splitlines()[-1].split()
+    assert float(epsilon) <= 5.0
+    assert drawn == "5"
+    with Ledger.open(tmp_path / "ledger") as book:
+        charges = [entry.purpose for entry in book.entries()]
+    name = json.loads((tmp_path / "out" / "job.json").read_text())["job"]
+    assert all(name in purpose for purpose in charges)
+    assert len(charges) == (1 + lost if method == "embedding" else STREAMED["blocks"])
