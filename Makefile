@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test coverage lint docs bench clean setup
+.PHONY: demo test coverage lint docs bench fuzz clean setup
 
 demo: $(READY)
 	$(BIN)/privot demo
@@ -29,6 +29,10 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/accounting.py
+
+# hostile options, files, folders and messages: ten minutes on two cores; what failed is kept in fuzz-failures/
+fuzz: $(READY)
+	$(BIN)/python -m fuzz $(FUZZ)
 
 setup: $(READY)
 
