@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
-
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
@@ -19,6 +15,10 @@ from pathlib import Path
 
 from fuzz import files, folders, judging, kit, messages, options, running
 from fuzz.case import Case
+
+# read when the libraries start, which is later
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
 
 SHARES = {"options": 0.45, "files": 0.25, "folders": 0.2, "messages": 0.1}
 
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--no-bombs", action="store_true", help="leave out files that unpack to gigabytes")
     given = parser.parse_args()
     running.limits["seconds"] = given.timeout
-    seed = random.randrange(10**6) if given.seed is None else given.seed
+    seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311
     print(f"seed {seed}", flush=True)
     _import_all()
     with tempfile.TemporaryDirectory(prefix="privot-fuzz-") as place:
@@ -64,7 +64,7 @@ def chosen(seed: int, count: int, only: list[str], bombs: bool) -> list[Case]:
         if not only or kind in only:
             numbers = list(range(round(count * SHARES[kind]) if not only else count))
         found += [make(number) for number in numbers]
-    random.Random(seed).shuffle(found)
+    random.Random(seed).shuffle(found)  # noqa: S311
     return found
 
 

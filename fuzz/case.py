@@ -32,4 +32,4 @@ class Case:
 
 def random_of(seed: int, kind: str, number: int) -> Random:
     """All choices of one case: they depend on the seed and the case's name, not on the cases before it."""
-    return Random(f"{seed} {kind} {number}")
+    return Random(f"{seed} {kind} {number}")  # noqa: S311

@@ -71,7 +71,8 @@ def run_all(
         case, folder, began, before = running.pop(pid)
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         outcome = Outcome(
-            case, folder, code, time.monotonic() - began - waited, peak, _read(folder / "stdout"), _read(folder / "stderr"),
+            case, folder, code, time.monotonic() - began - waited, peak,
+            _read(folder / "stdout"), _read(folder / "stderr"),
             _read(folder / "written") + _changed(before, _state(folder / "in")), _read(folder / "traceback"),
         )  # fmt: skip
         if not keep(outcome):
@@ -175,7 +176,7 @@ def _watch(folder: Path) -> Callable[[str, tuple[Any, ...]], None]:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         paths: list[Any] = []
         if event == "open":
-            path, mode, flags = arguments
+            path, _, flags = arguments
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             paths = [path] if writes and not isinstance(path, int) else []
         elif event in ("os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod"):

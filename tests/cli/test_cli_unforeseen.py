@@ -1,4 +1,4 @@
-"""The last line of defence: whatever goes wrong is one sentence without a record, and an exit code that is documented."""
+"""The last line of defence: whatever goes wrong is one sentence without a record, and a documented exit code."""
 
 from __future__ import annotations
 

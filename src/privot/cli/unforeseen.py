@@ -1,4 +1,4 @@
-"""The sentence for an error that nobody foresaw. It names the error's type and never its words: they may quote a record."""
+"""The sentence for an error that nobody foresaw: it names the type and never the words, which may quote a record."""
 
 from __future__ import annotations
 
