@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test coverage lint docs bench clean setup
+.PHONY: demo test coverage lint docs bench fuzz clean setup
 
 demo: $(READY)
 	$(BIN)/privot demo
@@ -18,8 +18,8 @@ coverage: lint
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks fuzz
+	$(BIN)/ruff format --check src tests benchmarks fuzz
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -29,6 +29,10 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/accounting.py
+
+# hostile options, files, folders and messages: ten minutes on two cores; what failed is kept in fuzz-failures/
+fuzz: $(READY)
+	$(BIN)/python -m fuzz $(FUZZ)
 
 setup: $(READY)
 

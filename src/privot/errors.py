@@ -1,6 +1,10 @@
 """The errors privot raises, and the exit code each one ends a command with.
 
 An error is one sentence that says what is wrong and what to do. None of them ever carries a record.
+
+Exit codes: 0 done; 1 internal error (an error of another type than these: a fault of privot's, or no memory left);
+2 wrong usage; 3 bad data; 4 a budget or a policy refuses; 5 unproven and not allowed; 6 did not converge, or no answer
+in time; 7 an audit refutes a claim; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 __all__ = ["main"]
 
@@ -13,6 +14,9 @@ def main() -> None:
     arguments = sys.argv[1:]
     debug = "--debug" in arguments or bool(os.environ.get("PRIVOT_DEBUG"))
     arguments = [a for a in arguments if a != "--debug"]
+    if not debug and not sys.warnoptions:
+        # a refusal is one sentence: what libraries have to say is for those who debug
+        warnings.simplefilter("ignore")
     sys.exit(run(arguments, debug))
 
 
@@ -22,6 +26,7 @@ def run(arguments: list[str], debug: bool = False) -> int:
 
     from privot.cli.app import app
     from privot.cli.helping import WrongUsage, with_help
+    from privot.cli.unforeseen import unforeseen
     from privot.errors import PrivotError
     from privot.extras import needing
 
@@ -55,10 +60,10 @@ def run(arguments: list[str], debug: bool = False) -> int:
             raise
         _say(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
         return 3
-    except MemoryError:
+    except Exception as error:
         if debug:
             raise
-        _say("The machine has too little memory for this; use smaller sizes.")
+        _say(unforeseen(error))
         return 1
 
 

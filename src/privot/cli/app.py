@@ -29,8 +29,9 @@ from privot.cli import (
 app = typer.Typer(
     name="privot",
     help="Private optimal transport: compare, learn from and synthesise data you may not share.",
-    epilog="Start with: privot demo. Exit codes: 0 done; 2 wrong usage; 3 bad data; 4 the budget refuses; "
-    "5 unproven and not allowed; 6 did not converge; 7 an audit refutes a claim. --debug shows a traceback.",
+    epilog="Start with: privot demo. Exit codes: 0 done; 1 internal error, please report it; 2 wrong usage; "
+    "3 bad data; 4 the budget refuses; 5 unproven and not allowed; 6 did not converge or answer in time; "
+    "7 an audit refutes a claim; 130 interrupted. --debug shows a traceback.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -1,0 +1,83 @@
+"""What a case calls where there is no command for it: messages between organisations, read as a peer reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from privot.errors import PrivotError
+
+
+def read_request(path: str) -> None:
+    """A request as a party opens it."""
+    from privot.federation.requests import Request
+
+    Request.opened(Path(path).read_bytes())
+
+
+def handle(path: str) -> None:
+    """A request at a party's desk, which must answer or refuse whatever comes, and may never fail."""
+    from privot.federation.party import Desk
+
+    desk = Desk("in/party0")
+    before = Path("in/party0/party.log").read_text().count("failed for")
+    desk.handle(Path(path).read_bytes())
+    desk.close()
+    if Path("in/party0/party.log").read_text().count("failed for") > before:
+        raise RuntimeError("The desk failed on a request.")
+
+
+def open_desk(path: str) -> None:
+    """A party's folder, or its policy, as `federate join` opens it."""
+    from privot.federation.party import Desk
+
+    Desk(path).close()
+
+
+def read_job(path: str) -> None:
+    """A coordinator's job."""
+    from privot.federation.job import Job
+
+    Job.read(Path(path))
+
+
+def coordinate(protocol: str) -> None:
+    """A coordinator whose parties all answer with what lies in a file, signed as it is."""
+    from privot.federation.channel import AtHand
+    from privot.federation.coordinating import Coordinator
+    from privot.federation.job import Job
+    from privot.federation.signing import read_key
+
+    work = Job.read(Path(f"in/{protocol}.toml"))
+    found = Path(f"in/{protocol}.answer").read_bytes()
+    channel = AtHand({member.signer: lambda data: found for member in work.members})
+    coordinator = Coordinator("out/work", read_key(Path("in/hub/signing.key")), channel)
+    try:
+        coordinator.run(work)
+    finally:
+        coordinator.close()
+
+
+CALLS: dict[str, Callable[[str], None]] = {
+    "@request": read_request,
+    "@handle": handle,
+    "@desk": open_desk,
+    "@job": read_job,
+    "@coordinate": coordinate,
+}
+
+
+def call(arguments: list[str]) -> int:
+    """Run a call as a command is run: an exit code, and one sentence on standard error."""
+    import sys
+
+    try:
+        CALLS[arguments[0]](*arguments[1:])
+        return 0
+    except PrivotError as error:
+        print("privot: " + " ".join(str(error).split()), file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"privot: {os.strerror(error.errno or 0)}", file=sys.stderr)
+        return 3

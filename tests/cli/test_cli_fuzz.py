@@ -1,0 +1,21 @@
+"""A short run of the fuzzer: hostile options, files, folders and messages end in one sentence and the right exit code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_a_hundred_hostile_inputs_are_handled(tmp_path: Path) -> None:
+    words = ["--count", "100", "--seed", "3", "--no-bombs", "--jobs", "1", "--keep", str(tmp_path / "failures")]
+    found = subprocess.run(
+        [sys.executable, "-m", "fuzz", *words], capture_output=True, text=True, cwd=ROOT, timeout=600
+    )
+    assert found.returncode == 0, found.stdout[-5000:] + found.stderr[-2000:]
+    assert "100 inputs, 0 failed" in found.stdout

@@ -1,0 +1,91 @@
+"""The last line of defence: whatever goes wrong is one sentence without a record, and a documented exit code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from privot.cli import run
+
+SECRET = "patient 4711"
+
+
+def failing_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Make `privot report` meet `error`."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("privot.synthesis.report.write_report", fail)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError(SECRET),
+        ZeroDivisionError(SECRET),
+        OverflowError(SECRET),
+        RecursionError(SECRET),
+        KeyError(SECRET),
+        AssertionError(SECRET),
+        UnicodeDecodeError("utf-8", SECRET.encode(), 0, 1, SECRET),
+        StopIteration(SECRET),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_unforeseen_error_is_one_sentence_with_its_type_and_without_its_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, error: Exception
+) -> None:
+    failing_with(monkeypatch, error)
+    assert run(["report", "folder"]) == 1
+    said = capsys.readouterr()
+    wanted = f"privot: internal error ({type(error).__name__}): run again with --debug and report it.\n"
+    assert (said.out, said.err) == ("", wanted)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(SECRET),
+        torch.OutOfMemoryError(SECRET),
+        RuntimeError(f"[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried {SECRET}"),
+    ],
+    ids=["python", "cuda", "torch"],
+)
+def test_running_out_of_memory_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Any, error: Exception) -> None:
+    failing_with(monkeypatch, error)
+    assert run(["report", "folder"]) == 1
+    said = capsys.readouterr().err
+    assert said == "privot: The machine ran out of memory: use smaller sizes, or a machine with more of it.\n"
+
+
+def test_debug_shows_the_traceback_of_an_unforeseen_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_with(monkeypatch, RuntimeError(SECRET))
+    with pytest.raises(RuntimeError):
+        run(["report", "folder"], debug=True)
+
+
+def test_the_help_and_the_reference_name_every_exit_code(capsys: Any) -> None:
+    assert run(["--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    page = (Path(__file__).parents[2] / "docs/reference/exit-codes.md").read_text()
+    for code in (0, 1, 2, 3, 4, 5, 6, 7, 130):
+        assert f" {code} " in said
+        assert f"| {code} |" in page
+
+
+def test_a_warning_of_a_library_is_not_printed() -> None:
+    code = (
+        "import sys, warnings, privot.cli as cli\n"
+        "cli.run = lambda arguments, debug: warnings.warn('numpy says', RuntimeWarning) or 0\n"
+        "sys.argv = ['privot', *sys.argv[1:]]; cli.main()"
+    )
+    quiet = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    debugged = subprocess.run([sys.executable, "-c", code, "--debug"], capture_output=True, text=True)
+    assert "numpy says" in debugged.stderr
