@@ -76,7 +76,7 @@ def synth(
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
-    from privot.cli.known import charges, check_no_job, label_of, second_charges
+    from privot.cli.known import charges, check_no_job, label_of, second_charges, spent_in_ledger
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -175,20 +175,31 @@ def synth(
                     every=checkpoint,
                     team=team,
                 )
-            write_folder(synthesizer, out, samples, seed, kind_for(data, codec))
+            spent = spent_in_ledger(book, job)
+            write_folder(synthesizer, out, samples, seed, kind_for(data, codec), spent)
     gone = (
         []
         if codec is not None or not synthesizer.labels_
         else [int(c) for c in (synthesizer.counts_ == 0.0).nonzero()[0]]
     )
-    _say(synthesizer.guarantee_, book, label_of(data), out, samples, gone, as_json)
+    _say(synthesizer.guarantee_, book, label_of(data), out, samples, gone, spent, as_json)
 
 
 def _say(
-    guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int, gone: list[int], as_json: bool
+    guarantee: Guarantee,
+    book: Ledger,
+    data: str,
+    out: Path,
+    samples: int,
+    gone: list[int],
+    spent: dict[str, Any] | None,
+    as_json: bool,
 ) -> None:
+    from privot.synthesis.spending import said
+
     if as_json:
         answer = {"out": str(out), "samples": samples, "ledger": str(book.path), "left_out": gone}
+        answer["spent_in_ledger"] = spent
         print_json({**answer, "guarantee": guarantee.to_dict()})
         return
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
@@ -196,6 +207,7 @@ def _say(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{book.path}, the ledger of {data}"),
+            *[(f"ledger: {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]
     )

@@ -9,8 +9,10 @@ from typing import Any
 
 from privot import __version__
 from privot.errors import DataError
+from privot.guarantee import Guarantee
 from privot.synthesis.files import read_json, write_bytes
 from privot.synthesis.saved import CONFIG, read_folder_guarantee
+from privot.synthesis.spending import spent_rows
 from privot.synthesis.tables.folder import facts_of
 
 REPORT = "report.html"
@@ -69,6 +71,7 @@ def write_report(folder: Path) -> Path:
     paid = [[str(number), _words(event)] for number, event in enumerate(guarantee.events, 1)]
     tables: list[Part] = [
         ("What was paid for", ["event", "as it is counted"], paid, ""),
+        *_spent(folder, guarantee),
         ("How it was made", [], _facts(fields), ""),
     ]
     evaluated: list[str] = []
@@ -97,6 +100,12 @@ def write_report(folder: Path) -> Path:
     )
     write_bytes(folder / REPORT, text.encode())
     return folder / REPORT
+
+
+def _spent(folder: Path, guarantee: Guarantee) -> list[Part]:
+    """What the ledger held when the folder was written, if it was told."""
+    rows = spent_rows(folder, guarantee)
+    return [("What the ledger holds", [], rows, "")] if rows else []
 
 
 def _read(name: str, read: Callable[[], list[Part]]) -> list[Part]:
