@@ -488,3 +488,64 @@ def test_a_job_that_has_paid_does_not_go_on_with_other_records(capsys: Any, data
     assert "--new-records" in sentence(capsys)
     with Ledger.open(tmp_path / "data.npz.ledger") as book:
         assert len(book.datasets()) == 1
+
+
+def test_a_folder_says_what_the_ledger_holds_beside_what_was_released(capsys: Any, data: str, tmp_path: Path) -> None:
+    budget = "--epsilon 30 --delta 1e-5 --adjacency add-remove".split()
+    assert run(["ledger", "init", str(tmp_path / "data.npz.ledger"), "--data", data, *budget]) == 0
+    out = tmp_path / "out"
+    capsys.readouterr()
+    assert synth(data, out, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    once, spent = answer["guarantee"]["epsilon"], answer["spent_in_ledger"]
+    assert answer["ledger"] == str(tmp_path / "data.npz.ledger")
+    assert spent["job"] == {"epsilon": spent["epsilon"], **_terms(answer["guarantee"]), "charges": 1}
+    assert spent["epsilon"] == pytest.approx(once, rel=1e-6)
+    assert "more than the guarantee" not in (out / "report.html").read_text()
+    # the release is lost, as if killed between charge and release, and paid for again
+    (out / "release.npz").unlink()
+    assert synth(data, out, "--resume") == 4
+    assert "--pay-again" in sentence(capsys)
+    assert synth(data, out, "--resume", "--pay-again", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    spent = answer["spent_in_ledger"]
+    assert answer["guarantee"]["epsilon"] == pytest.approx(once, rel=1e-6)
+    with Ledger.open(tmp_path / "data.npz.ledger") as book:
+        [event, again] = [entry.event for entry in book.entries()]
+    # the same Gaussian mechanism twice is one with σ/√2
+    assert event == again
+    twice = gaussian_epsilon(event.sensitivity * 2**0.5 / event.sigma, 1e-5)
+    assert spent["job"]["charges"] == 2
+    assert spent["job"]["epsilon"] == spent["epsilon"] == pytest.approx(twice, rel=1e-3)
+    assert json.loads((out / "spent.json").read_text()) == spent
+    page = (out / "report.html").read_text()
+    assert f"ε = {twice:.3g}"[:6] in page
+    assert "more than the guarantee" in page
+    # another job on the same records: the data set holds more than either
+    assert synth(data, tmp_path / "second", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    spent = answer["spent_in_ledger"]
+    assert spent["job"]["epsilon"] == pytest.approx(once, rel=1e-6)
+    assert spent["epsilon"] == pytest.approx(
+        gaussian_epsilon(event.sensitivity * 3**0.5 / event.sigma, 1e-5), rel=1e-3
+    )
+    assert synth(data, out, "--resume") == 0
+    said = capsys.readouterr().out
+    assert f"ε = {spent['epsilon']:.6g} at δ = 1e-05, add-remove, proven" in said
+    assert "in 2 charges" in said
+
+
+def _terms(guarantee: dict[str, Any]) -> dict[str, Any]:
+    return {name: guarantee[name] for name in ("delta", "adjacency", "standing")}
+
+
+def gaussian_epsilon(shift: float, delta: float) -> float:
+    """ε of N(0, 1) against N(shift, 1) at δ (Balle & Wang 2018, theorem 8), by bisection."""
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    def excess(epsilon: float) -> float:
+        a, b = shift / 2 - epsilon / shift, -shift / 2 - epsilon / shift
+        return float(norm.cdf(a) - np.exp(epsilon) * norm.cdf(b) - delta)
+
+    return float(brentq(excess, 0.0, 100.0))

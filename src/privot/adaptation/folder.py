@@ -16,6 +16,7 @@ from privot.opening import read_text
 from privot.synthesis.design import usable_device
 from privot.synthesis.files import read_json, read_tensors, sync, write_bytes, write_json, write_tensors
 from privot.synthesis.report import CONFIDENTIAL
+from privot.synthesis.spending import SPENT, spent_rows
 
 CONFIG = "config.json"
 MODEL = "model.safetensors"
@@ -52,7 +53,7 @@ def write_model(adapter: DomainAdapter, folder: Path) -> None:
     What an earlier model left goes first: a kill must not leave a new model beside the guarantee of an old one.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (CONFIG, GUARANTEE, REPORT, EVALUATION):
+    for name in (CONFIG, GUARANTEE, SPENT, REPORT, EVALUATION):
         (folder / name).unlink(missing_ok=True)
     sync(folder)
     write_tensors(folder / MODEL, adapter.networks_.state_dict(), {"kind": "adaptation"})
@@ -119,6 +120,7 @@ def write_report(folder: Path) -> Path:
     rows = [(name, str(value)) for name, value in design.settings.to_dict().items()]
     rows += [("σ", f"{design.sigma:.6g}" if design.sigma is not None else "–"), ("seed", str(design.seed))]
     rows += [("blocks charged", str(adapter.charged_)), ("of those lost", str(adapter.lost_))]
+    rows += [(f"ledger: {what}", words) for what, words in spent_rows(folder, guarantee)]
     rows += [("stopped", "the budget had no room for more blocks")] if adapter.stopped_ else []
     curve = base64.b64encode(draw_curve(adapter.losses_, "loss")).decode() if len(adapter.losses_) > 1 else ""
     text = (

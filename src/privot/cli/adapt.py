@@ -80,7 +80,7 @@ def adapt(
     """
     from privot.adaptation import DomainAdapter
     from privot.adaptation.settings import METHODS, UNPROVEN
-    from privot.cli.known import charges, check_no_job, label_of, second_charges
+    from privot.cli.known import charges, check_no_job, label_of, second_charges, spent_in_ledger
     from privot.cli.progress import training_bar
     from privot.errors import UnprovenError, UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -156,18 +156,28 @@ def adapt(
                     progress=tell,
                     every=checkpoint,
                 )
-            _finish(adapter, out, {"ledger": str(book.path)}, str(book.path), held_out, as_json)
+            spent = spent_in_ledger(book, job)
+            paid = {"ledger": str(book.path), "spent_in_ledger": spent}
+            _finish(adapter, out, paid, str(book.path), held_out, as_json, spent)
 
 
 def _finish(
-    adapter: DomainAdapter, out: Path, paid: dict[str, str], payer: str, held_out: Dataset | None, as_json: bool
+    adapter: DomainAdapter,
+    out: Path,
+    paid: dict[str, Any],
+    payer: str,
+    held_out: Dataset | None,
+    as_json: bool,
+    spent: dict[str, Any] | None = None,
 ) -> None:
     """Leave model, guarantee and report in `out`, score if there is something to score on, and say so."""
     from privot.adaptation.folder import write_evaluation, write_report
     from privot.synthesis.report import CONFIDENTIAL
+    from privot.synthesis.spending import said, write_spent
 
     accuracy = None
     adapter.save(out)
+    write_spent(out, spent)
     if held_out is not None:
         accuracy = adapter.score(held_out.x, held_out.y)
         write_evaluation(out, accuracy, len(held_out.x))
@@ -183,11 +193,12 @@ def _finish(
     facts = [
         ("guarantee", guarantee.stated()),
         ("charged to", payer),
+        *[(f"ledger: {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
         ("folder", f"{out}: model.safetensors, guarantee.json, report.html"),
     ]
     if adapter.lost_:
-        said = "paid for and cut short before their releases were used; the guarantee counts them"
-        facts.append(("lost", f"{adapter.lost_} of {adapter.design_.settings.blocks} blocks, {said}"))
+        lost = "paid for and cut short before their releases were used; the guarantee counts them"
+        facts.append(("lost", f"{adapter.lost_} of {adapter.design_.settings.blocks} blocks, {lost}"))
     if adapter.stopped_:
         facts.append(("stopped", "the budget had no room for the blocks that were left; training used the others"))
     if accuracy is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
+    from privot.synthesis.job import Job
     from privot.vault import Vault
 
 
@@ -57,6 +58,17 @@ def second_charges() -> Iterator[None]:
         yield
     except LostReleaseError as error:
         raise LostReleaseError(f"{error} Add --resume --pay-again to charge a second time.") from None
+
+
+def spent_in_ledger(book: Ledger, job: Job) -> dict[str, Any] | None:
+    """What `book` holds for the records that `job` paid for, in all and for this job; None where it paid nothing."""
+    from privot.synthesis.spending import total
+
+    paid = [entry for entry in book.entries() if job.any_mark in entry.purpose]
+    if not paid:
+        return None
+    whole, own = book.spent(paid[0].fingerprint), book.spent(paid[0].fingerprint, job.any_mark)
+    return None if whole is None or own is None else total(whole, own, len(paid))
 
 
 def charges(book: Ledger) -> Callable[[str], int]:

@@ -95,7 +95,7 @@ def synth(
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
-    from privot.cli.known import charges, check_no_job, label_of, second_charges
+    from privot.cli.known import charges, check_no_job, label_of, second_charges, spent_in_ledger
     from privot.cli.progress import training_bar
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
@@ -200,7 +200,8 @@ def synth(
                     every=checkpoint,
                     team=team,
                 )
-            write_folder(synthesizer, out, samples, seed, kind_for(data, codec), spreadsheet_safe)
+            spent = spent_in_ledger(book, job)
+            write_folder(synthesizer, out, samples, seed, kind_for(data, codec), spent, spreadsheet_safe)
     gone = (
         []
         if codec is not None or not synthesizer.labels_
@@ -214,15 +215,26 @@ def synth(
         out,
         samples,
         gone if named is None else [named[c] for c in gone],
+        spent,
         as_json,
     )
 
 
 def _say(
-    guarantee: Guarantee, book: Ledger, data: str, out: Path, samples: int, gone: Sequence[int | str], as_json: bool
+    guarantee: Guarantee,
+    book: Ledger,
+    data: str,
+    out: Path,
+    samples: int,
+    gone: Sequence[int | str],
+    spent: dict[str, Any] | None,
+    as_json: bool,
 ) -> None:
+    from privot.synthesis.spending import said
+
     if as_json:
         answer = {"out": str(out), "samples": samples, "ledger": str(book.path), "left_out": list(gone)}
+        answer["spent_in_ledger"] = spent
         print_json({**answer, "guarantee": guarantee.to_dict()})
         return
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
@@ -230,6 +242,7 @@ def _say(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{book.path}, the ledger of {data}"),
+            *[(f"ledger: {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]
     )

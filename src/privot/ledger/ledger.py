@@ -246,11 +246,14 @@ class Ledger:
             check_fingerprint(fingerprint)
         return entries_of(charges_of(self._snapshot(), fingerprint))
 
-    def spent(self, fingerprint: str) -> Guarantee | None:
-        """What all charges of a data set cost together, quoted at its budget's δ; None before the first."""
+    def spent(self, fingerprint: str, mark: str = "") -> Guarantee | None:
+        """What all charges of a data set cost together, quoted at its budget's δ; None before the first.
+
+        With `mark`: those charges alone whose purpose contains it.
+        """
         rows = self._snapshot()
         budget = budget_of(rows, check_fingerprint(fingerprint))
-        charges = charges_of(rows, fingerprint)
+        charges = [row for row in charges_of(rows, fingerprint) if mark in row.note]
         return account(together(events_of(charges)), budget.delta) if budget and charges else None
 
     def remaining(self, fingerprint: str) -> float:

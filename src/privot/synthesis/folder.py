@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from privot.synthesis.files import write_bytes
 from privot.synthesis.pictures import draw_curve, draw_grid
 from privot.synthesis.report import write_report
 from privot.synthesis.saved import write_generator
+from privot.synthesis.spending import write_spent
 from privot.synthesis.synthesizer import Synthesizer
 from privot.synthesis.tables import folder as tables
 
@@ -71,9 +73,13 @@ def write_folder(
     samples: int,
     seed: int | None,
     kind: str | None = None,
+    spent: Mapping[str, Any] | None = None,
     spreadsheet_safe: bool = False,
 ) -> None:
-    """Everything that `privot synth` leaves behind; `kind` is the ending of a table's file, .csv unless given."""
+    """Everything that `privot synth` leaves behind; `kind` is the ending of a table's file, .csv unless given.
+
+    `spent` is what the ledger holds (`spending`).
+    """
     if synthesizer.codec is not None:
         write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
         drawn = synthesizer.model_.sample_rows(max(samples, _PICTURED), 0 if seed is None else seed)
@@ -82,6 +88,7 @@ def write_folder(
         write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)
         _write_pictures(synthesizer, folder, seed)
     write_generator(synthesizer, folder)
+    write_spent(folder, spent)
     write_report(folder)
 
 

@@ -50,6 +50,7 @@ MADE = (
     "generator.safetensors",
     "config.json",
     "guarantee.json",
+    "spent.json",
     "evaluation.json",
     "audit.json",
     "synthetic.*",
@@ -109,6 +110,11 @@ class Job:
     def mark(self) -> str:
         """What a charge of this job carries in its purpose."""
         return f"(job {self.name})"
+
+    @property
+    def any_mark(self) -> str:
+        """What every charge of this job carries, whichever part it is for."""
+        return f"(job {self.name}"
 
     def marked(self, part: str) -> str:
         """The same for a later part of this job; neither mark contains the other."""

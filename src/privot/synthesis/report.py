@@ -9,9 +9,11 @@ from typing import Any
 
 from privot import __version__
 from privot.errors import DataError
+from privot.guarantee import Guarantee
 from privot.opening import read_bytes
 from privot.synthesis.files import read_json, write_bytes
 from privot.synthesis.saved import CONFIG, read_folder_guarantee
+from privot.synthesis.spending import spent_rows
 from privot.synthesis.tables.folder import facts_of
 
 REPORT = "report.html"
@@ -73,6 +75,7 @@ def write_report(folder: Path) -> Path:
     paid = [[str(number), _words(event)] for number, event in enumerate(guarantee.events, 1)]
     tables: list[Part] = [
         ("What was paid for", ["event", "as it is counted"], paid, ""),
+        *_spent(folder, guarantee),
         ("How it was made", [], _facts(fields), ""),
     ]
     evaluated: list[str] = []
@@ -109,6 +112,12 @@ def _picture(folder: Path, name: str) -> bytes:
     if not content.startswith(_PNG):
         raise DataError(f"{name} in {folder} is no PNG image: make it again, or remove it.")
     return content
+
+
+def _spent(folder: Path, guarantee: Guarantee) -> list[Part]:
+    """What the ledger held when the folder was written, if it was told."""
+    rows = spent_rows(folder, guarantee)
+    return [("What the ledger holds", [], rows, "")] if rows else []
 
 
 def _read(name: str, read: Callable[[], list[Part]]) -> list[Part]:
