@@ -8,10 +8,10 @@ one of the four is killed (SIGKILL) after a random pause and started again, unti
 kills is spent. In the end every ledger must hold one charge a job, every result must be complete and equal to the
 comparison of the sketches the parties hold, and no secret may be left.
 
-With --ends N nothing is started again: N times the SuperLink, and N times the coordinator, is killed at a random moment:
-every other time from when they are started, otherwise while the coordinator waits for a party that is absent. Every process must end within its own deadline plus ten seconds
-and say why: the coordinator at once when its SuperLink dies, the SuperLink when its coordinator dies, and the parties,
-which keep trying, when their patience ends.
+With --ends N nothing is started again: N times the SuperLink, and N times the coordinator, is killed at a random
+moment, half of them while all is starting and half while the coordinator waits for a party that is absent. Every
+process must end within its own deadline plus ten seconds and say why: the coordinator at once when its SuperLink dies,
+the SuperLink when its coordinator dies, and the parties, which keep trying, when their patience ends.
 """
 
 from __future__ import annotations
