@@ -181,6 +181,8 @@ def one_end(
                 ends[name] = time.monotonic() - began
                 codes[name] = None if name == "superlink" else stage.running.pop(name).returncode
         time.sleep(0.05)
+    for name in [name for name in stage.running if name in limits]:
+        stage.kill(name)
     words = {name: last_line(stage.folder / f"{name}.out") for name in ("coordinator", *parties)}
     in_time = all(name in ends and ends[name] <= limits[name] for name in limits)
     reasons = all(codes.get(name) == 6 and "Given up after" in words[name] for name in parties)
@@ -227,8 +229,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9391)
     parser.add_argument("--longest", type=float, default=12.0, help="the longest pause before a kill, in seconds")
     parser.add_argument("--ends", type=int, default=0, help="kill each of SuperLink and coordinator so many times")
-    parser.add_argument("--wait", type=float, default=60.0, help="with --ends: the coordinator's deadline, in seconds")
-    parser.add_argument("--patience", type=float, default=12.0, help="with --ends: that of the parties, in seconds")
+    parser.add_argument("--wait", type=float, default=120.0, help="with --ends: the coordinator's deadline, in seconds")
+    parser.add_argument("--patience", type=float, default=15.0, help="with --ends: that of the parties, in seconds")
     a = parser.parse_args()
     dice = random.SystemRandom()
     stage = Stage(a.folder, a.port)
