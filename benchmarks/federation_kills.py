@@ -171,10 +171,13 @@ def one_end(
     early = stage.running["coordinator"].poll() is not None
     os.kill(link if victim == "superlink" else stage.running["coordinator"].pid, signal.SIGKILL)
     began, ends, codes = time.monotonic(), {}, {}
-    # the coordinator is not let wait for its deadline: it knows at once
-    # a party that has only just lost its SuperLink has all its patience ahead, and a call under way may take a little
+    # a party that has only just lost its SuperLink has all its patience ahead; one that was still starting begins to
+    # count when it first says that nobody is there
     limits = {"coordinator": 10.0, "superlink": 10.0, **dict.fromkeys(parties, patience + 10.0)}
     while len(ends) < len(limits) and time.monotonic() - began < max(limits.values()) + 5.0:
+        for name in set(parties) - set(ends):
+            if not last_line(stage.folder / f"{name}.out"):
+                limits[name] = time.monotonic() - began + patience + 10.0
         for name in set(limits) - set(ends):
             over = gone(link) if name == "superlink" else stage.running[name].poll() is not None
             if over:
