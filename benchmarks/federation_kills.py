@@ -8,10 +8,10 @@ one of the four is killed (SIGKILL) after a random pause and started again, unti
 kills is spent. In the end every ledger must hold one charge a job, every result must be complete and equal to the
 comparison of the sketches the parties hold, and no secret may be left.
 
-With --ends N nothing is started again: N times the SuperLink, and N times the coordinator, is killed at a random moment:
-every other time from when they are started, otherwise while the coordinator waits for a party that is absent. Every process must end within its own deadline plus ten seconds
-and say why: the coordinator at once when its SuperLink dies, the SuperLink when its coordinator dies, and the parties,
-which keep trying, when their patience ends.
+With --ends N nothing is started again: N times the SuperLink, and N times the coordinator, is killed at a random
+moment, half of them while all is starting and half while the coordinator waits for a party that is absent. Every
+process must end within its own deadline plus ten seconds and say why: the coordinator at once when its SuperLink dies,
+the SuperLink when its coordinator dies, and the parties, which keep trying, when their patience ends.
 """
 
 from __future__ import annotations
@@ -171,16 +171,21 @@ def one_end(
     early = stage.running["coordinator"].poll() is not None
     os.kill(link if victim == "superlink" else stage.running["coordinator"].pid, signal.SIGKILL)
     began, ends, codes = time.monotonic(), {}, {}
-    # the coordinator is not let wait for its deadline: it knows at once
-    # a party that has only just lost its SuperLink has all its patience ahead, and a call under way may take a little
+    # a party that has only just lost its SuperLink has all its patience ahead; one that was still starting begins to
+    # count when it first says that nobody is there
     limits = {"coordinator": 10.0, "superlink": 10.0, **dict.fromkeys(parties, patience + 10.0)}
     while len(ends) < len(limits) and time.monotonic() - began < max(limits.values()) + 5.0:
+        for name in set(parties) - set(ends):
+            if not last_line(stage.folder / f"{name}.out"):
+                limits[name] = time.monotonic() - began + patience + 10.0
         for name in set(limits) - set(ends):
             over = gone(link) if name == "superlink" else stage.running[name].poll() is not None
             if over:
                 ends[name] = time.monotonic() - began
                 codes[name] = None if name == "superlink" else stage.running.pop(name).returncode
         time.sleep(0.05)
+    for name in [name for name in stage.running if name in limits]:
+        stage.kill(name)
     words = {name: last_line(stage.folder / f"{name}.out") for name in ("coordinator", *parties)}
     in_time = all(name in ends and ends[name] <= limits[name] for name in limits)
     reasons = all(codes.get(name) == 6 and "Given up after" in words[name] for name in parties)
@@ -227,8 +232,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9391)
     parser.add_argument("--longest", type=float, default=12.0, help="the longest pause before a kill, in seconds")
     parser.add_argument("--ends", type=int, default=0, help="kill each of SuperLink and coordinator so many times")
-    parser.add_argument("--wait", type=float, default=60.0, help="with --ends: the coordinator's deadline, in seconds")
-    parser.add_argument("--patience", type=float, default=12.0, help="with --ends: that of the parties, in seconds")
+    parser.add_argument("--wait", type=float, default=120.0, help="with --ends: the coordinator's deadline, in seconds")
+    parser.add_argument("--patience", type=float, default=15.0, help="with --ends: that of the parties, in seconds")
     a = parser.parse_args()
     dice = random.SystemRandom()
     stage = Stage(a.folder, a.port)

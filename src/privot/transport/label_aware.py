@@ -106,7 +106,7 @@ def augmented_pair(x: Any, labels_x: Any, y: Any, labels_y: Any, label_weight: f
 def _coordinates(roots: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
     """One row per class (m, V, s), Σ^½ = V diag(s) Vᵀ: R of the QR of all [m; vec(Σ^½)], taken in blocks of rows."""
     means = torch.stack([mean for mean, _, _ in roots], 1)
-    upper = torch.linalg.qr(means, mode="r").R
+    upper: Tensor = torch.linalg.qr(means, mode="r").R
     columns = len(means)
     height = max(1, BLOCK // (columns * len(roots)))
     for start in range(0, columns, height):

@@ -57,6 +57,7 @@ from privot.federation.job import Member
 POLL = 0.2
 OPENING, LEAVING = 60.0, 5.0
 """Seconds that opening a run may take, and leaving it."""
+GRACE = 0.5
 PASSING = (502, 503, 504)
 """What a SuperLink that is busy or restarting answers: tried again until the deadline."""
 _BUNDLE = {
@@ -161,6 +162,9 @@ class FlowerChannel:
                 yield party, data
             time.sleep(max(0.0, min(POLL, end - time.monotonic())))
         if turn.waiting and silent:
+            # a process that was killed a moment ago may only now be seen to be dead
+            time.sleep(GRACE)
+            self._watch()
             raise self._silent("answer before the deadline")
         for party in turn.waiting:
             if party not in turn.seen:
@@ -262,6 +266,7 @@ class _Turn:
         found: list[tuple[str, bytes | str]] = []
         for party, message in list(self.arriving.items()):
             limit(self._client, self._end)
+            data: bytes | str | None
             try:
                 whole: Any = message.fetch(self._client, self._node)
             except DataError as error:
