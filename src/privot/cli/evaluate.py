@@ -47,6 +47,7 @@ def evaluate(
     from privot.data import load
     from privot.errors import DataError, UsageError
     from privot.evaluation import CLASSIFIERS, fid, score
+    from privot.opening import check_inside
     from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
     from privot.synthesis.folder import SYNTHETIC
@@ -65,7 +66,11 @@ def evaluate(
     if codec is not None:
         if shape is not None or inception is not None:
             raise UsageError("A table has no shape and no FID: leave out --shape and --inception.")
-        file = synthetic if folder is None else str(find_synthetic(folder) or folder / f"{TABLE}.csv")
+        file = (
+            synthetic
+            if folder is None
+            else str(check_inside(find_synthetic(folder) or folder / f"{TABLE}.csv", folder))
+        )
         answer, show = evaluate_table_file(file, test, codec, private, seed)
         if folder is not None:
             write_json(folder / "evaluation.json", answer)
@@ -77,7 +82,7 @@ def evaluate(
     size, params = read_shape(shape), {} if folder is None else read_json(folder / CONFIG)["params"]
     if size is None and params.get("shape"):
         size = tuple(params["shape"])
-    made, real = load(folder / SYNTHETIC if folder else synthetic), load(test, "test")
+    made, real = load(check_inside(folder / SYNTHETIC, folder) if folder else synthetic), load(test, "test")
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
     if size is not None and math.prod(size) != made.x.shape[1]:

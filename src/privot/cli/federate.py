@@ -17,6 +17,8 @@ app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(help="The folder of keys, policy or job.")]
+MAX_CERTIFICATES = 1 << 20
+"""Bytes of a file of certificates."""
 
 
 @app.command(epilog="Example: privot federate enrol north --name 'north clinic'")
@@ -153,10 +155,11 @@ def join(
     from privot.errors import PrivotError
     from privot.federation.flower import quiet, require
     from privot.federation.party import Desk
+    from privot.opening import read_bytes
 
     require()
     quiet((folder / "flower").absolute())
-    certificates = authority.read_bytes()
+    certificates = read_bytes(authority, most=MAX_CERTIFICATES)
     desk = Desk(folder)
     try:
         from privot.federation.flower.supernode import serve
@@ -167,6 +170,12 @@ def join(
         raise
     finally:
         desk.close()
+
+
+def _sketches_in(folder: Path) -> list[Path]:
+    from privot.opening import check_inside
+
+    return [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
 
 
 @app.command(epilog="Example: privot federate matrix a.sketch b.sketch c.sketch --out map.png")
@@ -188,7 +197,7 @@ def matrix(
 
     if distance not in ("w2", "sliced"):
         raise UsageError(f"Unknown distance {distance!r}: say w2 or sliced.")
-    files = [f for path in sketches for f in (sorted(path.glob("*.sketch")) if path.is_dir() else [path])]
+    files = [f for path in sketches for f in (_sketches_in(path) if path.is_dir() else [path])]
     if len(files) < 2:
         raise UsageError("A matrix needs at least two sketch files.")
     trusted = None if not trust else tuple(read_public(path) for path in trust)

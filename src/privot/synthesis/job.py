@@ -155,7 +155,7 @@ class Job:
             # asked under the lock: who came first may have paid in the meantime
             paid = spent(mark)
             if path.exists():
-                release = Release.load(path)
+                release = Release.load(path, inside=self.folder)
                 if not paid:
                     raise DataError(f"{path} was never paid for: the ledger holds no charge of this job.")
                 if check is not None:
