@@ -72,8 +72,8 @@ def test_bad_idx_is_refused(tmp_path: Path) -> None:
         ("none", idx(PIXELS[:0]), "holds no records"),
         ("narrow", idx(PIXELS[:, :0]), "holds no records"),
         ("labels", idx(LABELS), "one value a record"),
-        ("bomb", bomb, "more than 4 GiB"),
-        ("promise", b"\0\0\x08\x02" + struct.pack(">2I", 2**16, 2**15), "cut short"),
+        ("bomb", bomb, "more than the 512 MiB"),
+        ("promise", b"\0\0\x08\x02" + struct.pack(">2I", 2**13, 2**12), "cut short"),
         ("nan", idx(np.full((2, 2), np.nan)), "missing or infinite"),
     ]:
         (tmp_path / f"{name}.idx").write_bytes(content)

@@ -121,11 +121,14 @@ class Release:
         return seal.hexdigest()
 
     @classmethod
-    def load(cls, path: str | Path) -> Release:
-        """Read what `save` wrote; refuses a damaged file, and one that states less than its events cost."""
+    def load(cls, path: str | Path, *, inside: Path | None = None) -> Release:
+        """Read what `save` wrote; refuses a damaged file, and one that states less than its events cost.
+
+        With `inside` it must lie in that folder, links followed.
+        """
         path = Path(path)
         try:
-            with open_archive(path) as archive:
+            with open_archive(path, inside=inside) as archive:
                 facts = parse_json(archive.read(_FACTS), f"{_FACTS} in {path.name!r}")
                 members = [name for name in archive.names if name != _FACTS]
                 arrays = {name.removesuffix(".npy"): archive.array(name) for name in members}

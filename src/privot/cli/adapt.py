@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -250,6 +249,7 @@ def _check_same(job: Job, asked: dict[str, Any]) -> None:
 def _changed(settings: Settings, given: list[str]) -> Settings:
     """`settings` with what the user set in place of it."""
     from privot.errors import UsageError
+    from privot.opening import parse_json
 
     names = {f.name for f in fields(settings)} - {"method", "network"}
     changes: dict[str, Any] = {}
@@ -258,7 +258,7 @@ def _changed(settings: Settings, given: list[str]) -> Settings:
         if name not in names:
             raise UsageError(f"There is no setting {name!r}: say one of {', '.join(sorted(names))}.")
         try:
-            changes[name] = json.loads(value)
+            changes[name] = parse_json(value)
         except ValueError:
             changes[name] = value
         if not isinstance(changes[name], int | float | str | None):

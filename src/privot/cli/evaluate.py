@@ -49,6 +49,7 @@ def evaluate(
     from privot.cli.tables import codec_for, evaluate_table_file
     from privot.errors import DataError, UsageError
     from privot.evaluation import CLASSIFIERS, fid, score
+    from privot.opening import check_inside
     from privot.synthesis.design import usable_device
     from privot.synthesis.files import read_json, write_json
     from privot.synthesis.folder import SYNTHETIC
@@ -67,7 +68,11 @@ def evaluate(
     if codec is not None:
         if shape is not None or inception is not None:
             raise UsageError("A table has no shape and no FID: leave out --shape and --inception.")
-        file = synthetic if folder is None else str(find_synthetic(folder) or folder / f"{TABLE}.csv")
+        file = (
+            synthetic
+            if folder is None
+            else str(check_inside(find_synthetic(folder) or folder / f"{TABLE}.csv", folder))
+        )
         answer, show = evaluate_table_file(file, test, codec, private, seed)
         if folder is not None:
             write_json(folder / "evaluation.json", answer)
@@ -85,7 +90,7 @@ def evaluate(
     size = facts.shape
     # of a file labels are numbers, whatever the classes are called
     numbered = replace(facts, classes=None)
-    made = read_records(str(folder / SYNTHETIC) if folder else synthetic, numbered)
+    made = read_records(str(check_inside(folder / SYNTHETIC, folder)) if folder else synthetic, numbered)
     real = read_records(test, facts if is_folder(test) else numbered, part="test")
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")

@@ -17,6 +17,8 @@ app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(help="The folder of keys, policy or job.")]
+MAX_CERTIFICATES = 1 << 20
+"""Bytes of a file of certificates."""
 
 
 @app.command(epilog="Example: privot federate enrol north --name 'north clinic'")
@@ -169,9 +171,10 @@ def join(
     from privot.errors import PrivotError
     from privot.federation.flower import quiet, require
     from privot.federation.party import Desk
+    from privot.opening import read_bytes
 
     require()
-    certificates = authority.read_bytes()
+    certificates = read_bytes(authority, most=MAX_CERTIFICATES)
     with naming_the_option():
         desk = Desk(folder, new_records=new_records)
     quiet((folder / "flower").absolute())
@@ -195,6 +198,12 @@ def join(
         desk.close()
 
 
+def _sketches_in(folder: Path) -> list[Path]:
+    from privot.opening import check_inside
+
+    return [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
+
+
 @app.command(epilog="Example: privot federate matrix a.sketch b.sketch c.sketch --out map.png")
 def matrix(
     sketches: Annotated[list[Path], typer.Argument(help="Sketch files of one design, or a folder of them.")],
@@ -214,7 +223,7 @@ def matrix(
 
     if distance not in ("w2", "sliced"):
         raise UsageError(f"Unknown distance {distance!r}: say w2 or sliced.")
-    files = [f for path in sketches for f in (sorted(path.glob("*.sketch")) if path.is_dir() else [path])]
+    files = [f for path in sketches for f in (_sketches_in(path) if path.is_dir() else [path])]
     if len(files) < 2:
         raise UsageError("A matrix needs at least two sketch files.")
     trusted = None if not trust else tuple(read_public(path) for path in trust)

@@ -112,7 +112,10 @@ class Reading:
     def quantiles(self) -> Array:
         """Upper quantiles at `PROBABILITIES` of the mixture of Gaussians with the shells' radii, scaled to D."""
         square = float(self.shells @ self.shared.knots)
-        variance = self.shared.knots * (self.spread / max(square, 1e-300))
+        variance = np.full(len(self.shared.knots), self.spread)
+        # with much noise all shells but the innermost can come out empty: the radii then say nothing of the shape
+        if square > 1e-12 * float(self.shared.knots[-1]):
+            variance = self.shared.knots * (self.spread / square)
         keep = self.shells > 1e-12
         deviation = np.sqrt(np.maximum(variance[keep], 1e-12 * max(self.spread, 1e-300)))
         x = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 160)]) * 5.0 * deviation.max()

@@ -21,7 +21,7 @@ from privot.files import write_whole
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.sketch import expected_sensitivity
-from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES, PROPORTION, RADII
+from privot.mechanisms.sketch_design import BLOCKS, LARGEST, MOST_CLASSES, PROPORTION, RADII, SHARES, WEIGHTS
 from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
@@ -43,6 +43,10 @@ _FACTS = {
     "records": int | None,
 }
 MOST_CELLS = 2000
+SIGMAS = (1e-9, 1e9)
+"""Between these lies the noise of every sketch: outside, `PrivateSketch` refuses to add it."""
+SAMPLES = 1e12
+"""Largest sample size of a calibration."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,10 +231,15 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
     unmatched = _numbers("unmatched", public["unmatched"], 2)
     if unmatched.shape[1:] != (3,) or unmatched.min() <= 0.0 or (np.diff(unmatched[:, 0]) <= 0.0).any():
         raise DataError("The calibration inside the sketch cannot be used.")
-    if public["dim"] > MOST_COLUMNS:
-        raise DataError("The sketch states dim in a form that cannot be used.")
-    if min(weights.min(), public["sigma"], public["dim"], public["rank"]) <= 0.0:
-        raise DataError("The weights, σ, dimension and rank of a sketch must be greater than 0.")
+    shares = unmatched[:, 1:]
+    if unmatched[-1, 0] > SAMPLES or shares.min() < SHARES[0] or shares.max() > SHARES[1]:
+        raise DataError("The calibration inside the sketch is out of all proportion.")
+    _within("σ", public["sigma"], *SIGMAS)
+    _within("the dimension", public["dim"], 1, MOST_COLUMNS)
+    _within("the rank", public["rank"], 1e-6, MOST_COLUMNS)
+    _within("the seed", public["seed"], 0, 2**64)
+    for weight in weights:
+        _within("a weight", float(weight), *WEIGHTS)
     radius = float(public["radius"])
     if not RADII[0] <= radius <= RADII[1] or not PROPORTION[0] <= math.sqrt(knots[-1]) / radius <= PROPORTION[1]:
         raise DataError("The radius of the sketch, by itself or beside the last knot, is out of all proportion.")
@@ -240,6 +249,12 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
     event, bound = _the_event(guarantee), expected_sensitivity(public["weights"], replace_one)
     if event.sigma > public["sigma"] * (1 + 1e-9) or event.sensitivity < bound * (1 - 1e-9):
         raise DataError("The guarantee inside the sketch claims less than its noise and weights cost.")
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number that no honest sketch states: what is computed with it would overflow or take for ever."""
+    if not low <= value <= high:
+        raise DataError(f"The sketch states {name} outside {low:g} to {high:g}: no sketch of privot's does.")
 
 
 def same_design(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

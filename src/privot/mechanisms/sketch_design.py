@@ -47,6 +47,8 @@ WEIGHTS_PLAIN = {"features": 1.0, "shells": 1.5, "cells": 0.0, "residuals": 0.0}
 WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1}
 UNMATCHED = 0.3
 """Share of the spread that optimal matching of samples leaves, where no public data says: see docs/evidence/issue-7."""
+WEIGHTS = (0.01, 100.0)
+"""Between these lies the weight of every block that is used."""
 SHARES = (1e-6, 1e6)
 """Between these lies what matching leaves of any spread or residual that is one."""
 MOST_CLASSES = 1000
@@ -110,7 +112,7 @@ class SketchDesign:
             raise UsageError("The radius of a sketch is out of all proportion to its last knot.")
         object.__setattr__(self, "weights", MappingProxyType({name: float(self.weights[name]) for name in BLOCKS}))
         used = [self.weights[name] for name in (BLOCKS if len(self.prototypes) else BLOCKS[:2])]
-        if not all(math.isfinite(w) and 0.01 <= w <= 100.0 for w in used):
+        if not all(WEIGHTS[0] <= w <= WEIGHTS[1] for w in used):
             raise UsageError("The weights of a sketch must be numbers from 0.01 to 100.")
         sizes = [row[0] for row in self.unmatched]
         positive = all(0.0 < number <= LARGEST for row in self.unmatched for number in (*row, self.rank))

@@ -5,7 +5,7 @@ archives are in `privot.opening.arrays`, Parquet in `privot.opening.parquet`; th
 The limits are listed in docs/reference/opening.md.
 """
 
-from privot.opening.files import counted, open_file, read_bytes, stays_inside
+from privot.opening.files import check_inside, counted, open_file, read_bytes, stays_inside
 from privot.opening.limits import (
     MAX_DEPTH,
     MAX_DIGITS,
@@ -27,6 +27,7 @@ __all__ = [
     "MAX_TEXT",
     "CsvRows",
     "Meter",
+    "check_inside",
     "counted",
     "csv_rows",
     "max_events",

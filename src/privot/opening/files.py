@@ -20,6 +20,15 @@ def stays_inside(path: Path, folder: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
+def check_inside(path: Path, folder: Path) -> Path:
+    """`path`, if it lies in `folder` with every link followed."""
+    if not stays_inside(path, folder):
+        raise DataError(
+            f"{path.name!r} in {folder.name!r} is a link that leaves the folder: put the file itself there."
+        )
+    return path
+
+
 def open_file(path: str | Path, *, inside: Path | None = None) -> BinaryIO:
     """The plain file at `path`, to be read.
 
@@ -30,10 +39,8 @@ def open_file(path: str | Path, *, inside: Path | None = None) -> BinaryIO:
     path = Path(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise DataError(f"{path.name!r} is a folder, a device or a pipe where a file was expected: give a file.")
-    if inside is not None and not stays_inside(path, inside):
-        raise DataError(
-            f"{path.name!r} in {inside.name!r} is a link that leaves the folder: put the file itself there."
-        )
+    if inside is not None:
+        check_inside(path, inside)
     # a pipe that took the file's place meanwhile must not be waited for
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -80,13 +80,14 @@ def shown(size: int) -> str:
     """A number of bytes in words, rounded up so that it never reads as less than the limit it exceeds."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
-            return f"{-(-size * 10 // unit) / 10:,g} {name}" if size < 1 << 60 else "more than any memory holds"
+            return f"{-(-size * 10 // unit) / 10:,.10g} {name}"
     return f"{size} bytes"
 
 
 def too_large(name: str, size: int | None, most: int) -> DataError:
     """The sentence that refuses a file; `size` is what it claims, None where reading stopped at the limit."""
-    claim = "unpacks to more than" if size is None else f"unpacks to {shown(size)} in memory, more than"
+    known = size is not None and size < 1 << 60
+    claim = f"unpacks to {shown(size or 0)} in memory, more than" if known else "unpacks to more than"
     return DataError(
         f"{name!r} {claim} the {shown(most)} that are read: use a smaller file, or raise {UNPACKED_VARIABLE} "
         "(for example 4GiB) if you trust it."

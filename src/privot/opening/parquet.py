@@ -56,11 +56,13 @@ def open_parquet(path: str | Path, library: Any) -> Any:
 
 def check_batch(name: str, batch: Any, library: Any) -> None:
     """Refuse a batch whose texts, written out row by row, would not fit."""
+    from pyarrow import compute
+
     meter = Meter(name)
     for column in batch.columns:
         if library.types.is_dictionary(column.type):
-            lengths = library.compute.binary_length(column.dictionary)
-            total = library.compute.sum(library.compute.cast(lengths.take(column.indices), "int64")).as_py()
+            lengths = compute.binary_length(column.dictionary)
+            total = compute.sum(compute.cast(lengths.take(column.indices), "int64")).as_py()
             meter.add(total or 0)
         else:
             meter.add(column.nbytes)
@@ -139,8 +141,8 @@ class _Compact:
         if kind in (4, 5, 6):
             return self._signed()
         if kind in (3, 7, 8):
-            skipped = {3: 1, 7: 8}.get(kind)
-            self.at += self._number() if skipped is None else skipped
+            skipped = self._number() if kind == 8 else 1 if kind == 3 else 8
+            self.at += skipped
             return None
         if kind == 12:
             return self.struct(depth + 1)

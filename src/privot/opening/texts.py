@@ -43,6 +43,8 @@ def parse_json(data: bytes | str, what: str = "The text") -> Any:
     >>> parse_json('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
     """
+    if not isinstance(data, bytes | str):
+        raise DataError(f"{what} is not JSON: expected text, got {type(data).__name__}.")
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > MAX_TEXT:
         raise DataError(f"{what} has {shown(len(raw))}: JSON of at most {shown(MAX_TEXT)} is read.")

@@ -170,7 +170,7 @@ class Job:
             # asked under the lock: who came first may have paid in the meantime
             paid = spent(mark)
             if path.exists():
-                release = Release.load(path)
+                release = Release.load(path, inside=self.folder)
                 if not paid:
                     raise DataError(
                         f"{path} was never paid for: the budget at hand holds no charge of this job for these records. "

@@ -1,0 +1,40 @@
+"""No module opens a file by itself: what a stranger wrote goes through `privot.opening`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import privot
+
+RAW = re.compile(
+    r"np\.load\(|gzip\.(open|GzipFile)|json\.loads?\(|tomllib\.|zipfile\.is_zipfile|ZipFile\((?!.*\"w\")|\.read_(text|bytes)\("
+    r"|(?<![\w.])open\(|ParquetFile|torch\.load|pickle\.loads?\(|np\.(fromfile|memmap|loadtxt|genfromtxt)"
+)
+OWN = {
+    "audit/leftovers.py": "files that the audit made itself",
+    "federation/coordinating.py": "json.loads of what json.dumps just wrote",
+    "federation/flower/serverapp.py": "the coordinator's own keys",
+    "federation/flower/supernode.py": "the party's own keys",
+    "federation/keeping.py": "writes",
+    "ledger/anchor.py": "writes",
+    "ledger/key.py": "writes",
+    "cli/apart.py": "compares two answers of the user's own",
+    "release.py": "json.loads of what json.dumps just wrote",
+    "synthesis/design.py": "json.loads of what json.dumps just wrote",
+    "synthesis/tables/design.py": "json.loads of what json.dumps just wrote",
+    "ledger/ledger.py": "a method of that name",
+    "synthesis/job.py": "a method of that name",
+}
+"""Where a raw call stands, and why it may."""
+
+
+def test_every_foreign_file_is_opened_in_one_place() -> None:
+    root = Path(privot.__file__).parent
+    found = set()
+    for path in root.rglob("*.py"):
+        name = path.relative_to(root).as_posix()
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if ">>>" not in line]
+        if not name.startswith("opening/") and any(RAW.search(line) for line in lines):
+            found.add(name)
+    assert found == set(OWN)
