@@ -49,6 +49,14 @@ def test_help_says_what_arguments_are_for_and_how_to_begin(path: tuple[str, ...]
             pass
 
 
+@pytest.mark.parametrize("path", [[], ["ledger"], ["federate"]], ids=" ".join)
+def test_a_group_without_a_command_shows_its_help_and_ends_well(path: list[str], capsys: pytest.CaptureFixture[str]):
+    assert run([*path, "--help"]) == 0
+    asked = capsys.readouterr()
+    assert run(path) == 0
+    assert capsys.readouterr() == asked
+
+
 def test_examples_stay_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setitem(os.environ, "COLUMNS", "40")
     run(["synth", "--help"])

@@ -52,6 +52,10 @@ def with_help(command: Any) -> Any:
         # a Typer older than Click's own help of arguments sets it and then has Click forget it
         if parameter.param_type_name == "argument" and not getattr(parameter, "help", None):
             parameter.help = stated.get(parameter.name or "")
+    if getattr(command, "no_args_is_help", False):
+        # newer Clicks raise that help as an error, which would be said on one line
+        command.no_args_is_help, parse = False, command.parse_args
+        command.parse_args = lambda context, words: parse(context, words or ["--help"])
     for below in getattr(command, "commands", {}).values():
         with_help(below)
     return command
