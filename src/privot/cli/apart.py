@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 import typer
 
-from privot.cli.options import AsJson, Header, Shape
+from privot.cli.options import AsJson, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.reading import read_records, stated
 from privot.cli.synth import default_ledger, open_ledger
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ALWAYS = {"source", "out", "device", "as_json"}
 _ASKING = {"ask", "records", "epsilon", "delta", "adjacency", "method", "network", "value_range", "settings"}
-_READING = {"classes", "shape", "header"}
+_READING = {"classes", "shape"}
 _GOES_WITH = {
     "answer": {"answer", "trust", "test", "checkpoint"},
     "ask": {*_ASKING, *_READING, "seed", "allow_unproven"},
@@ -98,7 +98,7 @@ def facts_of_job(out: Path) -> Stated:
 
     said = Job.open(out).settings.get("asked", {})
     said = said if isinstance(said, dict) else {}
-    return stated(said.get("classes"), said.get("shape"), said.get("header") is not False)
+    return stated(said.get("classes"), said.get("shape"))
 
 
 def learn_from(
@@ -162,7 +162,6 @@ def answer(
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
     shape: Shape = None,
-    header: Header = True,
     new_records: Annotated[
         bool, typer.Option(help="State that TARGET holds other records than the ledger knows it by.")
     ] = False,
@@ -210,7 +209,7 @@ def answer(
         )
     if not out.parent.is_dir():
         raise UsageError(f"There is no folder {out.parent}: make it before the answer is paid for.")
-    facts = stated(None, shape, header)
+    facts = stated(None, shape)
     rows, label = read_records(target, facts, labels=False, private=True).x, label_of(target)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": Adjacency.REPLACE_ONE, "label": label}
     # checked before a ledger is made, so that what cannot be answered leaves none behind

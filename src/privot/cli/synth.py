@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Device, Header, NewRecords, Shape
+from privot.cli.options import AsJson, Device, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import positive, read_options, read_pair
 from privot.cli.reading import is_folder, read_records, stated
@@ -61,7 +61,6 @@ def synth(
     ] = None,
     shape: Shape = None,
     value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
-    header: Header = True,
     records: Annotated[
         int | None, typer.Option(help="About how many records, if that is public; steers sizes.")
     ] = None,
@@ -113,7 +112,6 @@ def synth(
         raise UsageError("--clip is for the method sliced; the others bound what they release by themselves.")
     codec = open_codec(schema)
     given = {"--classes": classes, "--shape": shape, "--range": value_range, "--records": records, "--steps": steps}
-    given["--no-header"] = None if header else True
     known = KNOWN.get(data, {}) if codec is None else table_facts(codec, given)
     options = read_options(set_)
     if method != "embedding" and steps is not None:
@@ -121,7 +119,7 @@ def synth(
     low, high = (known.get("low"), known.get("high")) if value_range is None else read_pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
-    facts = stated(known.get("classes") if classes is None else classes, shape, header)
+    facts = stated(known.get("classes") if classes is None else classes, shape)
     synthesizer = Synthesizer(
         epsilon,
         delta,

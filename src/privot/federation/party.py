@@ -61,7 +61,7 @@ class Desk:
         stated = self.policy.stated
         if str(self.policy.data) != "digits" and self.policy.data.is_dir() and stated.shape is None:
             raise DataError("[data] is a folder of images: say their public shape there, as [height, width].")
-        records = load(self.policy.data, classes=stated.classes, shape=stated.shape, header=stated.header)
+        records = load(self.policy.data, classes=stated.classes, shape=stated.shape)
         labels = records.y
         self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
         self._check_same_records()
@@ -162,7 +162,7 @@ class Desk:
             try:
                 stated = self.policy.open_stated
                 classes = stated.classes if labels else 0
-                found = load(self.policy.open, classes=classes, shape=stated.shape, header=stated.header)
+                found = load(self.policy.open, classes=classes, shape=stated.shape)
             except (DataError, UsageError) as error:
                 # where the file lies is the party's own affair
                 self.log.error("the open data cannot be read: %s", error)
