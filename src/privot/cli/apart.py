@@ -94,11 +94,14 @@ def write_request(
 
 def facts_of_job(out: Path) -> Stated:
     """What was stated about the records when the job in `out` began."""
+    from privot.errors import DataError
     from privot.synthesis.job import Job
 
     said = Job.open(out).settings.get("asked", {})
-    said = said if isinstance(said, dict) else {}
-    return stated(said.get("classes"), said.get("shape"))
+    classes, shape = (said.get(name) if isinstance(said, dict) else None for name in ("classes", "shape"))
+    if not all(value is None or isinstance(value, str) for value in (classes, shape)):
+        raise DataError(f"The job in {out} does not say its classes and shape as text: restore its job.json.")
+    return stated(classes, shape)
 
 
 def learn_from(

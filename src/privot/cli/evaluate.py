@@ -78,7 +78,7 @@ def evaluate(
     facts, params = stated(classes, shape), {} if folder is None else read_json(folder / CONFIG)["params"]
     if facts.shape is None and params.get("shape"):
         facts = replace(facts, shape=tuple(params["shape"]))
-    if facts.classes is None and params.get("class_names"):
+    if facts.classes is None and isinstance(params.get("class_names"), list):
         # the names that the generator was trained under, where the test set is a folder of images too
         facts = replace(facts, classes=tuple(params["class_names"]))
     size = facts.shape
