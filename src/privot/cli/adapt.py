@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.apart import asked_facts, check_together, facts_of_job, learn_from, write_request
-from privot.cli.options import AsJson, Classes, Device, Header, NewRecords, Shape
+from privot.cli.options import AsJson, Classes, Device, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import read_pair
 from privot.cli.reading import read_records, stated
@@ -53,7 +53,6 @@ def adapt(
     network: Annotated[str | None, typer.Option(help="digits, features, or package.module:function.")] = None,
     classes: Classes = None,
     shape: Shape = None,
-    header: Header = True,
     value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE, in place of a rule's choice; may be repeated.")
@@ -104,7 +103,7 @@ def adapt(
     if neighbours is not Adjacency.REPLACE_ONE:
         raise UsageError("Adaptation counts under replace-one neighbours: say --adjacency replace-one.")
     low, high = _range(value_range, source)
-    facts = stated(classes, shape, header)
+    facts = stated(classes, shape)
     public = read_records(source, facts)
     held_out = _held_out(test, facts)
     adapter = DomainAdapter(
@@ -112,7 +111,7 @@ def adapt(
         seed=seed, allow_unproven=allow_unproven,
     )  # fmt: skip
     asked = {"method": method, "network": network, "shape": shape, "low": low, "high": high, "set": settings or []}
-    asked |= {"epsilon": epsilon, "delta": delta, "seed": seed, "classes": classes, "header": header}
+    asked |= {"epsilon": epsilon, "delta": delta, "seed": seed, "classes": classes}
     if ask is not None:
         design = _designed(adapter, asked_facts(public.x, records), (public.x, public.y), settings)
         return write_request(context, ask, design, asked, out, as_json)

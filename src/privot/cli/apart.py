@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Header, NewRecords, Shape
+from privot.cli.options import AsJson, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.reading import read_records, stated
 from privot.cli.synth import default_ledger, open_ledger
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ALWAYS = {"source", "out", "device", "as_json"}
 _ASKING = {"ask", "records", "epsilon", "delta", "adjacency", "method", "network", "value_range", "settings"}
-_READING = {"classes", "shape", "header"}
+_READING = {"classes", "shape"}
 _GOES_WITH = {
     "answer": {"answer", "trust", "test", "checkpoint"},
     "ask": {*_ASKING, *_READING, "seed", "allow_unproven"},
@@ -94,11 +94,14 @@ def write_request(
 
 def facts_of_job(out: Path) -> Stated:
     """What was stated about the records when the job in `out` began."""
+    from privot.errors import DataError
     from privot.synthesis.job import Job
 
     said = Job.open(out).settings.get("asked", {})
-    said = said if isinstance(said, dict) else {}
-    return stated(said.get("classes"), said.get("shape"), said.get("header") is not False)
+    classes, shape = (said.get(name) if isinstance(said, dict) else None for name in ("classes", "shape"))
+    if not all(value is None or isinstance(value, str) for value in (classes, shape)):
+        raise DataError(f"The job in {out} does not say its classes and shape as text: restore its job.json.")
+    return stated(classes, shape)
 
 
 def learn_from(
@@ -163,7 +166,6 @@ def answer(
         Path | None, typer.Option(help="Private key that signs; made, with its .pub, if there is none.")
     ] = None,
     shape: Shape = None,
-    header: Header = True,
     new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
@@ -209,7 +211,7 @@ def answer(
         )
     if not out.parent.is_dir():
         raise UsageError(f"There is no folder {out.parent}: make it before the answer is paid for.")
-    facts = stated(None, shape, header)
+    facts = stated(None, shape)
     rows, label = read_records(target, facts, labels=False, private=True).x, label_of(target)
     held: dict[str, Any] = {"x": rows, "clip": 1.0, "adjacency": Adjacency.REPLACE_ONE, "label": label}
     # checked before a ledger is made, so that what cannot be answered leaves none behind

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Classes, Header, Shape
+from privot.cli.options import AsJson, Classes, Shape
 from privot.cli.output import number, print_facts, print_json
 
 NO_PRIVACY = "none: this is an exact answer about the records, so it is itself confidential"
@@ -37,7 +37,6 @@ def compare(
     labels: Annotated[bool, typer.Option(help="Count labels too, as OTDD does (exact, fedwad, triangle).")] = False,
     classes: Classes = None,
     shape: Shape = None,
-    header: Header = True,
     allow_unproven: Annotated[bool, typer.Option(help="Run fedwad or triangle, which protect nobody.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to draw the transport or the worst slices.")] = None,
     as_json: AsJson = False,
@@ -58,7 +57,7 @@ def compare(
             raise DataError(f"{other!r} is no sketch: a sketch is compared with another sketch of the same design.")
         method = "sketch" if all(found_sketches) else "sliced"
     check_seed(seed)
-    facts = stated(classes, shape, header)
+    facts = stated(classes, shape)
     if method == "sketch":
         if out is not None:
             raise UsageError("Sketches hold no records to draw: leave out --out (privot federate matrix draws many).")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Classes, Device, Header
+from privot.cli.options import AsJson, Classes, Device
 from privot.cli.output import print_facts, print_json, print_table
 from privot.cli.tables import SchemaFile
 
@@ -23,7 +23,6 @@ def evaluate(
         str | None, typer.Option(help="Shape of an image: 28,28; read from the folder if given one.")
     ] = None,
     classes: Classes = None,
-    header: Header = True,
     inception: Annotated[
         Path | None, typer.Option(help="TorchScript network for FID, or a package (.whl) with one in it.")
     ] = None,
@@ -81,10 +80,10 @@ def evaluate(
         return
     if private is not None:
         raise UsageError("--private is for tables: give a folder of one, or --schema FILE.")
-    facts, params = stated(classes, shape, header), {} if folder is None else read_json(folder / CONFIG)["params"]
+    facts, params = stated(classes, shape), {} if folder is None else read_json(folder / CONFIG)["params"]
     if facts.shape is None and params.get("shape"):
         facts = replace(facts, shape=tuple(params["shape"]))
-    if facts.classes is None and params.get("class_names"):
+    if facts.classes is None and isinstance(params.get("class_names"), list):
         # the names that the generator was trained under, where the test set is a folder of images too
         facts = replace(facts, classes=tuple(params["class_names"]))
     size = facts.shape

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Header, NewRecords, Shape
+from privot.cli.options import AsJson, NewRecords, Shape
 from privot.cli.output import number, print_facts, print_json, print_table
 from privot.cli.reading import read_records, stated
 from privot.cli.tables import SchemaFile, open_codec, table_records
@@ -61,7 +61,6 @@ def init(
     adjacency: Annotated[str | None, typer.Option(help="replace-one or add-remove.")] = None,
     schema: SchemaFile = None,
     shape: Shape = None,
-    header: Header = True,
     new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,7 +86,7 @@ def init(
         Adjacency.parse(adjacency)
         codec = open_codec(schema)
         # as privot synth reads them: the ledger knows records by the numbers they are
-        facts = stated(None, shape, header)
+        facts = stated(None, shape)
         # labels are left out: the ledger knows records by their values
         records = table_records(data, codec) if codec else read_records(data, facts, labels=False, private=True)
         label = label_of(data)

@@ -15,9 +15,6 @@ Classes = Annotated[
     ),
 ]
 Shape = Annotated[str | None, typer.Option(help="Public shape of an image: 28,28 or 32,32,3.")]
-Header = Annotated[
-    bool, typer.Option("--header/--no-header", help="Whether the first line of a CSV file names its columns.")
-]
 NewRecords = Annotated[
     bool, typer.Option(help="State that these are new records, which get a budget of their own in this ledger.")
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.compare import NO_PRIVACY
-from privot.cli.options import AsJson, Classes, Header, Shape
+from privot.cli.options import AsJson, Classes, Shape
 from privot.cli.output import number, print_facts, print_json, print_table
 from privot.cli.value import Trust, labelled_records, read_sketches, vouched
 
@@ -42,7 +42,6 @@ def points(
     seed: Annotated[int, typer.Option(help="Of that sample; recorded.")] = 0,
     classes: Classes = None,
     shape: Shape = None,
-    header: Header = True,
     out: Annotated[
         Path | None, typer.Option(help="A new .csv file: row (from 0), label, score and rank of all.")
     ] = None,
@@ -68,7 +67,7 @@ def points(
         from privot.cli.chart import check_ending
 
         check_ending(plot)
-    said, facts = sum(given is not None for given in (prototypes, span, radius)), stated(classes, shape, header)
+    said, facts = sum(given is not None for given in (prototypes, span, radius)), stated(classes, shape)
     answer: dict[str, Any]
     # with what only a sketch needs, whatever else is named is a broken one, and is told so
     if federated.is_sketch(validation) or said or trust:

@@ -16,12 +16,12 @@ def is_folder(data: str) -> bool:
     return data != "digits" and Path(data).is_dir()
 
 
-def stated(classes: str | int | None, shape: str | None = None, header: bool = True) -> Stated:
-    """What `--classes`, `--shape` and `--no-header` say."""
+def stated(classes: str | int | None, shape: str | None = None) -> Stated:
+    """What `--classes` and `--shape` say."""
     from privot.data import Stated
 
     said = read_classes(classes) if isinstance(classes, str) else classes
-    return Stated(said, read_shape(shape), header)
+    return Stated(said, read_shape(shape))
 
 
 def read_records(
@@ -46,4 +46,4 @@ def read_records(
                 f"{Path(data).name!r} is a folder of images, and their shape is public and stated: give --shape "
                 "HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS."
             )
-    return load(data, part, classes=facts.classes if labels else 0, shape=facts.shape, header=facts.header)
+    return load(data, part, classes=facts.classes if labels else 0, shape=facts.shape)

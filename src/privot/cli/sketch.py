@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Header, NewRecords, Shape
+from privot.cli.options import AsJson, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.synth import KNOWN, default_ledger, open_ledger
 
@@ -47,7 +47,6 @@ def sketch(
         ),
     ] = None,
     shape: Shape = None,
-    header: Header = True,
     words: Annotated[
         Path | None,
         typer.Option(
@@ -86,7 +85,7 @@ def sketch(
     _check_place(out)
     if sum(given is not None for given in (prototypes, radius, span)) != 1:
         raise UsageError("Say --prototypes FILE (public data), --range LOW HIGH or --radius NUMBER, and only one.")
-    facts = stated(classes, shape, header)
+    facts = stated(classes, shape)
     count = facts.count
     records = load_points(data, words, facts, labels=count is not None, private=True)
     if count is not None and records.y is None:

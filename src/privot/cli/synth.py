@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.options import AsJson, Device, Header, NewRecords, Shape
+from privot.cli.options import AsJson, Device, NewRecords, Shape
 from privot.cli.output import print_facts, print_json
 from privot.cli.parsing import positive, read_options, read_pair
 from privot.cli.reading import is_folder, read_records, stated
@@ -69,7 +69,6 @@ def synth(
     ] = None,
     shape: Shape = None,
     value_range: Annotated[str | None, typer.Option("--range", help="Public range of all values: 0,1.")] = None,
-    header: Header = True,
     records: Annotated[
         int | None, typer.Option(help="About how many records, if that is public; steers sizes.")
     ] = None,
@@ -124,7 +123,6 @@ def synth(
     if spreadsheet_safe:
         check_spreadsheet_safe(kind_for(data, codec))
     given = {"--classes": classes, "--shape": shape, "--range": value_range, "--records": records, "--steps": steps}
-    given["--no-header"] = None if header else True
     known = KNOWN.get(data, {}) if codec is None else table_facts(codec, given)
     options = read_options(set_)
     if method != "embedding" and steps is not None:
@@ -132,7 +130,7 @@ def synth(
     low, high = (known.get("low"), known.get("high")) if value_range is None else read_pair(value_range)
     if low is None or high is None:
         raise UsageError("The range of values is public and has to be stated: give --range LOW,HIGH.")
-    facts = stated(known.get("classes") if classes is None else classes, shape, header)
+    facts = stated(known.get("classes") if classes is None else classes, shape)
     synthesizer = Synthesizer(
         epsilon,
         delta,

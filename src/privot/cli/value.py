@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.compare import NO_PRIVACY
-from privot.cli.options import AsJson, Classes, Header, Shape
+from privot.cli.options import AsJson, Classes, Shape
 from privot.cli.output import number, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def value(
     seed: Annotated[int, typer.Option(help="Of random orders, for more than 10 parties; recorded.")] = 0,
     classes: Classes = None,
     shape: Shape = None,
-    header: Header = True,
     out: Annotated[Path | None, typer.Option(help="Where to draw the values.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -89,7 +88,7 @@ def value(
     else:
         if trust:
             raise UsageError("--trust is about sketches, and these are none.")
-        facts = stated(classes, shape, header)
+        facts = stated(classes, shape)
         target = labelled_records(validation, "the validation set", facts)
         held = [labelled_records(source, name, facts) for source, name in zip(parties, names, strict=True)]
         found = value_records(held, target, seed)

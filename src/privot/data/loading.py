@@ -53,7 +53,6 @@ def load(
     *,
     classes: int | Sequence[str] | None = None,
     shape: Sequence[int] | None = None,
-    header: bool = True,
 ) -> Dataset:
     """The data set called `source`, or the one in the file of that name.
 
@@ -68,15 +67,14 @@ def load(
     of their numbers (N stands for the names 0 … N − 1), or the number of classes of any other file; 0 leaves labels
     out. A folder is not read without it: a sub-folder that is not named is refused, a missing one is an empty class.
     `shape` is the shape of one image, (height, width) or (height, width, channels). Without it the images of a folder
-    have to agree with each other: state it wherever the records go into a vault. `header=False` says that a CSV file
-    has no line of names: every line is a record, and there are no labels.
+    have to agree with each other: state it wherever the records go into a vault.
 
     >>> load("digits", classes=10).x.shape
     (1797, 64)
     >>> load("digits", classes=0).y is None
     True
     """
-    stated = Stated(classes, shape, header)  # type: ignore[arg-type]
+    stated = Stated(classes, shape)  # type: ignore[arg-type]
     path = Path(source)
     is_folder = str(source) != "digits" and path.is_dir()
     if isinstance(stated.classes, tuple) and not is_folder:
@@ -104,7 +102,7 @@ def _read(path: Path, part: str, stated: Stated) -> tuple[NDArray[Any], NDArray[
     if path.is_dir():
         return read_images(path, stated)
     if name.endswith((".csv", ".csv.gz")):
-        return _read_csv(path, stated.header)
+        return _read_csv(path)
     if name.endswith((".npz", ".npy")):
         return _read_numpy(path, part)
     if is_idx(path):
@@ -217,10 +215,7 @@ def _header(path: Path, cells: list[str]) -> list[str]:
             raise DataError(f"The cells of {path.name!r} are separated by {name}: save it with commas between them.")
     named = [bool(cell) and not _is_number(cell) for cell in cells]
     if not any(named):
-        raise DataError(
-            f"The first line of {path.name!r} names no column: put a line of names above the records, or state that "
-            "there is none."
-        )
+        raise DataError(f"The first line of {path.name!r} names no column: put a line of names above the records.")
     names = [cell.lower() for cell in cells]
     # columns may be called 0, 1, 2, label; but 1, x, 3 is rather a damaged record
     if not all(named) and not any(name in LABEL_NAMES for name in names):
@@ -228,7 +223,7 @@ def _header(path: Path, cells: list[str]) -> list[str]:
     return names
 
 
-def _read_csv(path: Path, header: bool) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     values, taken = array("d"), Meter(path.name)
     label: int | None = None
     width = 0
@@ -236,13 +231,13 @@ def _read_csv(path: Path, header: bool) -> tuple[NDArray[Any], NDArray[Any] | No
     try:
         for number, cells in _lines(path):
             if width == 0:
+                # never guessed: whether a line is a record, and how many columns there are, may not depend on a record
                 width = len(cells)
-                if header:
-                    labels = [i for i, name in enumerate(_header(path, cells)) if name in LABEL_NAMES]
-                    if len(labels) > 1:
-                        raise DataError(f"{path.name!r} has {len(labels)} columns of labels: keep one.")
-                    label = labels[0] if labels else None
-                    continue
+                labels = [i for i, name in enumerate(_header(path, cells)) if name in LABEL_NAMES]
+                if len(labels) > 1:
+                    raise DataError(f"{path.name!r} has {len(labels)} columns of labels: keep one.")
+                label = labels[0] if labels else None
+                continue
             if len(cells) != width:
                 complaint = f"has {len(cells)} cells where the first line has {width}"
             elif not all(map(_is_number, cells)):

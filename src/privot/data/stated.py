@@ -1,4 +1,4 @@
-"""What is stated about a file before it is read: class names, image shape, header line; it never looks at a record.
+"""What is stated about a file before it is read: class names and image shape; it never looks at a record.
 
 A reader turns each record into a row by that record and these facts alone, so that records cannot change how others
 are read (docs/concepts/readers.md).
@@ -22,7 +22,7 @@ class Stated:
 
     `classes`: None reads labels as they are; 0 (or no names) leaves labels out; N says that labels are 0 … N − 1; names
     say which sub-folder of a folder of images is class 0, 1, …. `shape` is the shape of one image, (height, width) or
-    (height, width, channels). `header` says whether the first line of a CSV file names its columns.
+    (height, width, channels).
 
     >>> Stated(("rare", "common")).count
     2
@@ -32,7 +32,6 @@ class Stated:
 
     classes: int | tuple[str, ...] | None = None
     shape: tuple[int, ...] | None = None
-    header: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", _checked_classes(self.classes))

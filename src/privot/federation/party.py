@@ -77,7 +77,7 @@ class Desk:
         stated = terms.stated
         if str(terms.data) != "digits" and terms.data.is_dir() and stated.shape is None:
             raise DataError("[data] is a folder of images: say their public shape there, as [height, width].")
-        records = load(terms.data, classes=stated.classes, shape=stated.shape, header=stated.header)
+        records = load(terms.data, classes=stated.classes, shape=stated.shape)
         labels = records.y
         self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
         # nothing is clipped: every coordinate of a sketch is bounded by itself
@@ -179,7 +179,7 @@ class Desk:
             try:
                 stated = self.policy.open_stated
                 classes = stated.classes if labels else 0
-                found = load(self.policy.open, classes=classes, shape=stated.shape, header=stated.header)
+                found = load(self.policy.open, classes=classes, shape=stated.shape)
             except (DataError, UsageError) as error:
                 # where the file lies is the party's own affair
                 self.log.error("the open data cannot be read: %s", error)

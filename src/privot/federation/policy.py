@@ -12,7 +12,7 @@ A policy is a TOML file that the party's steward writes:
     epsilon = 2.0                   # the whole budget, set once
     delta = 1e-5
     classes = 10                    # only if labels count; of a folder of images the names: ["rare", "common"]
-    # shape = [28, 28]              # of a folder of images; header = false: a CSV file without a line of names
+    # shape = [28, 28]              # of a folder of images
 
     [open]                          # points that anybody may see (public, or synthesised privately): the only ones
     file = "synthetic.npz"          # that FedWad and TriangleWad, which protect nobody, are ever given
@@ -49,7 +49,7 @@ from privot.federation.stating import Table
 from privot.guarantee import Adjacency, check_delta, check_epsilon
 
 VERSION = 1
-_READ = ("classes", "shape", "header")
+_READ = ("classes", "shape")
 """What is stated about a file, beside its name."""
 
 
@@ -199,7 +199,7 @@ def _stated(table: Table, classes: int | None) -> Stated:
     """What a table says about its file before it is read, with `classes` where it says nothing of them."""
     shape = table.take("shape", list, None)
     try:
-        return Stated(table.said.get("classes", classes), shape, table.take("header", bool, True))
+        return Stated(table.said.get("classes", classes), shape)
     except UsageError as error:
         raise DataError(f"{table.where}: {error}") from None
 

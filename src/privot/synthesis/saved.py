@@ -85,6 +85,8 @@ def restore(
         counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
         if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
             raise DataError("The counts of this generator do not fit its classes.")
+        if synthesizer.class_names is not None and len(synthesizer.class_names) != generator.classes:
+            raise DataError("The class names of this generator do not fit its classes.")
         features = None if learned["features"] is None else feature_map(learned["features"])
         synthesizer.use(generator.to(usable_device(device)), features, counts, labels)
         if learned.get("labeller") is not None:

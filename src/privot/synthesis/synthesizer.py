@@ -456,7 +456,9 @@ class Synthesizer(PrivateEstimator):
         """Read what `to_params` wrote."""
         try:
             fields = dict(params)
-            codec = fields.pop("codec")
+            codec, names = fields.pop("codec"), fields.get("class_names")
+            if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+                raise DataError("The class names of a synthesis are a list of texts.")
             return cls(**fields, codec=None if codec is None else TableCodec.from_dict(codec), device=device)
         except (KeyError, TypeError) as error:
             raise DataError(f"These are not the settings of a synthesis ({type(error).__name__}).") from None
