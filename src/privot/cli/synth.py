@@ -74,10 +74,14 @@ def synth(
     Examples: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth;
     privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth
 
+    A job that was interrupted goes on with privot synth --resume --out DIR: no other option has to be repeated.
+
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
     from privot.cli.known import charges, label_of
     from privot.cli.progress import training_bar
+    from privot.cli.recalling import KEY, kept
+    from privot.cli.stopping import telling
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.synthesis import Synthesizer
@@ -159,10 +163,11 @@ def synth(
         opened: Callable[[], Vault] = open_vault
         if not going_on:
             vault = open_vault()
-            job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
+            told = {"params": params, "design": design, "asked": asked, "ledger": book.identity}
+            job = Job.start(out, {**told, KEY: kept(context, book.path)})
             opened = lambda: vault  # noqa: E731
 
-        with job.alone():
+        with job.alone(), telling("synth", job, charges(book)):
             with training_bar(epsilon, quiet=as_json) as tell:
                 synthesizer.run(
                     job,
