@@ -66,7 +66,7 @@ class RefutedError(PrivotError):
     exit_code = 7
 
 
-class Interrupted(PrivotError):
+class StoppedError(PrivotError):
     """Somebody asked to stop; the message says what was paid, what is kept and how to go on."""
 
     exit_code = 130

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: exit code 130, a sentence with the command that goes on, one charge, and nothing to be repeated."""
+"""Ctrl-C and SIGTERM: exit code 130, a sentence with the command that goes on, one charge, nothing to be repeated."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ def run(arguments: list[str], debug: bool = False) -> int:
     import click
 
     from privot.cli.app import app
+    from privot.cli.bounds import check_words, with_bounds
     from privot.cli.helping import with_help
     from privot.cli.recalling import recalled
     from privot.cli.stopping import WAITING, sentence
@@ -40,7 +41,8 @@ def run(arguments: list[str], debug: bool = False) -> int:
     try:
         from typer.main import get_command
 
-        command: Any = with_help(get_command(app))
+        check_words(arguments)
+        command: Any = with_bounds(with_help(get_command(app)))
         arguments = recalled(arguments, command.commands)
         answer = command.main(args=arguments, prog_name="privot", standalone_mode=False)
         # Typer makes an exit code of an interrupt, and says nothing

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from privot.errors import Interrupted
+from privot.errors import StoppedError
 from privot.interruption import charged
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def saying(words: str) -> Iterator[None]:
     except KeyboardInterrupt:
         if not charged:
             raise
-        raise Interrupted(f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; {words}.") from None
+        raise StoppedError(f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; {words}.") from None
 
 
 @contextmanager
@@ -47,16 +47,16 @@ def telling(command: str, job: Job, spent: Callable[[str], int]) -> Iterator[Non
         paid = spent(f"(job {job.name}")
         again = f"privot {command} --resume --out {shlex.quote(str(job.folder))}"
         if not paid:
-            raise Interrupted(f"Interrupted: nothing was paid. Start it with: {again}") from None
+            raise StoppedError(f"Interrupted: nothing was paid. Start it with: {again}") from None
         kept, blocks, step = _on_disk(job)
         if not kept and not blocks:
-            raise Interrupted(
+            raise StoppedError(
                 f"Interrupted: {_times(paid)} charged, and stopped before the release was kept: that budget is spent. "
                 f"To charge a second time: {again} --pay-again"
             ) from None
         lost = "; the block under way is lost" if not kept and blocks < paid else ""
         reached = f", trained up to step {step}" if step else ""
-        raise Interrupted(
+        raise StoppedError(
             f"Interrupted: {_times(paid)} charged, what was released is kept{reached}{lost}. Go on, without paying for "
             f"it again, with: {again}"
         ) from None

@@ -244,6 +244,8 @@ def open_ledger(path: Path, only_open: bool) -> Ledger:
     from privot.errors import UsageError
     from privot.ledger import Ledger
 
+    if not path.name or path.is_dir():
+        raise UsageError(f"The ledger is a file, and {str(path)!r} is a folder: name a file with --ledger.")
     if only_open or path.exists():
         return Ledger.open(path)
     if path.parent.exists() and not os.access(path.parent, os.W_OK):
