@@ -1,7 +1,5 @@
 """Cases of damaged folders: what synth and adapt leave, with one or two files mutated, read by the commands for it."""
 
-# ruff: noqa: E501 — a call is easier to read in one line
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -91,6 +91,12 @@ class RefutedError(PrivotError):
     exit_code = 7
 
 
+class StoppedError(PrivotError):
+    """Somebody asked to stop; the message says what was paid, what is kept and how to go on."""
+
+    exit_code = 130
+
+
 def brief(value: object) -> str:
     """`value` on one short line, for an error message."""
     try:

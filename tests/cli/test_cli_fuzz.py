@@ -1,4 +1,4 @@
-"""A short run of the fuzzer: hostile options, files, folders and messages end in one sentence and the right exit code."""
+"""A short run of the fuzzer: hostile options, files, folders and messages end in one sentence and the right code."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from privot.adaptation.networks import BUILT_IN, build, discriminator, weights_o
 from privot.adaptation.smoothed import Loss, smoothed
 from privot.adaptation.transformations import transformation
 from privot.errors import ConvergenceError, DataError
+from privot.interruption import Stop, finishing
 from privot.mechanisms import (
     AlignmentQuery,
     Mechanism,
@@ -103,8 +105,8 @@ class Learner:
         share = min(1.0, max(0.0, (self.step - s.warmup) / max(1, self.total - s.warmup - s.finish)))
         return s.weight * (2.0 / (1.0 + math.exp(-10.0 * share)) - 1.0)
 
-    def public_steps(self, until: int, progress: Progress | None, keep: Callable[[], None] | None) -> None:
-        """Steps on the source alone, up to step number `until`."""
+    def public_steps(self, until: int, progress: Progress | None, keep: Callable[[bool], None] | None) -> None:
+        """Steps on the source alone, up to step number `until`; `keep`(now) writes a checkpoint when it is time."""
         self.steps(until, lambda rows, labels: nn.functional.cross_entropy(self.networks(rows), labels), progress, keep)
 
     def steps(
@@ -112,7 +114,7 @@ class Learner:
         until: int,
         loss: Loss,
         progress: Progress | None = None,
-        keep: Callable[[], None] | None = None,
+        keep: Callable[[bool], None] | None = None,
         before: Callable[[], None] | None = None,
     ) -> None:
         """Steps down `loss`, up to step number `until`; recorded on a GPU, so `before` draws what a step draws.
@@ -128,19 +130,22 @@ class Learner:
 
         run = None
         self.networks.train()
-        while self.step < until:
-            self.aligning.fill_(self.weight())
-            set_rate(self.optimizer, self._rate())
-            self.draw()
-            if before is not None:
-                before()
-            # a network of the user's own may do what cannot be recorded
-            record = recorded if self.design.settings.network in BUILT_IN else called
-            run = run or record(self.trained, self.optimizer, work)
-            run()
-            self._count(self._loss, progress)
-            if keep is not None and self.step % 50 == 0:
-                keep()
+        with nullcontext(Stop()) if keep is None else finishing() as stop:
+            while self.step < until:
+                self.aligning.fill_(self.weight())
+                set_rate(self.optimizer, self._rate())
+                self.draw()
+                if before is not None:
+                    before()
+                # a network of the user's own may do what cannot be recorded
+                record = recorded if self.design.settings.network in BUILT_IN else called
+                run = run or record(self.trained, self.optimizer, work)
+                run()
+                self._count(self._loss, progress)
+                if keep is not None and (stop.asked or self.step % 50 == 0):
+                    keep(stop.asked)
+                if stop.asked:
+                    break
 
     def run_block(
         self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from privot.accounting.events import Composed, Downgraded, event_from_dict, leav
 from privot.adaptation.learning import Learner, Progress
 from privot.errors import BudgetError, DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
+from privot.interruption import finishing
 from privot.release import Release
 from privot.stream import Stream
 from privot.synthesis.files import read_tensors, write_tensors
@@ -52,8 +54,8 @@ class Payer:
         self._restore()
         last = [time.monotonic()]
 
-        def keep() -> None:
-            if time.monotonic() - last[0] >= self.every:
+        def keep(now: bool) -> None:
+            if now or time.monotonic() - last[0] >= self.every:
                 self._keep()
                 last[0] = time.monotonic()
 
@@ -92,6 +94,11 @@ class Payer:
 
     def _block(self, number: int, vault: list[Vault], progress: Progress | None) -> bool:
         """One block from wherever it stands; False when the budget refuses it."""
+        with ExitStack() as held:
+            return self._pay_block(number, vault, progress, held)
+
+    def _pay_block(self, number: int, vault: list[Vault], progress: Progress | None, held: ExitStack) -> bool:
+        """The same; from the charge until its releases are kept or used, `held` lets interrupts wait."""
         learner, design = self.learner, self.learner.design
         path = None if self.job is None or design.settings.asks != 1 else kept_release(self.job, number)
         times = 0 if self.job is None else self.spent(self._mark(number))
@@ -121,6 +128,7 @@ class Payer:
             mechanism = learner.mechanism()
             learner.rehearse(mechanism)
             purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
+            held.enter_context(finishing())
             try:
                 stream = vault[0].stream(
                     mechanism, purpose=purpose, allow_unproven=self.allow_unproven, delta=design.delta
@@ -142,6 +150,8 @@ class Payer:
                 raise DataError(
                     f"{path} could not be written ({error.strerror}), so what it should hold is lost; its charge stays."
                 ) from None
+            # kept: from here on an interrupt loses nothing
+            held.close()
 
         learner.run_block(stream, kept, save, progress)
         self._keep()

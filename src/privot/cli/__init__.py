@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from typing import Any
+
+from privot import interruption
 
 __all__ = ["main"]
 
@@ -17,6 +20,7 @@ def main() -> None:
     if not debug and not sys.warnoptions:
         # a refusal is one sentence: what libraries have to say is for those who debug
         warnings.simplefilter("ignore")
+    interruption.interrupt_on_termination()
     sys.exit(run(arguments, debug))
 
 
@@ -25,21 +29,34 @@ def run(arguments: list[str], debug: bool = False) -> int:
     import typer
 
     from privot.cli.app import app
+    from privot.cli.bounds import check_words, with_bounds
     from privot.cli.helping import WrongUsage, with_help
+    from privot.cli.recalling import recalled
+    from privot.cli.stopping import WAITING, sentence
     from privot.cli.unforeseen import unforeseen
     from privot.errors import PrivotError
     from privot.extras import needing
 
+    interruption.charged.clear()
+    interruption.tell_when_waiting(lambda: _say(WAITING) if sys.stderr.isatty() else None)
     try:
         from typer.main import get_command
 
+        check_words(arguments)
+        command: Any = with_bounds(with_help(get_command(app)))
+        arguments = recalled(arguments, command.commands)
         with needing("This command needs"):
-            answer = with_help(get_command(app)).main(args=arguments, prog_name="privot", standalone_mode=False)
+            answer = command.main(args=arguments, prog_name="privot", standalone_mode=False)
+        # Typer makes an exit code of an interrupt, and says nothing
+        if answer == 130:
+            _say(sentence())
         return int(answer) if isinstance(answer, int) else 0
     except typer.Exit as stop:
+        if stop.exit_code == 130:
+            _say(sentence())
         return stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        _say("Stopped.")
+        _say(sentence())
         return 130
     except WrongUsage as error:
         if debug:

@@ -80,6 +80,8 @@ def adapt(
     from privot.adaptation.settings import METHODS, UNPROVEN
     from privot.cli.known import charges, check_no_job, label_of, second_charges, spent_in_ledger
     from privot.cli.progress import training_bar
+    from privot.cli.recalling import KEY, kept
+    from privot.cli.stopping import telling
     from privot.errors import UnprovenError, UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.synthesis.job import NAME, Job, prepared
@@ -139,10 +141,11 @@ def adapt(
         opened: Callable[[], Vault] = open_vault
         if not going_on:
             vault = open_vault()
-            job = Job.start(out, {"asked": asked, "design": design.to_dict(), "ledger": book.identity})
+            told = {"asked": asked, "design": design.to_dict(), "ledger": book.identity}
+            job = Job.start(out, {**told, KEY: kept(context, book.path)})
             opened = lambda: vault  # noqa: E731
 
-        with job.alone():
+        with job.alone(), telling("adapt", job, charges(book)):
             with training_bar(epsilon, quiet=as_json) as tell, second_charges():
                 adapter.run(
                     job,

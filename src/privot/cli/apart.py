@@ -217,6 +217,8 @@ def answer(
     # checked before a ledger is made, so that what cannot be answered leaves none behind
     check_asked(asked, Vault(**held, budget=terms))
     place = ledger or default_ledger(target, out)
+    if not place.name or place.is_dir():
+        raise UsageError(f"The ledger is a file, and {str(place)!r} is a folder: name a file with --ledger.")
     answers = place.with_name(place.name + ".answers")
     if not place.exists():
         _check_free(out, None)

@@ -12,16 +12,20 @@ from privot.cli.output import print_json
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth made.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth or adapt made.")],
     as_json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page about a folder.
 
     Example: privot report digits-synth
     """
-    from privot.synthesis.report import write_report
+    from privot.adaptation import folder as adaptation
+    from privot.synthesis import report as synthesis
+    from privot.synthesis.files import read_json
+    from privot.synthesis.saved import CONFIG
 
-    page = write_report(folder)
+    adapted = read_json(folder / CONFIG).get("kind") == "adaptation"
+    page = (adaptation if adapted else synthesis).write_report(folder)
     if as_json:
         print_json({"report": str(page)})
     else:

@@ -92,10 +92,14 @@ def synth(
     privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
     --out scans-synth
 
+    A job that was interrupted goes on with privot synth --resume --out DIR: no other option has to be repeated.
+
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
     from privot.cli.known import charges, check_no_job, label_of, second_charges, spent_in_ledger
     from privot.cli.progress import training_bar
+    from privot.cli.recalling import KEY, kept
+    from privot.cli.stopping import telling
     from privot.errors import UsageError
     from privot.guarantee import Adjacency, check_delta, check_epsilon
     from privot.synthesis import Synthesizer
@@ -183,10 +187,11 @@ def synth(
         opened: Callable[[], Vault] = open_vault
         if not going_on:
             vault = open_vault()
-            job = Job.start(out, {"params": params, "design": design, "asked": asked, "ledger": book.identity})
+            told = {"params": params, "design": design, "asked": asked, "ledger": book.identity}
+            job = Job.start(out, {**told, KEY: kept(context, book.path)})
             opened = lambda: vault  # noqa: E731
 
-        with job.alone():
+        with job.alone(), telling("synth", job, charges(book)):
             with training_bar(epsilon, quiet=as_json) as tell, second_charges():
                 synthesizer.run(
                     job,
@@ -288,6 +293,8 @@ def open_ledger(path: Path, only_open: bool) -> Ledger:
     from privot.errors import UsageError
     from privot.ledger import Ledger
 
+    if not path.name or path.is_dir():
+        raise UsageError(f"The ledger is a file, and {str(path)!r} is a folder: name a file with --ledger.")
     if only_open or path.exists():
         return Ledger.open(path)
     if path.parent.exists() and not os.access(path.parent, os.W_OK):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,13 +19,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from privot.errors import UsageError
+from privot.errors import UsageError, brief
 from privot.federation.keeping import write_key
 from privot.federation.signing import make_key, public_name
 from privot.files import private_folder, write_whole
 
 SIGNING, NODE, AUTHORITY, CERTIFICATE, SECRET = "signing.key", "node.key", "ca.pem", "server.pem", "superexec.secret"
 DAYS = 365
+MAX_HOST = 253
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
 TEMPLATE = """\
 version = 1
@@ -73,6 +76,7 @@ def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
     """
     if not hosts:
         raise UsageError("A certificate is for at least one host name or address.")
+    alternatives = [_alternative(host) for host in hosts]
     private_folder(folder)
     signer = public_name(make_key(folder / SIGNING))
     authority, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
@@ -86,7 +90,7 @@ def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
     )
     leaf = (
         _builder(_name(hosts[0]), issuer, key.public_key())
-        .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
@@ -135,4 +139,8 @@ def _alternative(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if len(host) > MAX_HOST or not all(_LABEL.fullmatch(part) for part in host.split(".")):
+            raise UsageError(
+                f"{brief(host)} is no host name or address, such as hub.example.org or 10.0.0.7."
+            ) from None
         return x509.DNSName(host)

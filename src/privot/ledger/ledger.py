@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from privot import interruption
 from privot.accounting import account
 from privot.accounting.events import Event
 from privot.errors import BudgetError, DataError, UsageError
@@ -211,6 +212,8 @@ class Ledger:
                 # written so that a total that is no number is refused too
                 covered = total <= budget.epsilon
                 if covered:
+                    # noted first: whoever interrupts this is told of a charge too many rather than of one too few
+                    interruption.charged.append(str(self.path))
                     row = self._append(rows, CHARGE, fingerprint, body, purpose)
             if covered:
                 self._anchor(row)

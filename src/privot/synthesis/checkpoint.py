@@ -84,8 +84,8 @@ class Keeper:
     def __init__(self, path: Path, digest: str, every: float = EVERY_SECONDS) -> None:
         self._path, self._digest, self._every, self._last = path, digest, every, time.monotonic()
 
-    def __call__(self, training: Training) -> None:
-        """Called during training."""
-        if training.step == training.rules.steps or time.monotonic() - self._last >= self._every:
+    def __call__(self, training: Training, now: bool = False) -> None:
+        """Called during training; with `now` a checkpoint is written in any case."""
+        if now or training.step == training.rules.steps or time.monotonic() - self._last >= self._every:
             save(training, self._path, release=self._digest)
             self._last = time.monotonic()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.errors import ConvergenceError, DataError
+from privot.interruption import Stop, finishing
 from privot.mechanisms.embedding import FeatureMap
 from privot.recording import called, lay_out, recorded
 from privot.release import Release
@@ -71,7 +73,7 @@ def train(
     seed: int = 0,
     training: Training | None = None,
     progress: Progress | None = None,
-    keep: Callable[[Training], None] | None = None,
+    keep: Callable[..., None] | None = None,
     team: Team = ALONE,
 ) -> Training:
     """Train to the end, from the beginning or from `training`.
@@ -95,7 +97,7 @@ def _train(
     means: NDArray[np.float64],
     shares: NDArray[np.float64],
     progress: Progress | None,
-    keep: Callable[[Training], None] | None,
+    keep: Callable[..., None] | None,
     team: Team,
 ) -> Training:
     rules = training.rules
@@ -103,20 +105,26 @@ def _train(
     step = _Step(training, features, wanted, weights, team)
     training.generator.train()
     losses: list[torch.Tensor] = []
-    for number in range(training.step, rules.steps):
-        training.decay_rate()
-        losses.append(step.take())
-        training.step = number + 1
-        # read in bunches: a loss asked for at every step would make the device wait
-        if len(losses) == 20 or training.step == rules.steps:
-            training.losses += [float(v) for v in torch.stack(losses).tolist()]
-            losses.clear()
-            if not math.isfinite(training.losses[-1]):
-                raise ConvergenceError(f"Training left the numbers at step {training.step}: lower the learning rate.")
-            if progress is not None:
-                progress(training.step, rules.steps, training.losses[-1])
-            if keep is not None:
-                keep(training)
+    # several processes stop together or not at all
+    with finishing() if team.size == 1 and keep is not None else nullcontext(Stop()) as stop:
+        for number in range(training.step, rules.steps):
+            training.decay_rate()
+            losses.append(step.take())
+            training.step = number + 1
+            # read in bunches: a loss asked for at every step would make the device wait
+            if len(losses) == 20 or training.step == rules.steps or stop.asked:
+                training.losses += [float(v) for v in torch.stack(losses).tolist()]
+                losses.clear()
+                if not math.isfinite(training.losses[-1]):
+                    raise ConvergenceError(
+                        f"Training left the numbers at step {training.step}: lower the learning rate."
+                    )
+                if progress is not None:
+                    progress(training.step, rules.steps, training.losses[-1])
+                if keep is not None:
+                    keep(training, now=stop.asked)
+            if stop.asked:
+                break
     training.generator.eval()
     return training
 

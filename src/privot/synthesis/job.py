@@ -23,6 +23,7 @@ from typing import Any
 
 from privot.errors import DataError, LostReleaseError, UsageError
 from privot.files import PART, sync
+from privot.interruption import finishing
 from privot.release import Release
 from privot.synthesis.files import read_json, write_json
 
@@ -192,8 +193,9 @@ class Job:
                     if not part or old.name not in BEFORE[part]:
                         old.unlink()
             sync(self.folder)
-            release = pay(mark)
-            release.save(path)
+            with finishing():
+                release = pay(mark)
+                release.save(path)
             return release
 
 

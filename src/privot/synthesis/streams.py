@@ -26,6 +26,7 @@ from privot.accounting import read_guarantee
 from privot.accounting.events import Composed, event_from_dict, leaves
 from privot.errors import BudgetError, ConvergenceError, DataError
 from privot.guarantee import Guarantee, Standing
+from privot.interruption import finishing
 from privot.synthesis import checkpoint
 from privot.synthesis.design import Design, strategy_of
 from privot.synthesis.job import Job
@@ -66,26 +67,28 @@ def train_blocks(
     training.generator.train()
     for number in range(charged, blocks):
         assert opened is not None
-        stream = opened.stream(design.mechanism, purpose=purpose, delta=design.delta, allow_unproven=allow_unproven)
-        block = weaker(block, stream.guarantee)
-        watched: list[torch.Tensor] = []
-        for _ in range(size):
-            training.decay_rate()
-            watched.append(step(stream))
-            training.step += 1
-            training.average_in(float(rules.options["average"]))
-            # read in bunches: a number asked for at every step would make the device wait
-            if len(watched) == 50 or training.step % size == 0:
-                training.losses += [float(v) for v in torch.stack(watched).tolist()]
-                watched.clear()
-                if not math.isfinite(training.losses[-1]):
-                    raise ConvergenceError(
-                        f"Training left the numbers at step {training.step}: lower the learning rate."
-                    )
-                if progress is not None:
-                    progress(training.step, rules.steps, training.losses[-1])
-        if keep is not None:
-            keep(training, number + 1, block)
+        # a block that is paid for runs to its end: its noise would be lost with the rest of it
+        with finishing():
+            stream = opened.stream(design.mechanism, purpose=purpose, delta=design.delta, allow_unproven=allow_unproven)
+            block = weaker(block, stream.guarantee)
+            watched: list[torch.Tensor] = []
+            for _ in range(size):
+                training.decay_rate()
+                watched.append(step(stream))
+                training.step += 1
+                training.average_in(float(rules.options["average"]))
+                # read in bunches: a number asked for at every step would make the device wait
+                if len(watched) == 50 or training.step % size == 0:
+                    training.losses += [float(v) for v in torch.stack(watched).tolist()]
+                    watched.clear()
+                    if not math.isfinite(training.losses[-1]):
+                        raise ConvergenceError(
+                            f"Training left the numbers at step {training.step}: lower the learning rate."
+                        )
+                    if progress is not None:
+                        progress(training.step, rules.steps, training.losses[-1])
+            if keep is not None:
+                keep(training, number + 1, block)
     training.generator.eval()
     assert block is not None
     paid = max(charged, blocks)

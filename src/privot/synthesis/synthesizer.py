@@ -415,7 +415,7 @@ class Synthesizer(PrivateEstimator):
         if not hasattr(self, "generator_"):
             raise UsageError("Nothing was learned yet: call fit or load first.")
         n = arguments.whole("The number of samples", n, 1)
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(None if seed is None else check_seed(seed))
         if labels is None:
             y = random.permutation(shares(self.counts_, n))
         else:

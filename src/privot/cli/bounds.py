@@ -1,0 +1,70 @@
+"""Refuses values that no option can mean, in one place: numbers out of all bounds, and empty words.
+
+A command checks what its own options mean; here is what holds for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from privot.errors import UsageError, brief
+
+MAX_COUNT = 10**9
+"""Of whatever is drawn, kept in memory or repeated, unless `_RANGES` says otherwise."""
+SMALLEST, LARGEST = 1e-300, 1e300
+"""Beyond them squares and inverses are no numbers, or have lost their digits."""
+_ACCOUNTED = (0, 10**15)
+_RANGES = {
+    "seed": (0, 2**128 - 1),
+    "port": (0, 65535),
+    "canaries": (0, 10**7),
+    "dim": (0, 10**7),
+    "records": _ACCOUNTED,
+    "batch": _ACCOUNTED,
+    "steps": _ACCOUNTED,
+    "releases": _ACCOUNTED,
+}
+"""By parameter, the least and the most that can be meant in any command."""
+
+
+def with_bounds(command: Any) -> Any:
+    """`command` and all below it, with every number checked before the command begins."""
+    for parameter in command.params:
+        parameter.callback = _checked(parameter.callback)
+    for below in getattr(command, "commands", {}).values():
+        with_bounds(below)
+    return command
+
+
+def check_words(arguments: list[str]) -> None:
+    """Refuse empty values: no option and no argument has a use for one, and as a path it would be this folder."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        if not word.strip() or (word.startswith("--") and word.endswith("=")):
+            name = word[:-1] or (before if before.startswith("-") else "An argument")
+            raise UsageError(f"{name if name.strip() else 'An argument'} is empty: give it a value, or leave it out.")
+
+
+def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+    def check(context: Any, parameter: Any, value: Any) -> Any:
+        for number in value if isinstance(value, list | tuple) else (value,):
+            _check(parameter, number)
+        return value if callback is None else callback(context, parameter, value)
+
+    return check
+
+
+def _check(parameter: Any, value: Any) -> None:
+    name = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.name).upper()
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int):
+        least, most = _RANGES.get(parameter.name, (0, MAX_COUNT))
+        if not least <= value <= most:
+            raise UsageError(f"{name} must be a whole number from {least} to {most}, got {brief(value)}.")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise UsageError(f"{name} must be a finite number, got {value}.")
+        if value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
+            raise UsageError(f"{name} must be 0 or of a size from {SMALLEST:g} to {LARGEST:g}, got {value:g}.")

@@ -1,0 +1,137 @@
+"""Values that no option can mean are refused in one place, before a command begins: one sentence, exit code 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privot.cli import run
+from privot.errors import UsageError
+from privot.federation.enrolling import make_coordinator
+
+HUGE = "1" + "0" * 400
+AUDIT = "audit one-run --sigma 1 --batch 10 --canaries".split()
+EMBEDDING = "audit embedding --epsilon 1 --adjacency add-remove".split()
+PROJECTION = "audit projection --epsilon 1 --adjacency replace-one".split()
+ACCOUNT = "account embedding --delta 1e-5 --adjacency add-remove --epsilon".split()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    y = np.arange(40) % 2
+    x = np.clip(0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((40, 2)), 0, 1)
+    np.savez("a.npz", x=x, y=y)
+    return tmp_path
+
+
+def refused(capsys: Any, arguments: list[str], code: int = 2) -> str:
+    found = run(arguments)
+    said = capsys.readouterr()
+    assert found == code, said.err
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert len(said.err) < 300
+    return str(said.err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sample", "missing", "--out", "more.npz", "--seed", "-1"],
+        ["sample", "missing", "--out", "more.npz", "-n", HUGE],
+        ["compare", "a.npz", "a.npz", "--method", "sinkhorn", "--reg", "1e-320"],
+        ["compare", "a.npz", "a.npz", "--slices", HUGE],
+        ["adapt", "a.npz", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--out", "out", "--checkpoint", "nan"],
+        [
+            "adapt",
+            "a.npz",
+            "--ask",
+            "r",
+            "--records",
+            HUGE,
+            "--epsilon",
+            "1",
+            "--delta",
+            "1e-5",
+            "--range",
+            "0,1",
+            "--out",
+            "o",
+        ],
+        [*AUDIT, str(2**63)],
+        [*EMBEDDING, "--records", "-1"],
+        [*PROJECTION, "--records", "-1"],
+        [*PROJECTION, "--dim", HUGE],
+        [*ACCOUNT, "nan"],
+        [*ACCOUNT, "inf"],
+        [*ACCOUNT, "1e-320"],
+        ["points", "a.npz", "--validation", "a.npz", "--range", "nan", "1"],
+        ["federate", "coordinate", "hub", "job.toml", "--port", "70000"],
+    ],
+    ids=lambda words: " ".join(words)[:60],
+)
+def test_a_number_that_no_option_can_mean_is_refused(capsys: Any, arguments: list[str]) -> None:
+    said = refused(capsys, arguments)
+    assert "must" in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["federate", "setup", "hub", "--host", ""],
+        ["answer", "request.json", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--out", "o", "--ledger", ""],
+        ["answer", "request.json", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--out", "o", "--ledger="],
+        ["ledger", "show", ""],
+        ["compare", "a.npz", ""],
+    ],
+    ids=lambda words: " ".join(words)[:60],
+)
+def test_an_empty_value_is_refused(capsys: Any, folder: Path, arguments: list[str]) -> None:
+    assert "empty" in refused(capsys, arguments)
+    assert not (folder / "hub").exists()
+
+
+@pytest.mark.parametrize("ledger", [".", "/", ".."])
+def test_a_ledger_that_is_no_file_is_refused(capsys: Any, ledger: str) -> None:
+    words = ["synth", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--classes", "2"]
+    refused(capsys, [*words, "--range", "0,1", "--out", "out", "--ledger", ledger], 2)
+
+
+@pytest.mark.parametrize("host", ["", " ", "a b", "ü.example", "a" * 300, "-a", "a..b", "http://a"])
+def test_a_certificate_is_for_names_and_addresses_only(host: str, folder: Path) -> None:
+    with pytest.raises(UsageError, match="host name or address"):
+        make_coordinator(folder / "hub", [host])
+    assert not (folder / "hub").exists()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, 2**128, True])
+def test_samples_are_drawn_with_a_seed_or_none(seed: Any) -> None:
+    from privot.synthesis import Synthesizer
+
+    synthesizer = Synthesizer()
+    synthesizer.generator_ = object()
+    with pytest.raises(UsageError, match="seed"):
+        synthesizer.sample(3, seed=seed)
+
+
+@pytest.mark.parametrize("runs", ["1", "2", "9"])
+def test_too_few_runs_are_refused_before_anything_is_computed(capsys: Any, runs: str, recwarn: Any) -> None:
+    """NumPy warned of means of nothing before the refusal came."""
+    said = refused(capsys, [*EMBEDDING, "--runs", runs, "--trials", "0"])
+    assert "at least" in said
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
+def test_the_report_of_an_adaptation_is_written_anew(capsys: Any, folder: Path) -> None:
+    words = "adapt a.npz a.npz --epsilon 5 --delta 1e-5 --seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10"
+    assert run([*words.split(), "--out", "out"]) == 0
+    (folder / "out/report.html").unlink()
+    capsys.readouterr()
+    assert run(["report", "out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"] == "out/report.html"
+    assert "adapted to private records" in (folder / "out/report.html").read_text()

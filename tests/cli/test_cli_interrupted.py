@@ -1,0 +1,229 @@
+"""Ctrl-C and SIGTERM: exit code 130, a sentence with the command that goes on, one charge, nothing to be repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privot.cli import run
+from privot.ledger import Ledger
+
+TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1".split()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    y = np.arange(200) % 2
+    x = np.clip(0.25 + 0.5 * y[:, None] + 0.05 * np.random.default_rng(0).standard_normal((200, 2)), 0, 1)
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    return tmp_path / "data.npz"
+
+
+def charges(path: Path) -> int:
+    with Ledger.open(path) as book:
+        return len(book.entries())
+
+
+def interrupted(
+    arguments: list[str],
+    when: Callable[[], bool],
+    number: int = signal.SIGINT,
+    wait: float = 0.0,
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Start `privot …`, send the signal once `when` is true, and wait for its end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "privot", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    until = time.monotonic() + 280
+    while not when() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(wait)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=280)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def again(said: str) -> list[str]:
+    """The arguments of the command that the sentence names."""
+    return shlex.split(said.strip().split("with: privot ")[-1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_synthesis_keeps_a_checkpoint_and_goes_on_without_options(
+    data: Path, tmp_path: Path, number: int, capsys: Any
+) -> None:
+    out = tmp_path / "some folder"
+    words = ["synth", "data.npz", *TERMS, "--classes", "2", "--range", "0,1", "--steps", "3000", "--samples", "50"]
+    found = interrupted([*words, "--out", str(out)], (out / "release.npz").exists, number, 1.0, cwd=tmp_path)
+    assert found.returncode == 130, found.stderr
+    assert found.stderr.count("\n") == 1
+    assert "once charged, what was released is kept, trained up to step " in found.stderr
+    assert (out / "checkpoint.safetensors").exists()
+    assert again(found.stderr) == ["synth", "--resume", "--out", str(out)]
+    assert run([*again(found.stderr), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["samples"], answer["ledger"]) == (50, str(tmp_path / "data.npz.ledger"))
+    assert charges(tmp_path / "data.npz.ledger") == 1
+
+
+def test_a_synthesis_interrupted_before_it_paid_says_so(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, privot.vault as v, privot.cli as cli\n"
+        "release = v.Vault.release\n"
+        "def early(self, *a, **k): raise KeyboardInterrupt\n"
+        "v.Vault.release = early\n"
+        "cli.main()"
+    )
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    found = subprocess.run(
+        [sys.executable, "-c", code, *words, "--json", "--out", str(out)], capture_output=True, text=True
+    )
+    assert (found.returncode, found.stdout) == (130, "")
+    assert "nothing was paid" in found.stderr
+    assert charges(tmp_path / "data.npz.ledger") == 0
+    assert run(again(found.stderr)) == 0
+    assert charges(tmp_path / "data.npz.ledger") == 1
+
+
+def test_an_interrupt_between_charge_and_release_waits_for_the_release(data: Path, tmp_path: Path) -> None:
+    """The signal comes right after the charge: the release is made and kept before the command ends."""
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, privot.ledger.ledger as l, privot.cli as cli\n"
+        "charge = l.Ledger.charge\n"
+        "def struck(self, *a, **k):\n"
+        "    entry = charge(self, *a, **k); os.kill(os.getpid(), signal.SIGINT); return entry\n"
+        "l.Ledger.charge = struck\n"
+        "cli.main()"
+    )
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
+    assert found.returncode == 130, found.stderr
+    assert (out / "release.npz").exists()
+    assert "what was released is kept" in found.stderr
+    assert run(again(found.stderr)) == 0
+    assert charges(tmp_path / "data.npz.ledger") == 1
+
+
+def test_a_second_interrupt_between_charge_and_release_says_that_the_budget_is_spent(
+    data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, privot.ledger.ledger as l, privot.cli as cli\n"
+        "charge = l.Ledger.charge\n"
+        "def struck(self, *a, **k):\n"
+        "    charge(self, *a, **k)\n"
+        "    for _ in range(2): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    [None for _ in range(1000)]\n"
+        "l.Ledger.charge = struck\n"
+        "cli.main()"
+    )
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
+    assert found.returncode == 130, found.stderr
+    assert "stopped before the release was kept: that budget is spent" in found.stderr
+    assert "--pay-again" in found.stderr
+    assert run(["synth", "--resume", "--out", str(out)]) == 4
+
+
+def test_a_synthesis_in_blocks_finishes_the_block_that_is_paid_for(data: Path, tmp_path: Path) -> None:
+    out, ledger = tmp_path / "out", tmp_path / "data.npz.ledger"
+    more = "--method sinkhorn --set steps=400 --set blocks=4 --set batch=4 --set points=4".split()
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", *more, "--samples", "50"]
+    found = interrupted([*words, "--out", str(out)], (out / "checkpoint.safetensors").exists)
+    assert found.returncode == 130, found.stderr
+    assert "is lost" not in found.stderr
+    paid = charges(ledger)
+    assert 1 <= paid < 4
+    assert run(again(found.stderr)) == 0
+    assert charges(ledger) == 4
+
+
+def test_an_interrupted_table_goes_on_without_options(tmp_path: Path) -> None:
+    lines = ["age,ill", *(f"{20 + k % 60},{('no', 'yes')[k % 2]}" for k in range(400))]
+    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
+    columns = [
+        {"name": "age", "type": "integer", "low": 0, "high": 99},
+        {"name": "ill", "type": "boolean", "categories": ["no", "yes"]},
+    ]
+    (tmp_path / "schema.json").write_text(json.dumps({"label": "ill", "columns": columns}))
+    out = tmp_path / "out"
+    words = ["synth", "data.csv", *TERMS, "--schema", "schema.json", "--samples", "50", "--out", "out"]
+    found = interrupted(words, (out / "release.npz").exists, cwd=tmp_path)
+    assert found.returncode == 130, found.stderr
+    assert "what was released is kept" in found.stderr
+    assert run(["synth", "--resume", "--out", str(out)]) == 0
+    assert charges(tmp_path / "data.csv.ledger") == 1
+
+
+def test_an_interrupted_adaptation_goes_on_without_options(tmp_path: Path) -> None:
+    dice, y = np.random.default_rng(0), np.arange(80) % 2
+    for name, shift in (("source", 0.0), ("target", 0.1)):
+        x = np.clip(0.25 + 0.4 * y[:, None] + shift + 0.05 * dice.standard_normal((80, 2)), 0, 1)
+        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
+    out = tmp_path / "out"
+    words = "adapt source.npz target.npz --epsilon 5 --delta 1e-5 --seed 1 --device cpu --range 0,1".split()
+    words += ["--set", "fit=3", "--set", "finish=3000", "--test", "target.npz", "--out", "out"]
+    found = interrupted(words, (out / "block-1.npz").exists, wait=0.5, cwd=tmp_path)
+    assert found.returncode == 130, found.stderr
+    assert "what was released is kept" in found.stderr
+    assert run(["adapt", "--resume", "--out", str(out)]) == 0
+    assert charges(tmp_path / "target.npz.ledger") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["compare digits digits --slices 2000000", "audit embedding --sigma 1 --adjacency add-remove --runs 10000000"],
+)
+def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
+    began = time.monotonic()
+    found = interrupted(words.split(), lambda: time.monotonic() - began > 3.0)
+    assert (found.returncode, found.stdout) == (130, "")
+    assert found.stderr == "privot: Interrupted: nothing was paid, and nothing is left to go on with.\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [3, ["x"], [["--out", "elsewhere"]], [["--new-records"]], [["--epsilon"]], [["--nothing", "1"]], [["--seed", 1]]],
+)
+def test_a_command_that_a_job_cannot_keep_is_refused(data: Path, tmp_path: Path, command: Any, capsys: Any) -> None:
+    out = tmp_path / "out"
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    assert run([*words, "--out", str(out)]) == 0
+    fields = json.loads((out / "job.json").read_text())
+    fields["settings"]["command"] = command
+    (out / "job.json").write_text(json.dumps(fields))
+    capsys.readouterr()
+    assert run(["synth", "--resume", "--out", str(out)]) == 3
+    assert "keeps a command that cannot be read" in capsys.readouterr().err
+    # all options typed: what the job keeps is not asked
+    assert run([*words, "--out", str(out), "--resume"]) in (0, 3)
+
+
+def test_what_is_typed_beside_resume_must_be_what_the_job_was_started_with(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    assert run([*words, "--out", str(out)]) == 0
+    assert run(["synth", "--resume", "--out", str(out), "--epsilon", "6"]) == 2
+    assert run(["synth", "--resume", f"--out={out}", "--samples", "70"]) == 0
+    with np.load(out / "synthetic.npz") as made:
+        assert len(made["x"]) == 70
