@@ -71,7 +71,8 @@ def audit(
     if any(0 < many < LEAST_TRIALS for many in (runs, trials)):
         # refused now: from fewer not even a score is made without warnings
         raise UsageError(
-            f"An audit needs at least {LEAST_TRIALS} runs or trials a data set, got {min(m for m in (runs, trials) if m)}."
+            f"An audit needs at least {LEAST_TRIALS} runs or trials per data set, got "
+            f"{min(m for m in (runs, trials) if m)}."
         )
     began = time.monotonic()
     real, core = _play(attack, runs, trials, confidence)

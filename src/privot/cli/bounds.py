@@ -27,6 +27,8 @@ _RANGES = {
     "releases": _ACCOUNTED,
 }
 """By parameter, the least and the most that can be meant in any command."""
+_MAY_BE_INFINITE = {"patience"}
+"""Parameters for which "inf" says: without an end."""
 
 
 def with_bounds(command: Any) -> Any:
@@ -64,6 +66,8 @@ def _check(parameter: Any, value: Any) -> None:
         if not least <= value <= most:
             raise UsageError(f"{name} must be a whole number from {least} to {most}, got {brief(value)}.")
     if isinstance(value, float):
+        if value == math.inf and parameter.name in _MAY_BE_INFINITE:
+            return
         if not math.isfinite(value):
             raise UsageError(f"{name} must be a finite number, got {value}.")
         if value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
