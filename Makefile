@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test coverage lint docs bench clean setup
+.PHONY: demo test coverage lint docs bench wheel-test clean setup
 
 demo: $(READY)
 	$(BIN)/privot demo
@@ -29,6 +29,11 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/accounting.py
+
+# The wheel in empty environments: every Python at hand, base and extras, newest and oldest versions; needs a network.
+# WHEELS names a folder with a CPU build of PyTorch where the registry has only large ones.
+wheel-test: $(READY)
+	$(BIN)/python tests/packaging/matrix.py $(if $(WHEELS),--find-links $(WHEELS))
 
 setup: $(READY)
 
