@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test coverage lint docs bench fuzz clean setup
+.PHONY: demo test coverage lint docs bench fuzz wheel-test clean setup
 
 demo: $(READY)
 	$(BIN)/privot demo
@@ -33,6 +33,11 @@ bench: $(READY)
 # hostile options, files, folders and messages: ten minutes on two cores; what failed is kept in fuzz-failures/
 fuzz: $(READY)
 	$(BIN)/python -m fuzz $(FUZZ)
+
+# The wheel in empty environments: every Python at hand, base and extras, newest and oldest versions; needs a network.
+# WHEELS names a folder with a CPU build of PyTorch where the registry has only large ones.
+wheel-test: $(READY)
+	$(BIN)/python tests/packaging/matrix.py $(if $(WHEELS),--find-links $(WHEELS))
 
 setup: $(READY)
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +45,7 @@ BASE = [
     Try("missing option", ["privot", "sketch", "digits", "--out", "b.sketch"], 2, "Missing option '--epsilon'"),
     Try("missing argument", ["privot", "sketch"], 2, "Missing argument 'DATA'"),
     Try("no number", ["privot", "account", "embedding", "--epsilon", "x"], 2, "Invalid value for '--epsilon'"),
-    Try("no such file", ["privot", "sketch", "none.npz", *SKETCH], 3, "none.npz"),
+    Try("no such file", ["privot", "sketch", "none.npz", *SKETCH, "--out", "b.sketch"], 3, "none.npz"),
 ]
 TRIES = {
     "": [
@@ -79,13 +80,13 @@ def project() -> dict[str, object]:
     return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
 
 
-def lowest(extra: str) -> list[str]:
-    """The lower bound of everything that the base and `extra` declare, as exact versions; PyTorch is left out."""
+def declared(extra: str) -> list[str]:
+    """What the base and `extra` depend on, with their lower bounds; PyTorch is left out, which is always pinned."""
     said = project()
     extras = said["optional-dependencies"]
-    assert isinstance(extras, dict) and isinstance(said["dependencies"], list)  # noqa: PT018
-    declared = [*said["dependencies"], *extras.get(extra, [])]
-    return [line.replace(">=", "==") for line in declared if not line.startswith("torch")]
+    assert isinstance(extras, dict)
+    assert isinstance(said["dependencies"], list)
+    return [line for line in [*said["dependencies"], *extras.get(extra, [])] if not line.startswith("torch")]
 
 
 def build_wheel(folder: Path) -> Path:
@@ -110,25 +111,26 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def make_environment(folder: Path, python: str, what: list[str], find_links: str | None = None) -> Path:
+def make_environment(folder: Path, python: str, what: list[str], *options: str) -> Path:
     """An empty environment of `python` with `what` installed from the registry, by uv; its folder of programs."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     assert uv is not None, "uv is not installed: pip install 'privot[dev]'"
     quiet = {"check": True, "capture_output": True, "text": True, "timeout": 900}
-    subprocess.run([uv, "venv", "-q", "--python", python, str(folder)], **quiet)  # type: ignore[call-overload]
+    subprocess.run([uv, "venv", "-q", "--no-python-downloads", "--python", python, str(folder)], **quiet)  # type: ignore[call-overload]
     programs = folder / "bin"
-    links = [] if find_links is None else ["--find-links", find_links]
     command = [uv, "pip", "install", "-q", "--only-binary", ":all:", "--python", str(programs / "python")]
-    subprocess.run([*command, *links, *what], **quiet)  # type: ignore[call-overload]
+    subprocess.run([*command, *options, *what], **quiet)  # type: ignore[call-overload]
     return programs
 
 
-def try_all(programs: Path, folder: Path, extra: str) -> list[str]:
-    """Run everything in `TRIES[extra]` in `folder`; one sentence for everything that did not go as it must."""
+def try_all(programs: Path, folder: Path, extra: str, only: Collection[str] | None = None) -> list[str]:
+    """Run `TRIES[extra]` (`only` those named) in `folder`; one sentence for everything that did not go as it must."""
     (folder / "a.csv").write_text("age,town\n1,a\n2,b\n", encoding="utf-8")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PRIVOT", "VIRTUAL_ENV"))}
     found = []
     for case in TRIES[extra]:
+        if only is not None and case.name not in only:
+            continue
         command = [str(programs / case.command[0]), *case.command[1:]]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean, timeout=600)
         said = done.stdout + done.stderr
