@@ -89,7 +89,7 @@ def init(
         label = label_of(data)
         # a vault checks the records before a file is made, and is the one that knows how the ledger names them
         Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
-        terms = {"budget": (epsilon, delta), "label": label, "new_records": new_records}
+        terms: dict[str, Any] = {"budget": (epsilon, delta), "label": label, "new_records": new_records}
         with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
             with naming_the_option():
                 Vault(records.x, clip=1.0, adjacency=adjacency, ledger=ledger, **terms)
