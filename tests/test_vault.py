@@ -269,8 +269,8 @@ def test_whether_charges_to_come_fit_can_be_asked_and_costs_nothing(where: str, 
         assert len(ledger.entries()) == (4 - left if where == "ledger" else 0)
     with pytest.raises(BudgetError):
         held.check(step, purpose="more")
+    other = vault(ledger=ledger, budget=WIDE, x=2.0 * X, new_records=True)
     with pytest.raises(BudgetError, match="under"):
-        other = vault(ledger=ledger, budget=WIDE, x=2.0 * X, new_records=True)
         other.check(Gaussian(4.0, 2.0, Adjacency.ADD_REMOVE), purpose="other")
 
 
