@@ -25,7 +25,15 @@ from hypothesis import strategies as st
 from privot import Ledger, Release, Vault
 from privot.accounting import Event, FixedSize, Gaussian, Projection, Repeated, Sampled, Unbounded, account
 from privot.budget import row_digests
-from privot.errors import BudgetError, DataError, NoTheoremError, PrivotError, UnprovenError, UsageError
+from privot.errors import (
+    BudgetError,
+    DataError,
+    NoTheoremError,
+    OtherRecordsError,
+    PrivotError,
+    UnprovenError,
+    UsageError,
+)
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, Needs, RandomProjection
 from privot.mechanisms.clipping import clip_rows
@@ -261,8 +269,9 @@ def test_whether_charges_to_come_fit_can_be_asked_and_costs_nothing(where: str, 
         assert len(ledger.entries()) == (4 - left if where == "ledger" else 0)
     with pytest.raises(BudgetError):
         held.check(step, purpose="more")
+    other = vault(ledger=ledger, budget=WIDE, x=2.0 * X, new_records=True)
     with pytest.raises(BudgetError, match="under"):
-        vault(ledger=ledger, budget=WIDE, x=2.0 * X).check(Gaussian(4.0, 2.0, Adjacency.ADD_REMOVE), purpose="other")
+        other.check(Gaussian(4.0, 2.0, Adjacency.ADD_REMOVE), purpose="other")
 
 
 def test_the_ledger_is_charged_before_anything_runs_and_keeps_a_failed_charge(ledger: Ledger) -> None:
@@ -313,7 +322,7 @@ def test_the_ledger_knows_records_in_any_order_and_width_and_without_labels(ledg
             again.release(Custom(), purpose="second")
     other = x.copy()
     other[4, 1] += 1e-3
-    with pytest.raises(UsageError, match="knows no budget"):
+    with pytest.raises(OtherRecordsError, match="guards other records"):
         vault(x=other, ledger=ledger, budget=None)
 
 

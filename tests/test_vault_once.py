@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ SECRET = os.urandom(32)
 def open_vault(path: Path, x: np.ndarray = X, y: np.ndarray | None = None, epsilon: float = 1.0) -> Vault:
     ledger = Ledger.open(path) if path.exists() else Ledger.create(path)
     classes = None if y is None else 2
-    return Vault(x, y, clip=1.0, adjacency="replace-one", classes=classes, ledger=ledger, budget=(epsilon, 1e-5))
+    held: dict[str, Any] = {"clip": 1.0, "adjacency": "replace-one", "classes": classes, "new_records": x is not X}
+    return Vault(x, y, **held, ledger=ledger, budget=(epsilon, 1e-5))
 
 
 def blocks(vault: Vault, mechanism: PrivateSketch, secret: bytes = SECRET) -> np.ndarray:

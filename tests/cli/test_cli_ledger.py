@@ -37,12 +37,12 @@ def test_init_show_verify(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out) == {"ledger": file, "rows": 2, "intact": True}
 
 
-def test_several_data_sets_share_a_ledger(capsys, tmp_path):
+def test_several_data_sets_share_a_ledger_once_they_are_stated_to_be_new(capsys, tmp_path):
     file = str(tmp_path / "two.ledger")
     np.save(tmp_path / "a.npy", np.eye(4))
     assert run(["ledger", "init", file]) == 0
-    for data in ("digits", str(tmp_path / "a.npy")):
-        assert run(["ledger", "init", file, "--data", data, *BUDGET]) == 0
+    for data, stated in (("digits", []), (str(tmp_path / "a.npy"), ["--new-records"])):
+        assert run(["ledger", "init", file, "--data", data, *BUDGET, *stated]) == 0
         assert data.split("/")[-1] in capsys.readouterr().out
     assert run(["ledger", "show", file]) == 0
     assert capsys.readouterr().out.count("budget") == 2

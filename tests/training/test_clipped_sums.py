@@ -147,9 +147,10 @@ def test_gradients_on_tensors_are_summed_to_the_same_bits() -> None:
     rows[3], rows[4, 2], rows[5], rows[6, 1] = np.nan, np.inf, 1e300, -np.inf
     given = rows.copy()
     plain, norms = clipped_sum(given, 0.5)
-    whole, lengths = clipped_sum(torch.from_numpy(given), 0.5)
-    assert np.array_equal(plain, whole)
-    assert np.array_equal(norms, lengths)
+    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        whole, lengths = clipped_sum(torch.from_numpy(given).to(device), 0.5)
+        assert np.array_equal(plain, whole)
+        assert np.array_equal(norms, lengths)
     assert np.array_equal(given, rows, equal_nan=True)
 
 
