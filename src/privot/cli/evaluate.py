@@ -67,11 +67,9 @@ def evaluate(
     if codec is not None:
         if shape is not None or inception is not None:
             raise UsageError("A table has no shape and no FID: leave out --shape and --inception.")
-        file = (
-            synthetic
-            if folder is None
-            else str(check_inside(find_synthetic(folder) or folder / f"{TABLE}.csv", folder))
-        )
+        file = synthetic
+        if folder is not None:
+            file = str(check_inside(find_synthetic(folder) or folder / f"{TABLE}.csv", folder))
         answer, show = evaluate_table_file(file, test, codec, private, seed)
         if folder is not None:
             write_json(folder / "evaluation.json", answer)

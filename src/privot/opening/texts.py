@@ -51,7 +51,7 @@ def parse_json(data: bytes | str, what: str = "The text") -> Any:
     try:
         _check_shape(raw)
         return json.loads(
-            raw.decode("utf-8-sig"),
+            raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8"),
             parse_int=_whole,
             parse_float=_real,
             parse_constant=_no_number,
