@@ -235,3 +235,26 @@ def test_a_killed_superlink_and_a_killed_coordinator_end_everybody_in_time_with_
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 kills" in done.stdout
+
+
+def test_a_superlink_whose_coordinator_dies_while_it_starts_ends_at_once(tmp_path: Path) -> None:
+    script = Path(serverapp.__file__).with_name("following.py")
+    # the parent writes down its child and is gone; the child would take long to import, and never gets there
+    code = (
+        "import subprocess, sys, os\n"
+        f"child = subprocess.Popen([sys.executable, '-P', {str(script)!r}, str(os.getpid()), '--help'],"
+        " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    child = int(done.stdout)
+    end = time.monotonic() + 15.0
+    while time.monotonic() < end:
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        if Path(f"/proc/{child}/stat").exists() and ") Z " in Path(f"/proc/{child}/stat").read_text():
+            return
+        time.sleep(0.1)
+    pytest.fail("the SuperLink outlives its coordinator")
