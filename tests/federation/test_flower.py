@@ -129,6 +129,11 @@ def test_three_nodes_and_a_superlink(tmp_path: Path) -> None:
         assert "did not sign" in nodes.log("misled")
         assert "does not take this node" in nodes.log("stranger")
         assert "2004" in (tmp_path / "hub" / "superlink.log").read_text()
+        # whatever Flower writes is for its owner's eyes
+        for path in (tmp_path / "hub").rglob("*"):
+            if path.suffix not in (".pem", ".pub"):
+                assert path.stat().st_mode & 0o077 == 0, path
+        assert (tmp_path / "hub" / "superlink.db").exists()
         shutil.rmtree(tmp_path / "t" / "got")
         with (
             SuperLink(tmp_path / "hub", "127.0.0.1", nodes.port) as link,

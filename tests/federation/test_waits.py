@@ -235,3 +235,24 @@ def test_a_killed_superlink_and_a_killed_coordinator_end_everybody_in_time_with_
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 kills" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_a_superlink_whose_coordinator_dies_while_it_starts_ends_at_once(tmp_path: Path) -> None:
+    script = Path(serverapp.__file__).with_name("following.py")
+    # a Flower that takes a minute to import, and a coordinator that starts it and is gone
+    (tmp_path / "flwr").mkdir()
+    (tmp_path / "flwr" / "__init__.py").write_text("import time\ntime.sleep(60)\n")
+    code = (
+        "import os, subprocess, sys\n"
+        f"command = [sys.executable, '-P', {str(script)!r}, str(os.getpid())]\n"
+        "child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)
+    status, end = Path(f"/proc/{int(done.stdout)}/stat"), time.monotonic() + 20.0
+    while status.exists() and ") Z " not in status.read_text():
+        assert time.monotonic() < end, "the SuperLink outlives its coordinator"
+        time.sleep(0.1)

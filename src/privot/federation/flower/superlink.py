@@ -1,7 +1,7 @@
-"""Flower's SuperLink as a process of the coordinator: TLS, node keys, a database; it ends with its parent.
+"""Flower's SuperLink as a process of the coordinator: TLS, node keys, a database; watched, and ended with its parent.
 
-`python -m privot.federation.flower.superlink PARENT ARGUMENT…` is Flower's own command, watched: a coordinator that is
-killed takes its SuperLink along, so that the next one finds the port free.
+The process is Flower's own command inside `following`: a coordinator that is killed takes its SuperLink along, so that
+the next one finds the port free.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -41,7 +40,8 @@ class SuperLink:
             # SQLite gives the others the mode of the database; this is for those that an earlier version made
             if name == DATABASE or (here / name).exists():
                 private_file(here / name)
-        command = [sys.executable, "-m", "privot.federation.flower.superlink", str(os.getpid())]
+        # the folder of this module is no place to import from
+        command = [sys.executable, "-P", str(Path(__file__).with_name("following.py")), str(os.getpid())]
         command += ["--host", self._host, "--port", str(self._port), "--isolation", "process"]
         command += ["--ssl-ca-certfile", str(here / AUTHORITY), "--ssl-certfile", str(here / CERTIFICATE)]
         command += ["--ssl-keyfile", str(here / f"{CERTIFICATE}.key"), "--database", str(here / DATABASE)]
@@ -114,27 +114,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _follow(parent: int) -> None:
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
-        os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def main() -> None:
-    """Flower's own command, with a parent to follow."""
-    parent, sys.argv = int(sys.argv[1]), ["flower-superlink", *sys.argv[2:]]
-    _follow(parent)
-    # whatever Flower writes is for its owner's eyes
-    os.umask(0o077)
-    from flwr.superlink.cli import flower_superlink
-
-    flower_superlink()
-
-
-if __name__ == "__main__":
-    main()
