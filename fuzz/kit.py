@@ -211,7 +211,7 @@ def traps(case: Path) -> None:
     os.mkfifo(inside / "fifo")
     (inside / "zero").symlink_to("/dev/zero")
     (inside / "loop").symlink_to("loop")
-    (inside / "nowhere").symlink_to("missing")
+    (inside / "nowhere").symlink_to("nothing-there")
     (inside / "unreadable").write_text("x")
     (inside / "unreadable").chmod(0)
     (inside / "unwritable").mkdir(exist_ok=True)

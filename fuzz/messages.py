@@ -68,7 +68,7 @@ def case(seed: int, number: int, bombs: bool = True) -> Case:
         else:
             (folder / "mutation").write_text(mutate(folder / file, random, bombs))
 
-    codes = frozenset({DONE, DATA, BUDGET} | further)
+    codes = frozenset({DONE, DATA} | further)
     return Case("messages", number, arguments, prepare, codes, file)
 
 

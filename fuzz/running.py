@@ -159,6 +159,7 @@ def _called(case: Case) -> int:
     if case.arguments[0].startswith("@"):
         from fuzz.calls import call
 
+        warnings.simplefilter("ignore")
         return call(case.arguments)
     try:
         cli.main()

@@ -50,8 +50,9 @@ def check_words(arguments: list[str]) -> None:
 
 def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
     def check(context: Any, parameter: Any, value: Any) -> Any:
-        for number in value if isinstance(value, list | tuple) else (value,):
-            _check(parameter, number)
+        if context.get_parameter_source(parameter.name).name != "DEFAULT":
+            for number in value if isinstance(value, list | tuple) else (value,):
+                _check(parameter, number)
         return value if callback is None else callback(context, parameter, value)
 
     return check

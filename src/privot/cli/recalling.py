@@ -61,11 +61,13 @@ def recalled(arguments: list[str], commands: Any) -> list[str]:
     `commands` maps names to commands with their parameters. What is typed counts; the job's own checks refuse it where
     the job was started with something else.
     """
-    if not arguments or arguments[0] not in COMMANDS or "--resume" not in arguments or "--answer" in arguments:
+    # options of privot itself may come first
+    at = 0 if arguments and not arguments[0].startswith("-") else _first(arguments)
+    if at is None or arguments[at] not in COMMANDS or "--resume" not in arguments or "--answer" in arguments:
         return arguments
-    command = commands[arguments[0]]
+    command = commands[arguments[at]]
     options = {name: parameter for parameter in command.params for name in parameter.opts if name.startswith("-")}
-    given, typed = _typed(arguments[1:], options)
+    given, typed = _typed(arguments[at + 1 :], options)
     out = Path(given.get("--out", ""))
     if not given.get("--out") or not (out / "job.json").exists():
         return arguments
@@ -74,6 +76,10 @@ def recalled(arguments: list[str], commands: Any) -> list[str]:
     values = [entry[1] for entry in entries if not entry[0]]
     # arguments come in one order: those that are not typed are the last ones
     return [*arguments, *more, *(["--", *values[typed:]] if values[typed:] else [])]
+
+
+def _first(arguments: list[str]) -> int | None:
+    return next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
 
 
 def _typed(words: list[str], options: dict[str, Any]) -> tuple[dict[str, str], int]:
