@@ -146,5 +146,6 @@ def test_a_desk_reads_its_folder_by_the_names_and_the_shape_of_its_policy(zoo: P
     for stated, count in (("shape = [8, 8]", None), ('classes = ["c", "b", "a_rare", "d"]\nshape = [8, 8]', 4)):
         (zoo / "desk/policy.toml").write_text(start + stated + "\n")
         desk = Desk(zoo / "desk")
-        assert desk.policy.classes == count
+        assert desk.policy.vault is not None
+        assert desk.policy.vault.classes == count
         desk.close()

@@ -25,6 +25,7 @@ OWN = {
     "synthesis/tables/design.py": "json.loads of what json.dumps just wrote",
     "ledger/ledger.py": "a method of that name",
     "synthesis/job.py": "a method of that name",
+    "synthesis/synthesizer.py": "json.loads of what json.dumps just wrote",
 }
 """Where a raw call stands, and why it may."""
 

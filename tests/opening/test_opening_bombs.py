@@ -60,7 +60,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "a.npz": bombs.npz_bomb,
     "a.idx.gz": idx_bomb,
     # of these everything up to the limit is read, so the limit is lowered
-    "low-a.csv.gz": lambda: bombs.gzip_bomb(b"0,0,0,0\n" * (1 << 17), 3 * GIB),
+    "low-a.csv.gz": lambda: bombs.gzip_bomb(b"0,0,0,0\n" * (1 << 17), 3 * GIB, b"a,b,c,d\n"),
     "low-line.csv.gz": lambda: bombs.gzip_bomb(b"," * (1 << 20), 3 * GIB),
 }
 
@@ -115,16 +115,16 @@ def test_a_folder_of_images_counts_as_what_its_pixels_become(tmp_path: Path, mon
     (tmp_path / "a" / "one").mkdir(parents=True)
     for number in range(3):
         Image.fromarray(np.zeros((20, 20), dtype=np.uint8)).save(tmp_path / "a" / "one" / f"{number}.png")
-    assert load(tmp_path / "a").x.shape == (3, 400)
+    assert load(tmp_path / "a", classes=("one",)).x.shape == (3, 400)
     monkeypatch.setenv(limits.UNPACKED_VARIABLE, "9000")
     with pytest.raises(DataError, match="unpacks to"):
-        load(tmp_path / "a")
+        load(tmp_path / "a", classes=("one",))
 
 
 def test_a_csv_file_is_bounded_by_its_values_and_not_by_its_text_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(tmp_path / "a.csv", b"1\n" * 1000)
+    path = write(tmp_path / "a.csv", b"a\n" + b"1\n" * 1000)
     monkeypatch.setenv(limits.UNPACKED_VARIABLE, "7999")
     with pytest.raises(DataError, match="unpacks to more than"):
         load(path)

@@ -65,7 +65,8 @@ def _check(parameter: Any, value: Any) -> None:
     if isinstance(value, int):
         least, most = _RANGES.get(parameter.name, (0, MAX_COUNT))
         if not least <= value <= most:
-            raise UsageError(f"{name} must be a whole number from {least} to {most}, got {brief(value)}.")
+            end = "2^128 - 1" if most == 2**128 - 1 else str(most)
+            raise UsageError(f"{name} must be a whole number from {least} to {end}, got {brief(value)}.")
     if isinstance(value, float):
         if value == math.inf and parameter.name in _MAY_BE_INFINITE:
             return

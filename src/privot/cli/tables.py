@@ -189,13 +189,9 @@ def propose_schema(
 def _read_dictionary(path: Path) -> dict[str, Any]:
     """A public data dictionary: a JSON object, name → the fields of a column."""
     from privot.errors import DataError
+    from privot.opening import read_json
 
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"There is no file {path}.") from None
-    except (ValueError, RecursionError):
-        raise DataError(f"{path} is not JSON: give a data dictionary.") from None
+    found = read_json(path)
     if not isinstance(found, dict):
         raise DataError(f"{path} is not a JSON object: expected column names, each with its fields.")
     return found
