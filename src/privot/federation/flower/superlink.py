@@ -21,7 +21,7 @@ from privot.errors import NoAnswerError, UsageError
 from privot.federation.enrolling import AUTHORITY, CERTIFICATE, SECRET
 from privot.files import private_file, private_folder
 
-STARTING = 90.0
+STARTING = 180.0
 LOG, DATABASE = "superlink.log", "superlink.db"
 AGAIN = "Give the same command again to go on: answers that came are kept."
 
