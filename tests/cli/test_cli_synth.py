@@ -522,9 +522,7 @@ def test_a_folder_says_what_the_ledger_holds_beside_what_was_released(capsys: An
     answer = json.loads(capsys.readouterr().out)
     spent = answer["spent_in_ledger"]
     assert spent["job"]["epsilon"] == pytest.approx(once, rel=1e-6)
-    assert spent["epsilon"] == pytest.approx(
-        gaussian_epsilon(event.sensitivity * 3**0.5 / event.sigma, 1e-5), rel=1e-3
-    )
+    assert spent["epsilon"] == pytest.approx(gaussian_epsilon(event.sensitivity * 3**0.5 / event.sigma, 1e-5), rel=1e-3)
     assert synth(data, out, "--resume") == 0
     said = capsys.readouterr().out
     assert f"ε = {spent['epsilon']:.6g} at δ = 1e-05, add-remove, proven" in said
