@@ -216,7 +216,9 @@ def test_a_part_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("privot.mechanisms.hits.Hits.event", refuse)
     with pytest.raises(UsageError, match="no"):
-        Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger), pay_again=True)
+        Synthesizer.from_params(job.settings["params"], "cpu").run(
+            job, lambda: held, spent(ledger), ledger=ledger.identity, pay_again=True
+        )
     assert sorted(p.name for p in folder.iterdir()) == left
     assert len(ledger.entries()) == 2
 
@@ -230,7 +232,9 @@ def test_a_payment_that_is_refused_removes_nothing(tmp_path: Path) -> None:
     (folder / f"{CHOICE}.npz").unlink()
     left = sorted(p.name for p in folder.iterdir())
     with pytest.raises(BudgetError):
-        Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger), pay_again=True)
+        Synthesizer.from_params(job.settings["params"], "cpu").run(
+            job, lambda: held, spent(ledger), ledger=ledger.identity, pay_again=True
+        )
     assert sorted(p.name for p in folder.iterdir()) == left
     assert f"{LABELS}.npz" in left
     assert len(ledger.entries()) == 3
@@ -363,12 +367,16 @@ def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
         opened.append(held)
         return held
 
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, opening, spent(ledger))
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        job, opening, spent(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 3
     assert len(opened) == 1
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     # and once more, from what lies there
-    again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        Job.open(folder), kill, spent(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 3
     assert again.generator_.config == done.generator_.config
     assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
@@ -387,7 +395,7 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
 
     def resume(paid: Any = None, job: Job | None = None, **given: Any) -> Synthesizer:
         return Synthesizer.from_params(params, "cpu").run(
-            job or Job.open(folder), lambda: held, paid or spent(ledger), **given
+            job or Job.open(folder), lambda: held, paid or spent(ledger), ledger=ledger.identity, **given
         )
 
     with pytest.raises(DataError, match="never paid"):

@@ -384,12 +384,16 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
     assert len(ledger.entries()) == (2 if when == "paid" else 1)
     assert (folder / LESSON).exists() == (when != "learning")
     job = Job.open(folder)
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger))
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        job, lambda: held, spent(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 2
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     assert done.labeller_ is not None
     # and once more, from what lies there
-    again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        Job.open(folder), kill, spent(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 2
     assert np.array_equal(again.sample(50, seed=1)[1], done.sample(50, seed=1)[1])
 
@@ -415,7 +419,9 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
             streamed(method).fit(held, folder=folder)
     assert len(ledger.entries()) == 2
     job = Job.open(folder)
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, lambda: held, spent(ledger))
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        job, lambda: held, spent(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 3
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-2)
     assert done.guarantee_.epsilon() <= 8.0
@@ -426,7 +432,9 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     done.save(tmp_path / "saved")
     assert np.array_equal(Synthesizer.load(tmp_path / "saved").sample(40, seed=1)[1], y)
     # all is paid for, and nothing is learned anew
-    again = Synthesizer.from_params(job.settings["params"], "cpu").run(Job.open(folder), kill, spent(ledger))
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        Job.open(folder), kill, spent(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 3
     assert np.array_equal(again.sample(40, seed=1)[1], y)
     # without a folder too
@@ -466,7 +474,7 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
 
     def resume(paid: Any = None, **given: Any) -> Synthesizer:
         return Synthesizer.from_params(params, "cpu").run(
-            Job.open(folder), lambda: held, paid or spent(ledger), **given
+            Job.open(folder), lambda: held, paid or spent(ledger), ledger=ledger.identity, **given
         )
 
     with pytest.raises(DataError, match="never paid"):
@@ -491,10 +499,14 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
     settings = json.loads(json.dumps(dict(silent.settings)))
     del settings["design"]["rules"]["options"]["labelling"]
     with pytest.raises(DataError, match="does not speak of"):
-        Synthesizer.from_params(params, "cpu").run(Job(folder, silent.name, settings), lambda: held, spent(ledger))
+        Synthesizer.from_params(params, "cpu").run(
+            Job(folder, silent.name, settings), lambda: held, spent(ledger), ledger=ledger.identity
+        )
     (folder / LESSON).unlink()
     with pytest.raises(DataError, match="not the one its job paid for"):
-        Synthesizer.from_params({**params}, "cpu").run(_other_seed(folder), lambda: held, spent(ledger))
+        Synthesizer.from_params({**params}, "cpu").run(
+            _other_seed(folder), lambda: held, spent(ledger), ledger=ledger.identity
+        )
     (folder / LESSON).write_bytes(lesson)
     (folder / f"{LABELS}.npz").unlink()
     (folder / "synthetic.npz").write_bytes(b"made with the labels that are lost")

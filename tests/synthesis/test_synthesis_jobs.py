@@ -72,7 +72,9 @@ def test_a_kill_during_training_costs_nothing_more(small: Any, tmp_path: Path) -
         raise AssertionError("the vault was opened again")
 
     job = Job.open(folder)
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(job, no_vault, spent(ledger))
+    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        job, no_vault, spent(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 1
     assert done.guarantee_.epsilon() == pytest.approx(5.0, rel=1e-3)
     assert done.sample(10)[0].shape == (10, 2)
@@ -92,12 +94,12 @@ def test_a_release_lost_after_its_charge_is_said_and_paid_again_only_if_asked(sm
         job.release(lost, spent(ledger))
     synthesizer = small()
     with pytest.raises(BudgetError, match="pay_again"):
-        synthesizer.run(Job.open(folder), lambda: vault, spent(ledger))
+        synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity)
     assert len(ledger.entries()) == 1
-    synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), pay_again=True)
+    synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity, pay_again=True)
     assert len(ledger.entries()) == 2
     # and now that there is one, nobody pays a third time
-    synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), pay_again=True)
+    synthesizer.run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity, pay_again=True)
     assert len(ledger.entries()) == 2
 
 
@@ -106,7 +108,7 @@ def test_a_job_killed_before_paying_pays_when_it_is_resumed(small: Any, tmp_path
     design = small().design(vault.facts)
     Job.start(tmp_path / "out", {"params": small().to_params(), "design": design.to_dict()})
     assert ledger.entries() == []
-    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger))
+    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
     assert len(ledger.entries()) == 1
 
 
@@ -128,7 +130,7 @@ def test_what_runs_after_a_resume_is_what_was_decided_before(small: Any, tmp_pat
     design = small().design(vault.facts)
     Job.start(tmp_path / "out", {"params": small().to_params(), "design": design.to_dict()})
     other = small(rules=rules(500), seed=99)
-    done = other.run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger))
+    done = other.run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
     assert done.release_.public["sigma"] == design.mechanism.sigma
     assert len(done.losses_) == 60
 
@@ -196,7 +198,7 @@ def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small:
     ledger, vault = locked(tmp_path, budget=(20.0, 1e-5))
     folder = tmp_path / "out"
     job = started(small, vault, folder)
-    first = small().run(job, lambda: vault, spent(ledger), every=0.0)
+    first = small().run(job, lambda: vault, spent(ledger), ledger=ledger.identity, every=0.0)
     write_folder(first, folder, 20, 1)
     old = {name: t.clone() for name, t in first.generator_.state_dict().items()}
     kept = (folder / checkpoint.NAME).read_bytes()
@@ -211,7 +213,7 @@ def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small:
             return vault.release(*arguments, **named)
 
     (folder / "generator.safetensorsab12.part").write_bytes(b"half")
-    second = small().run(Job.open(folder), lambda: Watched(), spent(ledger), pay_again=True)  # type: ignore[arg-type,return-value]
+    second = small().run(Job.open(folder), lambda: Watched(), spent(ledger), ledger=ledger.identity, pay_again=True)  # type: ignore[arg-type,return-value]
     # whoever pays starts in a folder with nothing but the job
     assert seen == [{"job.json"}]
     assert second.release_.digest() != first.release_.digest()
@@ -219,18 +221,18 @@ def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small:
     # and a checkpoint that comes back from somewhere is noticed
     (folder / checkpoint.NAME).write_bytes(kept)
     with pytest.raises(DataError, match="another release"):
-        small().run(Job.open(folder), lambda: vault, spent(ledger))
+        small().run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity)
 
 
 def test_a_refusal_before_paying_removes_nothing(small: Any, tmp_path: Path) -> None:
     ledger, vault = locked(tmp_path, budget=(20.0, 1e-5))
     folder = tmp_path / "out"
-    done = small().run(started(small, vault, folder), lambda: vault, spent(ledger))
+    done = small().run(started(small, vault, folder), lambda: vault, spent(ledger), ledger=ledger.identity)
     write_folder(done, folder, 20, 1)
     (folder / "release.npz").unlink()
     held = {p.name for p in folder.iterdir()}
     with pytest.raises(DataError, match="asked for"):
-        small(epsilon=1.0).run(Job.open(folder), lambda: vault, spent(ledger), pay_again=True)
+        small(epsilon=1.0).run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity, pay_again=True)
     assert {p.name for p in folder.iterdir()} == held
     assert len(ledger.entries()) == 1
 
@@ -240,10 +242,10 @@ def test_one_process_at_a_time(small: Any, tmp_path: Path) -> None:
     job = started(small, vault, tmp_path / "out")
     with job.alone(), job.alone():
         with pytest.raises(UsageError, match="Another process"):
-            small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger))
+            small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
         assert ledger.entries() == []
-        small().run(job, lambda: vault, spent(ledger))
-    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger))
+        small().run(job, lambda: vault, spent(ledger), ledger=ledger.identity)
+    small().run(Job.open(tmp_path / "out"), lambda: vault, spent(ledger), ledger=ledger.identity)
     assert len(ledger.entries()) == 1
 
 

@@ -212,7 +212,11 @@ def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designe
     seen: list[int] = []
     job = Job.open(folder)
     done = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        job, lambda: locked(tmp_path)[1], counted(ledger), progress=lambda step, steps, loss: seen.append(step)
+        job,
+        lambda: locked(tmp_path)[1],
+        counted(ledger),
+        ledger=ledger.identity,
+        progress=lambda step, steps, loss: seen.append(step),
     )
     assert len(ledger.entries()) == 4
     assert seen == [9, 12]
@@ -249,7 +253,9 @@ def test_a_job_all_paid_for_ends_without_the_vault(tmp_path: Path) -> None:
         raise AssertionError("the vault was opened again")
 
     job = Job.open(tmp_path / "out")
-    again = Synthesizer.from_params(job.settings["params"], "cpu").run(job, no_vault, counted(ledger))
+    again = Synthesizer.from_params(job.settings["params"], "cpu").run(
+        job, no_vault, counted(ledger), ledger=ledger.identity
+    )
     assert len(ledger.entries()) == 4
     assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
     assert set(again.guarantee_.assumptions) == set(done.guarantee_.assumptions)
@@ -269,7 +275,7 @@ def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(tmp_path: Path)
     _, vault = locked(tmp_path)
     asked("sinkhorn").fit(vault, folder=tmp_path / "out")
     with pytest.raises(DataError, match="ledger it was started with"):
-        asked("sinkhorn").run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 3)
+        asked("sinkhorn").run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 3, ledger=vault.ledger)
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
@@ -281,7 +287,7 @@ def test_a_checkpoint_of_another_job_is_refused(method: str, tmp_path: Path) -> 
     held = (tmp_path / "out" / checkpoint.NAME).read_bytes()
     (tmp_path / "other" / checkpoint.NAME).write_bytes(held)
     with pytest.raises(DataError, match="another job"):
-        asked(method).run(other, lambda: vault, lambda mark: 4)
+        asked(method).run(other, lambda: vault, lambda mark: 4, ledger=vault.ledger)
 
 
 def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
@@ -294,7 +300,7 @@ def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
     guarantee = account(weaker, 1e-5).to_dict()
     checkpoint.save(training, path, job=job.name, blocks=4, guarantee=guarantee)
     with pytest.raises(DataError, match="cost something else"):
-        asked("sinkhorn").run(job, lambda: vault, counted(ledger))
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
@@ -304,7 +310,7 @@ def test_less_noise_than_was_asked_for_is_refused_before_paying(method: str, tmp
     design["mechanism"]["sigma"] *= 0.9
     job = Job.start(tmp_path / "out", {"params": asked(method).to_params(), "design": design})
     with pytest.raises(DataError, match="nothing was paid"):
-        asked(method).run(job, lambda: vault, counted(ledger))
+        asked(method).run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
     assert ledger.entries() == []
 
 
@@ -317,7 +323,7 @@ def test_records_of_other_facts_are_refused_before_paying(tmp_path: Path) -> Non
     x, y = toy()
     other = Vault(x[:-1], y[:-1], classes=2, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(5.0, 1e-5))
     with pytest.raises(DataError, match="records differs"):
-        asked("sinkhorn").run(job, lambda: other, counted(ledger))
+        asked("sinkhorn").run(job, lambda: other, counted(ledger), ledger=ledger.identity)
     assert ledger.entries() == []
 
 
@@ -340,7 +346,7 @@ def test_a_generator_that_cannot_be_trained_costs_nothing(tmp_path: Path) -> Non
     design["rules"]["generator"]["segments"] = [[0, 3, "interval"]]
     job = Job.start(tmp_path / "out", {"params": asked("sinkhorn").to_params(), "design": design})
     with pytest.raises(UsageError, match="columns"):
-        asked("sinkhorn").run(job, lambda: vault, counted(ledger))
+        asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
     assert ledger.entries() == []
 
 
@@ -376,7 +382,7 @@ def test_blocks_on_seeded_noise_stay_unproven_however_the_job_goes_on(tmp_path: 
     with pytest.raises(Killed):
         asked("sinkhorn", allow_unproven=True).fit(seeded, folder=tmp_path / "out", progress=kill_at(9))
     job = Job.open(tmp_path / "out")
-    done = asked("sinkhorn").run(job, lambda: Vault(x, y, **terms), counted(ledger))
+    done = asked("sinkhorn").run(job, lambda: Vault(x, y, **terms), counted(ledger), ledger=ledger.identity)
     assert str(done.guarantee_.standing) == "unproven"
     assert any("seed" in words for words in done.guarantee_.assumptions)
     assert any("entropy" in words for words in done.guarantee_.assumptions)
@@ -391,10 +397,12 @@ def test_a_job_that_no_theorem_covers_goes_on_only_where_that_is_allowed(tmp_pat
         asked("sliced", options=options, allow_unproven=True).fit(vault, folder=tmp_path / "out", progress=kill_at(6))
     paid = len(ledger.entries())
     with pytest.raises(UnprovenError, match="asymptotic"):
-        asked("sliced", options=options).run(Job.open(tmp_path / "out"), lambda: vault, counted(ledger))
+        asked("sliced", options=options).run(
+            Job.open(tmp_path / "out"), lambda: vault, counted(ledger), ledger=ledger.identity
+        )
     assert len(ledger.entries()) == paid == 2
     done = asked("sliced", options=options, allow_unproven=True).run(
-        Job.open(tmp_path / "out"), lambda: vault, counted(ledger)
+        Job.open(tmp_path / "out"), lambda: vault, counted(ledger), ledger=ledger.identity
     )
     assert str(done.guarantee_.standing) == "asymptotic"
 

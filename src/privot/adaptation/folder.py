@@ -120,7 +120,7 @@ def write_report(folder: Path) -> Path:
     rows = [(name, str(value)) for name, value in design.settings.to_dict().items()]
     rows += [("σ", f"{design.sigma:.6g}" if design.sigma is not None else "–"), ("seed", str(design.seed))]
     rows += [("blocks charged", str(adapter.charged_)), ("of those lost", str(adapter.lost_))]
-    rows += [(f"ledger: {what}", words) for what, words in spent_rows(folder, guarantee)]
+    rows += [(f"ledger, {what}", words) for what, words in spent_rows(folder, guarantee)]
     rows += [("stopped", "the budget had no room for more blocks")] if adapter.stopped_ else []
     curve = base64.b64encode(draw_curve(adapter.losses_, "loss")).decode() if len(adapter.losses_) > 1 else ""
     text = (

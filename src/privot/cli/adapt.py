@@ -194,7 +194,7 @@ def _finish(
     facts = [
         ("guarantee", guarantee.stated()),
         ("charged to", payer),
-        *[(f"ledger: {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
+        *[(f"ledger, {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
         ("folder", f"{out}: model.safetensors, guarantee.json, report.html"),
     ]
     if adapter.lost_:

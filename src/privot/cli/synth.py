@@ -245,7 +245,7 @@ def _say(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{book.path}, the ledger of {data}"),
-            *[(f"ledger: {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
+            *[(f"ledger, {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
             ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
         ]
     )
