@@ -21,7 +21,12 @@ def main() -> None:
         # a refusal is one sentence: what libraries have to say is for those who debug
         warnings.simplefilter("ignore")
     interruption.interrupt_on_termination()
-    sys.exit(run(arguments, debug))
+    try:
+        sys.exit(run(arguments, debug))
+    except KeyboardInterrupt:
+        # while modules are still imported
+        _say("Interrupted: nothing was paid, and nothing is left to go on with.")
+        sys.exit(130)
 
 
 def run(arguments: list[str], debug: bool = False) -> int:
