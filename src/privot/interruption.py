@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,9 @@ def finishing() -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.asked = True
         for listener in _listeners:
-            listener()
+            # a message that cannot be written (a terminal that is gone) must not end what is paid for
+            with suppress(Exception):
+                listener()
 
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     # what is ignored, or ends the process without a word, stays as it is

@@ -12,7 +12,7 @@ import pytest
 
 import privot.synthesis
 
-ALLOWED = {"facts", "check", "release", "stream"}
+ALLOWED = {"facts", "check", "release", "stream", "ledger", "charges"}
 READERS = {"getattr", "setattr", "hasattr", "vars", "dir", "object", "inspect", "gc", "eval", "exec"}
 HOME = Path(privot.synthesis.__file__).parent
 

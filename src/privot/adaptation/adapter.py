@@ -18,7 +18,7 @@ from privot.accounting.events import Composed, Projection, Sampled, event_from_d
 from privot.accounting.sampling import FixedSize
 from privot.adaptation.design import Design, plan, sketch_map, source_digest
 from privot.adaptation.learning import Learner, Progress
-from privot.adaptation.networks import Networks, build
+from privot.adaptation.networks import Networks, build, check_known
 from privot.adaptation.paying import EVERY_SECONDS, Payer, kept_release
 from privot.adaptation.settings import Settings, choose
 from privot.data import checked_labels, checked_rows
@@ -151,6 +151,7 @@ class DomainAdapter(PrivateEstimator):
         design = Design.from_dict(job.settings.get("design", {}))
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: go on with that one.")
+        check_known(design.networks["kind"], self.network)
         with job.alone():
             learner = self._learner(design, source)
             payer = Payer(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
@@ -171,9 +172,10 @@ class DomainAdapter(PrivateEstimator):
         """
         # σ as it was computed there, which may differ by a rounding
         design = replace(Design.from_dict(job.settings.get("design", {})), sigma=float(release.public["sigma"]))
+        check_known(design.networks["kind"], self.network)
         with job.alone():
             learner, kept = self._learner(design, source), kept_release(job, 0)
-            if kept.exists() and Release.load(kept).digest() != release.digest():
+            if kept.exists() and Release.load(kept, inside=job.folder).digest() != release.digest():
                 raise DataError(f"The job in {job.folder} learns from another answer: go on with that one.")
             release.save(kept)
             payer = Payer(learner, _no_vault, job, lambda mark: 1, every=every, block=release.guarantee)
@@ -239,11 +241,15 @@ class DomainAdapter(PrivateEstimator):
         write_model(self, Path(folder))
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> DomainAdapter:
-        """Read what `save` or `privot adapt` wrote; needs no vault."""
+    def load(cls, folder: str | Path, device: str = "cpu", network: str | None = None) -> DomainAdapter:
+        """Read what `save` or `privot adapt` wrote; needs no vault.
+
+        A folder may name a network of your own ("package.module:function"). That code is only run where `network` says
+        the same: a folder from elsewhere could name any.
+        """
         from privot.adaptation.folder import read_model
 
-        return read_model(Path(folder), device)
+        return read_model(Path(folder), device, network)
 
     guarantee_: Guarantee | None
     networks_: Networks

@@ -9,7 +9,7 @@ from typing import Any
 
 from privot.adaptation.adapter import DomainAdapter
 from privot.adaptation.design import Design
-from privot.adaptation.networks import build
+from privot.adaptation.networks import build, check_known
 from privot.adaptation.paying import counted_anew
 from privot.errors import DataError
 from privot.opening import read_text
@@ -72,8 +72,22 @@ def write_model(adapter: DomainAdapter, folder: Path) -> None:
     write_json(folder / CONFIG, fields)
 
 
-def read_model(folder: Path, device: str = "cpu") -> DomainAdapter:
-    """A fitted adapter; its guarantee is counted anew from its events."""
+def read_model(folder: Path, device: str = "cpu", network: str | None = None) -> DomainAdapter:
+    """A fitted adapter; its guarantee is counted anew from its events. `network` allows one that is not built in."""
+    adapter = _described(folder, device)
+    config = adapter.design_.networks
+    check_known(config["kind"], network)
+    try:
+        networks = build(config, adapter.design_.seed)
+        networks.load_state_dict(read_tensors(folder / MODEL)[0])
+        adapter.networks_ = networks.to(usable_device(device)).eval()
+        return adapter
+    except (KeyError, TypeError, RuntimeError, OSError) as error:
+        raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None
+
+
+def _described(folder: Path, device: str = "cpu") -> DomainAdapter:
+    """What a folder says about its adaptation; no network is built, so nothing that it names is run."""
     fields = read_json(folder / CONFIG)
     if fields.get("schema") != SCHEMA_VERSION or fields.get("kind") != "adaptation":
         raise DataError(f"{folder / CONFIG} does not describe an adaptation that this privot reads.")
@@ -84,9 +98,7 @@ def read_model(folder: Path, device: str = "cpu") -> DomainAdapter:
             design.epsilon, design.delta, method=design.settings.method, network=config["kind"], shape=config["shape"],
             low=config["low"], high=config["high"], settings=design.settings, device=device, seed=design.seed,
         )  # fmt: skip
-        networks = build(config, design.seed)
-        networks.load_state_dict(read_tensors(folder / MODEL)[0])
-        adapter.networks_, adapter.design_ = networks.to(usable_device(device)).eval(), design
+        adapter.design_ = design
         adapter.losses_ = [float(v) for v in learned["losses"]]
         adapter.charged_, adapter.lost_ = int(learned["charged"]), int(learned["lost"])
         adapter.stopped_ = bool(learned.get("stopped", False))
@@ -109,7 +121,7 @@ def write_report(folder: Path) -> Path:
 
     from privot.synthesis.pictures import draw_curve
 
-    adapter = read_model(folder)
+    adapter = _described(folder)
     guarantee, design = adapter.guarantee_, adapter.design_
     claim = "No private record was looked at."
     if guarantee is not None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from privot.errors import DataError, PrivotError, UsageError
+from privot.errors import DataError, PrivotError, UsageError, brief
 from privot.images import image_axes
 
 
@@ -124,6 +124,15 @@ def _features(columns: int, shape: tuple[int, ...] | None, classes: int) -> tupl
 
 _MAKERS: dict[str, Callable[..., tuple[nn.Module, nn.Module]]] = {"digits": _digits, "features": _features}
 BUILT_IN = tuple(_MAKERS)
+
+
+def check_known(kind: object, allowed: str | None) -> None:
+    """Refuse to import code that only a file names: `kind` is built in, or what the caller `allowed` by name."""
+    if kind not in BUILT_IN and kind != allowed:
+        raise DataError(
+            f"The folder names the network {brief(kind)}, code that privot does not ship and does not run for a file: "
+            "if you trust it, state the same network yourself."
+        )
 
 
 def _imported(path: str) -> Callable[..., tuple[nn.Module, nn.Module]]:

@@ -107,7 +107,7 @@ class Payer:
         if path is not None and path.exists():
             if not times:
                 raise DataError(f"{path} was never paid for: the ledger holds no charge of this block.")
-            kept = Release.load(path)
+            kept = Release.load(path, inside=path.parent)
             self._check(kept.guarantee)
             self.block = self.block or kept.guarantee
         elif times and not self.pay_again:

@@ -91,7 +91,7 @@ def adapt(
     if answer is not None:
         facts = facts_of_job(out)
         held_out = _held_out(test, facts)
-        adapter, signer = learn_from(context, answer, source, facts, out, trust, device, checkpoint, as_json)
+        adapter, signer = learn_from(context, answer, source, facts, out, trust, device, checkpoint, network, as_json)
         payer = f"whoever answered, signed {signer[:16]}…"
         return _finish(adapter, out, {"signer": signer}, payer, held_out, as_json)
     if epsilon is None or delta is None or (target is None) != (ask is not None):
@@ -136,7 +136,9 @@ def adapt(
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
             held = read.pop() if read else read_records(target, facts, labels=False, private=True).x
-            return _vault(held, label_of(target), neighbours, book, (epsilon, delta), new_records)
+            # a job that goes on has a budget already: what its folder says may not set one, in whichever ledger
+            terms = None if going_on else (epsilon, delta)
+            return _vault(held, label_of(target), neighbours, book, terms, new_records)
 
         opened: Callable[[], Vault] = open_vault
         if not going_on:
@@ -226,7 +228,7 @@ def _designed(adapter: DomainAdapter, facts: Facts, source: tuple[Any, Any], giv
 
 
 def _vault(
-    rows: Any, label: str, adjacency: Adjacency, book: Ledger, terms: tuple[float, float], new_records: bool
+    rows: Any, label: str, adjacency: Adjacency, book: Ledger, terms: tuple[float, float] | None, new_records: bool
 ) -> Vault:
     """Straight from the file into a vault; the ledger's own budget if it knows the records, else `terms`."""
     from privot.cli.known import open_vault

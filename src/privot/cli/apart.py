@@ -22,7 +22,7 @@ _ALWAYS = {"source", "out", "device", "as_json"}
 _ASKING = {"ask", "records", "epsilon", "delta", "adjacency", "method", "network", "value_range", "settings"}
 _READING = {"classes", "shape"}
 _GOES_WITH = {
-    "answer": {"answer", "trust", "test", "checkpoint"},
+    "answer": {"answer", "trust", "test", "checkpoint", "network"},
     "ask": {*_ASKING, *_READING, "seed", "allow_unproven"},
 }
 """What may be said beside what."""
@@ -113,6 +113,7 @@ def learn_from(
     trust: list[Path] | None,
     device: str,
     checkpoint: float,
+    network: str | None,
     as_json: bool,
 ) -> tuple[DomainAdapter, str]:
     """The adapter trained on an answer to the request of the job in `out`, and who signed that."""
@@ -138,7 +139,7 @@ def learn_from(
     release, signer = read_answer(read_bytes(answer), request, trusted)
     public, config = read_records(source, facts), design.networks
     adapter = DomainAdapter(
-        design.epsilon, design.delta, network=config["kind"], shape=config["shape"], low=config["low"],
+        design.epsilon, design.delta, network=network, shape=config["shape"], low=config["low"],
         high=config["high"], settings=design.settings, device=device, seed=design.seed,
     )  # fmt: skip
     with training_bar(design.epsilon, quiet=as_json) as tell:

@@ -14,7 +14,7 @@ from privot.errors import DataError
 COMMANDS = ("synth", "adapt")
 KEY = "command"
 """Under which name `job.json` keeps the arguments and options of its command."""
-_NOT_KEPT = {"out", "resume", "pay_again", "new_records", "as_json", "ask", "answer", "trust", "help"}
+_NOT_KEPT = {"out", "resume", "pay_again", "new_records", "allow_unproven", "as_json", "ask", "answer", "trust", "help"}
 """Said anew each time, or of no use to a job that goes on."""
 _MAX_WORDS, _MAX_LETTERS = 500, 100_000
 
@@ -66,12 +66,18 @@ def recalled(arguments: list[str], commands: Any) -> list[str]:
     if at is None or arguments[at] not in COMMANDS or "--resume" not in arguments or "--answer" in arguments:
         return arguments
     command = commands[arguments[at]]
-    options = {name: parameter for parameter in command.params for name in parameter.opts if name.startswith("-")}
+    options = {
+        name: parameter
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+        if name.startswith("-")
+    }
     given, typed = _typed(arguments[at + 1 :], options)
     out = Path(given.get("--out", ""))
     if not given.get("--out") or not (out / "job.json").exists():
         return arguments
-    entries = _entries(out, options)
+    # code that only a file names is not run: a network of one's own is typed again
+    entries = [entry for entry in _entries(out, options) if entry[0] != "--network" or ":" not in entry[1]]
     more = [word for entry in entries if entry[0] and entry[0] not in given for word in entry]
     values = [entry[1] for entry in entries if not entry[0]]
     # arguments come in one order: those that are not typed are the last ones

@@ -180,7 +180,9 @@ def synth(
 
         def open_vault() -> Vault:
             # handed on, not kept: from here on only the vault has them
-            held, terms = read.pop() if read else _records(data, facts, codec), (epsilon, delta)
+            held = read.pop() if read else _records(data, facts, codec)
+            # a job that goes on has a budget already: what its folder says may not set one, in whichever ledger
+            terms = None if going_on else (epsilon, delta)
             bound = bound_for(held)
             return _vault(held, label_of(data), facts.count, neighbours, book, terms, bound, new_records)
 
@@ -332,7 +334,7 @@ def _vault(
     classes: int | None,
     adjacency: Any,
     book: Ledger,
-    terms: tuple[float, float],
+    terms: tuple[float, float] | None,
     bound: float,
     new_records: bool,
 ) -> Vault:

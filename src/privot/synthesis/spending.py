@@ -44,7 +44,7 @@ def said(spent: Mapping[str, Any], guarantee: Guarantee | None) -> list[list[str
         job = spent["job"]
         count = int(job["charges"])
         rows = [
-            ["in all", f"{_words(spent)}, for every release from these records"],
+            ["in all", f"{_words(spent)}, for every release from these records that this ledger knows"],
             ["this job", f"{_words(job)}, in {count} charge{'s' if count > 1 else ''}"],
         ]
         if guarantee is not None and float(job["epsilon"]) > _SLACK * guarantee.epsilon(float(job["delta"])):

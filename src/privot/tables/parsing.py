@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,9 @@ def _word(value: Any, column: Column) -> str | None:
         return str(column.categories[int(value)])
     if isinstance(value, float | np.floating) and math.isfinite(value) and value == math.floor(value):
         return str(int(value))
+    if isinstance(value, Decimal) and value.is_finite():
+        # how many zeros a decimal ends in goes by the other records of its column
+        return format(value.normalize(), "f")
     try:
         text = str(value).strip()
     except Exception:  # an object may throw anything, and quote itself
