@@ -9,6 +9,9 @@ in time; 7 an audit refutes a claim; 130 interrupted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class PrivotError(Exception):
     """Anything privot refuses to do. Subclasses say which exit code a command ends with."""
@@ -95,6 +98,25 @@ class StoppedError(PrivotError):
     """Somebody asked to stop; the message says what was paid, what is kept and how to go on."""
 
     exit_code = 130
+
+
+@contextmanager
+def said_by(file: object) -> Iterator[None]:
+    """Within, what goes wrong is the fault of what `file` says: it is untrusted input, and a `DataError` names it.
+
+    >>> with said_by("config.json"):
+    ...     int("many")
+    Traceback (most recent call last):
+    privot.errors.DataError: config.json is damaged, or was changed (ValueError).
+    """
+    try:
+        yield
+    except UsageError as error:
+        raise DataError(f"{file} cannot be used: {error}") from None
+    except (PrivotError, OSError, MemoryError, ImportError):
+        raise
+    except Exception as error:
+        raise DataError(f"{file} is damaged, or was changed ({type(error).__name__}).") from None
 
 
 def brief(value: object) -> str:

@@ -70,8 +70,10 @@ def audit(
         raise UsageError("An audit needs runs of the mechanism, trials of its core, or both.")
     if any(0 < many < LEAST_TRIALS for many in (runs, trials)):
         # refused now: from fewer not even a score is made without warnings
-        least = min(many for many in (runs, trials) if many)
-        raise UsageError(f"An audit needs at least {LEAST_TRIALS} runs or trials per data set, got {least}.")
+        raise UsageError(
+            f"An audit needs at least {LEAST_TRIALS} runs or trials per data set, got "
+            f"{min(m for m in (runs, trials) if m)}."
+        )
     began = time.monotonic()
     real, core = _play(attack, runs, trials, confidence)
     refuted = any(refutes(m, attack.claim) for m in (real, core) if m is not None)

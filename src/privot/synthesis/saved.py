@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from privot.accounting import read_guarantee
-from privot.errors import DataError
+from privot.errors import DataError, said_by
 from privot.guarantee import Guarantee
 from privot.opening import read_text
 from privot.synthesis.design import Design, usable_device
@@ -65,8 +65,10 @@ def read_generator(folder: Path, device: str = "cpu") -> Synthesizer:
     if fields.get("schema") != SCHEMA_VERSION or not {"params", "learned"} <= fields.keys():
         raise DataError(f"{folder / CONFIG} has another schema than this privot reads.")
     weights, _ = read_tensors(folder / GENERATOR)
-    synthesizer = restore(fields["params"], fields["learned"], weights, device)
-    synthesizer.losses_ = [float(v) for v in fields["learned"].get("losses", [])]
+    place = usable_device(device)
+    with said_by(folder / CONFIG):
+        synthesizer = restore(fields["params"], fields["learned"], weights, place)
+        synthesizer.losses_ = [float(v) for v in fields["learned"].get("losses", [])]
     synthesizer.guarantee_ = read_folder_guarantee(folder)
     return synthesizer
 
@@ -106,3 +108,5 @@ def read_folder_guarantee(folder: Path) -> Guarantee:
         return read_guarantee(read_text(folder / GUARANTEE, inside=folder))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"There is no {GUARANTEE} in {folder}: give a folder that privot synth made.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{folder / GUARANTEE} is damaged: it is not text in UTF-8.") from None
