@@ -67,7 +67,7 @@ TRIES = {
         *BASE,
         Try("setup", ["privot", "federate", "setup", "hub", "--host", "localhost"], 0, "ca.pem"),
         Try("flower", ["python", "-c", FLOWER], 0, ""),
-        Try("coordinate", ["privot", "federate", "coordinate", "hub", "none.toml"], 3, "none.toml"),
+        Try("coordinate", ["privot", "federate", "coordinate", "hub", "none.toml"], 2, "There is no job none.toml"),
         Try("weights", ["python", "-c", WEIGHTS], 0, ""),
         Try("synth", ["privot", *SYNTH], 2, "pip install 'privot[synthesis]'."),
     ],
