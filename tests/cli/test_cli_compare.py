@@ -151,16 +151,22 @@ def test_bench_runs_everybody_and_draws(capsys, tmp_path):
     found = json.loads(capsys.readouterr().out)
     assert {(r["job"], r["who"]) for r in found["rows"]} >= {
         ("sliced", "privot"),
+        ("sliced", "privot default"),
+        ("sliced", "PyTorch"),
+        ("sinkhorn", "privot default"),
         ("sliced", "floor"),
         ("sliced", "POT"),
         ("sinkhorn", "privot"),
         ("sinkhorn", "GeomLoss"),
         ("sinkhorn", "POT"),
     }
+    assert all(row["single"] > 0.0 for row in found["rows"] if row["seconds"])
     asked = next(r["error"] for r in found["rows"] if r["who"] == "GeomLoss")
     reached = next(r["error"] for r in found["rows"] if r["job"] == "sinkhorn" and r["who"] == "privot")
     assert reached <= asked * 1.01 + 1e-6
-    assert all(key.startswith(("job", "n", "times", "over")) for ratio in found["ratios"] for key in ratio)
+    assert all(
+        key.startswith(("job", "n", "times", "default_times", "over")) for ratio in found["ratios"] for key in ratio
+    )
     assert (tmp_path / "transport.png").exists()
     assert json.loads((tmp_path / "transport.json").read_text())["rows"] == found["rows"]
     assert run(["bench", "transport", "--sizes", "ten"]) == 2

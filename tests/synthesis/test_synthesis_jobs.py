@@ -42,7 +42,7 @@ def test_training_goes_on_after_a_checkpoint_as_if_never_stopped(vault: Vault, s
     straight = train(release, plan, seed=3)
     path = tmp_path / checkpoint.NAME
 
-    def stop(training: Training) -> None:
+    def stop(training: Training, now: bool = False) -> None:
         if training.step == 40:
             checkpoint.save(training, path, release=release.digest())
             raise Killed

@@ -113,9 +113,8 @@ def test_a_job_goes_on_with_its_own_ledger_and_records_only(tmp_path: Path) -> N
         asked("embedding").fit(opened(tmp_path, name="second")[1], folder=tmp_path / "out")
     assert "--" not in str(refused.value)
     x, y = toy(seed=5)
-    others = Vault(
-        x, y, classes=2, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(20.0, 1e-5), label="others"
-    )
+    terms = {"ledger": ledger, "budget": (20.0, 1e-5), "label": "others", "new_records": True}
+    others = Vault(x, y, classes=2, clip=1.0, adjacency="replace-one", **terms)
     with pytest.raises(DataError, match="never paid for"):
         asked("embedding").fit(others, folder=tmp_path / "out")
     # a budget in memory is forgotten with its vault, and cannot say what was paid

@@ -321,7 +321,8 @@ def test_records_of_other_facts_are_refused_before_paying(tmp_path: Path) -> Non
         {"params": asked("sinkhorn").to_params(), "design": asked("sinkhorn").design(vault.facts).to_dict()},
     )
     x, y = toy()
-    other = Vault(x[:-1], y[:-1], classes=2, clip=1.0, adjacency="replace-one", ledger=ledger, budget=(5.0, 1e-5))
+    terms = {"ledger": ledger, "budget": (5.0, 1e-5), "new_records": True}
+    other = Vault(x[:-1], y[:-1], classes=2, clip=1.0, adjacency="replace-one", **terms)
     with pytest.raises(DataError, match="records differs"):
         asked("sinkhorn").run(job, lambda: other, counted(ledger), ledger=ledger.identity)
     assert ledger.entries() == []

@@ -78,7 +78,7 @@ def adapt(
     """
     from privot.adaptation import DomainAdapter
     from privot.adaptation.settings import METHODS, UNPROVEN
-    from privot.cli.known import charges, check_no_job, label_of, second_charges, spent_in_ledger
+    from privot.cli.known import charges, check_no_job, check_same_records, label_of, second_charges, spent_in_ledger
     from privot.cli.progress import training_bar
     from privot.cli.recalling import KEY, kept
     from privot.cli.stopping import telling
@@ -120,6 +120,7 @@ def adapt(
     assert target is not None
     going_on = resume and (out / NAME).exists()
     if going_on:
+        check_same_records(new_records)
         job = Job.open(out)
         _check_same(job, asked)
     else:

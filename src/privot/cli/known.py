@@ -71,6 +71,14 @@ def spent_in_ledger(book: Ledger, job: Job) -> dict[str, Any] | None:
     return None if whole is None or own is None else total(whole, own, len(paid))
 
 
+def check_same_records(new_records: bool) -> None:
+    """Refuse `--new-records` for a job that goes on: it has a budget, and its folder may not set another."""
+    from privot.errors import UsageError
+
+    if new_records:
+        raise UsageError("A job goes on with the records it was started with: --new-records is for a new job.")
+
+
 def charges(book: Ledger) -> Callable[[str], int]:
     """How often `book` was charged for a job, by the mark that its charges carry."""
 

@@ -96,7 +96,7 @@ def synth(
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding; the first process pays, once).
     """
-    from privot.cli.known import charges, check_no_job, label_of, second_charges, spent_in_ledger
+    from privot.cli.known import charges, check_no_job, check_same_records, label_of, second_charges, spent_in_ledger
     from privot.cli.progress import training_bar
     from privot.cli.recalling import KEY, kept
     from privot.cli.stopping import telling
@@ -156,6 +156,7 @@ def synth(
     if resume and not going_on and not as_json:
         typer.echo(f"There is no job in {out} to go on with: a new one starts.", err=True)
     if going_on:
+        check_same_records(new_records)
         job = Job.open(out)
         _check_same(job, synthesizer, neighbours, asked)
     else:
