@@ -67,7 +67,8 @@ def case(seed: int, number: int, bombs: float = 0.03) -> Case:
         if "--resume" in arguments and random.random() < 0.5:
             # as a kill leaves it: nothing made yet from what was paid
             for made in ("generator.safetensors", "model.safetensors", "config.json"):
-                (folder / place / made).unlink(missing_ok=True)
+                if not (folder / place / made).is_dir():
+                    (folder / place / made).unlink(missing_ok=True)
         (folder / "mutation").write_text(", ".join(said))
 
     return Case("folders", number, arguments, prepare, frozenset(_CODES[arguments[0]]), name)
