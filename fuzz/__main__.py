@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"), help="where failed cases are kept")
     parser.add_argument("--timeout", type=float, default=running.MAX_SECONDS, help="seconds that a case may take")
     parser.add_argument("--valid", action="store_true", help="run every call as it is, undamaged: all must end in 0")
-    parser.add_argument("--no-bombs", action="store_true", help="leave out files that unpack to gigabytes")
+    parser.add_argument("--bombs", type=float, default=0.03, help="share of damaged files that unpack to gigabytes")
     given = parser.parse_args()
     running.limits["seconds"] = given.timeout
     seed = random.randrange(10**6) if given.seed is None else given.seed  # noqa: S311
@@ -45,12 +45,12 @@ def main() -> int:
         made = given.kit or Path(place) / "kit"
         _make_kit(made.resolve())
         keep = given.keep.resolve()
-        cases = valid() if given.valid else chosen(seed, given.count, given.only, not given.no_bombs)
+        cases = valid() if given.valid else chosen(seed, given.count, given.only, given.bombs)
         failed = _run(cases, made.resolve(), Path(place) / "work", keep, given.jobs, seed)
     return 1 if failed else 0
 
 
-def chosen(seed: int, count: int, only: list[str], bombs: bool) -> list[Case]:
+def chosen(seed: int, count: int, only: list[str], bombs: float) -> list[Case]:
     """The cases of this seed, shuffled, so that slow kinds do not come last; or those that `only` names."""
     makers = {
         "options": lambda number: options.case(seed, number),

@@ -60,12 +60,12 @@ CALLS: list[tuple[str, list[str], list[str], set[int]]] = [
 """(the file to damage, the call that reads it, what else it takes of the kit, codes that are right beside 0 and 3)."""
 
 
-def cases(seed: int, count: int, bombs: bool = True) -> list[Case]:
+def cases(seed: int, count: int, bombs: float = 0.03) -> list[Case]:
     """`count` cases."""
     return [case(seed, number, bombs) for number in range(count)]
 
 
-def case(seed: int, number: int, bombs: bool = True) -> Case:
+def case(seed: int, number: int, bombs: float = 0.03) -> Case:
     """One file of one format, damaged; the formats take turns."""
     random = random_of(seed, "files", number)
     file, arguments, needs, further = CALLS[number % len(CALLS)]

@@ -39,12 +39,12 @@ _CODES = {
 _TELLING = ("config.json", "job.json", "guarantee.json")
 
 
-def cases(seed: int, count: int, bombs: bool = True) -> list[Case]:
+def cases(seed: int, count: int, bombs: float = 0.03) -> list[Case]:
     """`count` cases."""
     return [case(seed, number, bombs) for number in range(count)]
 
 
-def case(seed: int, number: int, bombs: bool = True) -> Case:
+def case(seed: int, number: int, bombs: float = 0.03) -> Case:
     """One folder with one or two files damaged, most often one that says what the others are."""
     random = random_of(seed, "folders", number)
     name, arguments, needs = CALLS[number % len(CALLS)]
@@ -67,7 +67,8 @@ def case(seed: int, number: int, bombs: bool = True) -> Case:
         if "--resume" in arguments and random.random() < 0.5:
             # as a kill leaves it: nothing made yet from what was paid
             for made in ("generator.safetensors", "model.safetensors", "config.json"):
-                (folder / place / made).unlink(missing_ok=True)
+                if not (folder / place / made).is_dir():
+                    (folder / place / made).unlink(missing_ok=True)
         (folder / "mutation").write_text(", ".join(said))
 
     return Case("folders", number, arguments, prepare, frozenset(_CODES[arguments[0]]), name)

@@ -48,12 +48,12 @@ CALLS: list[tuple[str, list[str], list[str], set[int], str]] = [
 """(the file to damage, the call that reads it, what else it takes, codes beside 0 and 3, whose key may sign it anew)."""
 
 
-def cases(seed: int, count: int, bombs: bool = True) -> list[Case]:
+def cases(seed: int, count: int, bombs: float = 0.03) -> list[Case]:
     """`count` cases."""
     return [case(seed, number, bombs) for number in range(count)]
 
 
-def case(seed: int, number: int, bombs: bool = True) -> Case:
+def case(seed: int, number: int, bombs: float = 0.03) -> Case:
     """One message, damaged as bytes or signed anew."""
     random = random_of(seed, "messages", number)
     file, arguments, needs, further, signer = CALLS[number % len(CALLS)]

@@ -15,14 +15,15 @@ from typing import Any
 from fuzz.values import field
 
 
-def mutate(path: Path, random: Random, bombs: bool = True) -> str:
-    """Damage `path` in one way that suits it; says which."""
+def mutate(path: Path, random: Random, bombs: float = 0.03) -> str:
+    """Damage `path` in one way that suits it, a share `bombs` of the time by a bomb; says which."""
     content = path.read_bytes()
     name = path.name.lower()
     roll = random.random()
-    if bombs and roll < 0.03:
+    if roll < bombs:
         return _bomb(path, random)
-    if roll < 0.08:
+    roll = random.random()
+    if roll < 0.06:
         return _replace(path, random)
     if roll < 0.35:
         path.write_bytes(mutated_bytes(content, random))

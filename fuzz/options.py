@@ -51,7 +51,7 @@ CALLS: list[tuple[list[str], list[str]]] = [
     (["audit", "out/rows", "--trials", "1000", "--runs", "100"], ["out/rows"]),
     (["sketch", "in/a.npz", *kit.TERMS, "--range", "0", "1", "--classes", "2", "--key", "out/key", "--out", "out/a.sketch"], ["in/a.npz"]),
     (["sketch", "in/a.npz", *kit.TERMS, "--prototypes", "in/b.npz", "--seed", "1", "--out", "out/a.sketch"], DATA_FILES),
-    (["value", "in/a.npz", "in/b.npz", "--validation", "in/made.npz", "--draws", "100"], [*DATA_FILES, "in/made.npz"]),
+    (["value", "in/a.npz", "in/b.npz", "--validation", "in/source.npz", "--draws", "100"], [*DATA_FILES, "in/source.npz"]),
     (["points", "in/a.npz", "--validation", "in/b.npz", "--top", "3", "--most", "20"], DATA_FILES),
     (["points", "in/a.npz", "--validation", "in/b.sketch", "--range", "0", "1"], ["in/a.npz", "in/b.sketch"]),
     (["account", "claims", "--steps", "3", "--points", "2", "--rate", "0.1"], []),

@@ -180,6 +180,9 @@ def _watch(folder: Path) -> Callable[[str, tuple[Any, ...]], None]:
             path, _, flags = arguments
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             paths = [path] if writes and not isinstance(path, int) else []
+        elif event == "os.mkdir" and os.path.isdir(arguments[0]):
+            # asked for in any case, and there already
+            return
         elif event in ("os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod"):
             paths = [arguments[0]]
         elif event in ("os.rename", "os.link", "os.symlink"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,36 @@ def test_the_report_of_an_adaptation_is_written_anew(capsys: Any, folder: Path) 
     assert run(["report", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["report"] == "out/report.html"
     assert "adapted to private records" in (folder / "out/report.html").read_text()
+
+
+def test_a_long_value_is_not_repeated_whole(capsys: Any) -> None:
+    words = ["synth", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--classes", "2"]
+    for option in ("--range", "--shape", "--set"):
+        refused(capsys, [*words, "--out", "out", "--range", "0,1", option, "a" * 5000])
+
+
+def test_a_job_that_is_a_folder_is_refused(capsys: Any) -> None:
+    assert run(["federate", "setup", "hub", "--host", "127.0.0.1"]) == 0
+    capsys.readouterr()
+    refused(capsys, ["federate", "coordinate", "hub", "."], 3)
+
+
+def test_a_release_without_its_numbers_is_bad_data(capsys: Any, folder: Path) -> None:
+    words = "synth a.npz --epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --steps 3 --samples 5"
+    assert run([*words.split(), "--device", "cpu", "--out", "out"]) == 0
+    with zipfile.ZipFile("out/release.npz") as held, zipfile.ZipFile("cut.npz", "w") as cut:
+        for name in held.namelist():
+            if "sums" not in name:
+                cut.writestr(name, held.read(name))
+    capsys.readouterr()
+    assert "cut.npz" in refused(capsys, ["audit", "cut.npz", "--trials", "1000", "--runs", "50"], 3)
+
+
+@pytest.mark.parametrize("place", ["params", "learned"])
+def test_the_report_of_an_edited_folder_is_refused_as_bad_data(capsys: Any, folder: Path, place: str) -> None:
+    words = "synth a.npz --epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --steps 3 --samples 5"
+    assert run([*words.split(), "--device", "cpu", "--out", "out"]) == 0
+    fields = json.loads((folder / "out/config.json").read_text())
+    (folder / "out/config.json").write_text(json.dumps({**fields, place: 3}))
+    capsys.readouterr()
+    refused(capsys, ["report", "out"], 3)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_a_hundred_hostile_inputs_are_handled(tmp_path: Path) -> None:
-    words = ["--count", "100", "--seed", "3", "--no-bombs", "--jobs", "1", "--keep", str(tmp_path / "failures")]
+    words = ["--count", "100", "--seed", "3", "--bombs", "0", "--jobs", "1", "--keep", str(tmp_path / "failures")]
     found = subprocess.run(
         [sys.executable, "-m", "fuzz", *words], capture_output=True, text=True, cwd=ROOT, timeout=600
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privot.cli import run
-from privot.errors import DataError, UsageError
+from privot.errors import DataError
 from privot.federation import triangle
 from privot.federation.words import WordVectors
 from privot.transport import exact
@@ -22,7 +22,7 @@ def test_a_document_is_its_words_without_stop_words() -> None:
     text = "The minister's BUDGET, the budget of a film; unknownword."
     assert VECTORS.words_of(text) == ["minister", "budget", "budget", "film"]
     assert VECTORS.cloud(["film", "goal"]).shape == (2, 12)
-    with pytest.raises(UsageError, match="no word"):
+    with pytest.raises(DataError, match="no word"):
         VECTORS.cloud([])
 
 

@@ -12,7 +12,7 @@ from privot.audit.events import EventAttack
 from privot.audit.findings import Check, Findings
 from privot.audit.floats import embedding_on_grid, on_grid
 from privot.audit.projections import ProjectionAttack
-from privot.errors import DataError
+from privot.errors import DataError, said_by
 from privot.guarantee import Adjacency, Guarantee
 from privot.opening import read_text
 from privot.release import Release
@@ -45,18 +45,22 @@ def audit_release(
     findings = audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
     kind = public.get("mechanism")
     if kind == "embedding":
-        findings += embedding_on_grid(release)
+        with said_by(path.name):
+            findings += embedding_on_grid(release)
     elif "sigma" in public:
-        findings.append(on_grid(release, float(public["sigma"])))
+        with said_by(path.name):
+            findings.append(on_grid(release, float(public["sigma"])))
     if guarantee.adjacency is Adjacency.ADD_REMOVE:
         hidden = public.get("records") is None
         findings.append(Check("the release does not say how many records there were", hidden, "add-remove"))
     if kind == "projection":
+        with said_by(path.name):
+            attack, batch = _projection(public, guarantee.at_delta, device), public["batch"]
         findings.append(
             audit(
-                _projection(public, guarantee.at_delta, device),
+                attack,
                 runs=runs,
-                trials=trials if public["batch"] in (None, 1) else 0,
+                trials=trials if batch in (None, 1) else 0,
                 confidence=confidence,
             )
         )

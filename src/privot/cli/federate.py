@@ -83,7 +83,7 @@ def coordinate(
     from privot.federation.signing import read_key
 
     require()
-    works = [(path.with_suffix(""), Job.read(path)) for path in jobs]
+    works = [(path.parent / path.stem, Job.read(path)) for path in jobs]
     members = list({member.signer: member for _, work in works for member in work.members}.values())
     if not all(member.node for member in members):
         raise UsageError("Every [[party]] of a job between machines names its node key.")

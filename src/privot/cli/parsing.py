@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from privot.errors import UsageError
+from privot.errors import UsageError, brief
 
 
 def read_pair(text: str) -> tuple[float, float]:
@@ -13,7 +13,7 @@ def read_pair(text: str) -> tuple[float, float]:
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"A range is written LOW,HIGH, got {text!r}.") from None
+        raise UsageError(f"A range is written LOW,HIGH, got {brief(text)}.") from None
     return low, high
 
 
@@ -22,7 +22,7 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     try:
         return None if text is None else tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {text!r}.") from None
+        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {brief(text)}.") from None
 
 
 def read_classes(text: str) -> int | tuple[str, ...]:
@@ -41,7 +41,7 @@ def read_options(given: list[str] | None) -> dict[str, Any]:
     for text in given or []:
         name, separator, value = text.partition("=")
         if not separator or not name:
-            raise UsageError(f"An option is written NAME=VALUE, got {text!r}.")
+            raise UsageError(f"An option is written NAME=VALUE, got {brief(text)}.")
         for kind in (int, float, str):
             try:
                 options[name] = kind(value)

@@ -20,12 +20,14 @@ def report(
     Example: privot report digits-synth
     """
     from privot.adaptation import folder as adaptation
+    from privot.errors import said_by
     from privot.synthesis import report as synthesis
     from privot.synthesis.files import read_json
     from privot.synthesis.saved import CONFIG
 
     adapted = read_json(folder / CONFIG).get("kind") == "adaptation"
-    page = (adaptation if adapted else synthesis).write_report(folder)
+    with said_by(folder):
+        page = (adaptation if adapted else synthesis).write_report(folder)
     if as_json:
         print_json({"report": str(page)})
     else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.errors import DataError, UsageError
+from privot.errors import DataError
 from privot.federation.messages import Array
 from privot.opening.arrays import read_arrays
 
@@ -52,7 +52,7 @@ class WordVectors:
     def cloud(self, words: list[str]) -> Array:
         """One point a word, (words, dimension)."""
         if not words:
-            raise UsageError("The text holds no word that has a vector.")
+            raise DataError("The text holds no word that has a vector.")
         return np.asarray(self.vectors[[self._at[word] for word in words]])
 
     def nearest(self, points: Array) -> list[str]:
