@@ -155,7 +155,7 @@ def test_fit_killed_at_any_moment_goes_on_with_the_same_call(method: str, tmp_pa
     dice = np.random.default_rng(3)
     opened(tmp_path, budget=30.0)
     command = [sys.executable, "-c", LIFE, str(Path(__file__).parent), str(tmp_path), method]
-    for _ in range(3):
+    for _ in range(2):
         life = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert life.stdout is not None
         assert life.stdout.readline() == "begin\n"
