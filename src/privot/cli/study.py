@@ -46,10 +46,14 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Recompute a published figure or table and say which of its sentences are borne out."""
-    from privot.errors import UsageError
+    from privot.errors import UnprovenError, UsageError
     from privot.studies import find_study
 
     study = find_study(name)
+    if study.trains and not allow_unproven:
+        raise UnprovenError(
+            f"No theorem covers a mechanism that the study {name} runs: add --allow-unproven to run it."
+        )
     options = read_options(settings)
     if "name" in options:
         raise UsageError("The name of a study is no setting: give it before the options.")
