@@ -137,6 +137,7 @@ def _make_kit(place: Path) -> None:
 def _run(cases: list[Case], made: Path, work: Path, keep: Path, jobs: int, seed: int) -> int:
     began, table, failed = time.monotonic(), Counter[tuple[str, int]](), 0
     slowest, largest = 0.0, 0
+    taken: Counter[str] = Counter()
     shown: Counter[str] = Counter()
 
     def wrong(outcome: running.Outcome) -> bool:
@@ -144,6 +145,7 @@ def _run(cases: list[Case], made: Path, work: Path, keep: Path, jobs: int, seed:
 
     for outcome in running.run_all(cases, made, work, jobs, wrong):
         table[outcome.case.kind, outcome.code] += 1
+        taken[f"{outcome.case.kind} {outcome.case.arguments[0]}"] += outcome.seconds
         slowest, largest = max(slowest, outcome.seconds), max(largest, outcome.peak)
         for number, fault in enumerate(judging.faults(outcome)):
             failed += number == 0
@@ -154,6 +156,7 @@ def _run(cases: list[Case], made: Path, work: Path, keep: Path, jobs: int, seed:
         print(f"{many:5}  {fault}")
     minutes = (time.monotonic() - began) / 60
     print(f"{len(cases)} inputs, {failed} failed, {minutes:.1f} minutes, seed {seed}")
+    print("seconds: " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in taken.most_common(12)))
     print(f"longest {slowest:.1f} s, largest {largest / 2**30:.2f} GiB")
     return failed
 

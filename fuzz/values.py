@@ -18,12 +18,12 @@ TEXTS = [
     ",", "0,", "1,0", "nan,1", "0,inf", "1,1", "0,0", "-3,-3", "8,8,8,8", "1000000000,1000000000", "1e-320,1", "$HOME",
 ]  # fmt: skip
 PATHS = [
-    "", " ", ".", "..", "in/folder", "in/missing/file.npz", "in/missing", "in/empty", "in/text", "in/fifo", "in/zero",
+    "", " ", ".", "in/folder", "in/missing/file.npz", "in/missing", "in/empty", "in/text", "in/fifo", "in/zero",
     "in/loop", "in/nowhere", "in/unreadable", "in/" + "n" * 300, "in/a.npz/x", "ü€😀.npz", "in/a\nb", "~", "-",
 ]  # fmt: skip
 """Made by `traps`."""
 OUTPUTS = [
-    "", " ", ".", "..", "in", "in/folder", "in/missing/deeper/file", "in/empty", "in/text", "in/loop", "in/unwritable",
+    "", " ", ".", "in", "in/folder", "in/missing/deeper/file", "in/empty", "in/text", "in/loop", "in/unwritable",
     "in/unwritable/file", "out/" + "n" * 300, "in/text/file", "out/ü€😀", "out/a\nb", "out/.npz", "out/x.weird", "-",
 ]  # fmt: skip
 FIELDS: list[Any] = [
