@@ -214,10 +214,7 @@ def test_an_interrupted_adaptation_goes_on_without_options(tmp_path: Path) -> No
     "words",
     [
         "compare digits digits --slices 2000000",
-        pytest.param(
-            "audit embedding --sigma 1 --adjacency add-remove --runs 10000000",
-            marks=pytest.mark.xfail(reason="open: the interrupt escapes and the process ends by its signal", strict=False),
-        ),
+        "audit embedding --sigma 1 --adjacency add-remove --runs 10000000",
     ],
 )
 def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
@@ -225,6 +222,20 @@ def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
     found = interrupted(words.split(), lambda pid: "numpy" in Path(f"/proc/{pid}/maps").read_text(), wait=0.3)
     assert (found.returncode, found.stdout) == (130, "")
     assert found.stderr == "privot: Interrupted: nothing was paid, and nothing is left to go on with.\n"
+
+
+def test_an_interrupt_within_code_that_is_made_from_text_ends_with_130(tmp_path: Path) -> None:
+    # dataclasses are: an interrupt while one is defined once ended the process by the signal, its sentence said
+    code = """
+import sys
+from privot import cli
+cli.run = lambda *_: exec("raise KeyboardInterrupt")
+sys.argv = ["privot"]
+cli.main()
+"""
+    (tmp_path / "starting.py").write_text(code)
+    found = subprocess.run([sys.executable, "-m", "starting"], capture_output=True, text=True, cwd=tmp_path)
+    assert found.returncode == 130, found.stderr
 
 
 def test_a_command_that_a_job_cannot_keep_is_refused(data: Path, tmp_path: Path, capsys: Any) -> None:

@@ -22,11 +22,15 @@ def main() -> None:
         warnings.simplefilter("ignore")
     interruption.interrupt_on_termination()
     try:
-        sys.exit(run(arguments, debug))
+        code = run(arguments, debug)
     except KeyboardInterrupt:
         # while modules are still imported
         _say("Interrupted: nothing was paid, and nothing is left to go on with.")
-        sys.exit(130)
+        code = 130
+    # CPython remembers an interrupt that left an exec() of text, as dataclasses do while they are imported, even where
+    # it was handled, and would end `python -m privot` by the signal: the next exec() of text makes it forget
+    exec("")  # noqa: S102
+    sys.exit(code)
 
 
 def run(arguments: list[str], debug: bool = False) -> int:
