@@ -305,3 +305,28 @@ def test_python_is_told_what_to_state(tmp_path: Path) -> None:
         # stating it of records that the ledger knows buys nothing
         Vault(rows, **terms, ledger=book, new_records=True)
         assert len(book.datasets()) == 1
+
+
+def test_a_folder_from_a_stranger_sets_no_budget_in_a_ledger_of_its_own(capsys: Any, tmp_path: Path) -> None:
+    # an attacker hands over a folder whose job.json names his own ledger and much ε: going on with it may not pay there
+    place = Place(tmp_path)
+    place.prepare()
+    gift, own = tmp_path / "gift", tmp_path / "own.ledger"
+    Ledger.create(own).close()
+    words = ["synth", str(place.data), *SAME, *QUICK, "--epsilon", "50", "--delta", "1e-5", "--steps", "2"]
+    assert run([*words, "--samples", "4", "--ledger", str(place.ledger), "--out", str(gift)]) == 0
+    for made in gift.iterdir():
+        if made.name != "job.json":
+            made.unlink()
+    with Ledger.open(own) as book:
+        identity = book.identity
+    fields = json.loads((gift / "job.json").read_text())
+    fields["job"], fields["settings"]["ledger"] = "ab" * 8, identity
+    for words in fields["settings"]["command"]:
+        words[:] = [str(own) if str(word).endswith("data.npz.ledger") else word for word in words]
+    (gift / "job.json").write_text(json.dumps(fields))
+    capsys.readouterr()
+    assert run(["synth", "--resume", "--out", str(gift)]) == 2
+    assert "knows no budget for these records" in capsys.readouterr().err
+    with Ledger.open(own) as book:
+        assert (book.datasets(), book.entries()) == ([], [])

@@ -182,7 +182,17 @@ def test_a_folder_in_use_is_refused_before_paying(small: Any, tmp_path: Path) ->
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 9, "job": "a", "settings": {}}', '{"schema": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 9, "job": "a", "settings": {}}',
+        '{"schema": 1, "job": "(", "settings": {}}',
+        '{"schema": 1}',
+    ],
+)
 def test_a_damaged_job_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.json").write_text(text)
     with pytest.raises(DataError):

@@ -67,8 +67,9 @@ def spent_in_ledger(book: Ledger, job: Job) -> dict[str, Any] | None:
     paid = [entry for entry in book.entries() if job.any_mark in entry.purpose]
     if not paid:
         return None
-    whole, own = book.spent(paid[0].fingerprint), book.spent(paid[0].fingerprint, job.any_mark)
-    return None if whole is None or own is None else total(whole, own, len(paid))
+    name = paid[-1].fingerprint
+    whole, own = book.spent(name), book.spent(name, job.any_mark)
+    return None if whole is None or own is None else total(whole, own, sum(e.fingerprint == name for e in paid))
 
 
 def check_same_records(new_records: bool) -> None:

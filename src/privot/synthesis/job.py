@@ -14,6 +14,7 @@ works on a folder.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -92,7 +93,11 @@ class Job:
         try:
             if fields["schema"] != SCHEMA_VERSION:
                 raise DataError(f"{folder / NAME} has another schema than this privot reads.")
-            return cls(folder, str(fields["job"]), dict(fields["settings"]))
+            name = fields["job"]
+            if not isinstance(name, str) or not re.fullmatch(r"[0-9a-f]{16}", name):
+                # a name that is part of other names would count other jobs' charges as its own
+                raise DataError(f"{folder / NAME} does not describe a job: its name must be 16 hexadecimal digits.")
+            return cls(folder, name, dict(fields["settings"]))
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DataError):
                 raise
