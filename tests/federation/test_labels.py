@@ -65,14 +65,15 @@ def test_classes_are_kept_apart_and_sum_to_the_whole() -> None:
 def test_otdd_is_near_the_truth_and_sees_what_points_do_not() -> None:
     x, y = labelled(1)
     reference = sketched(x, y)
-    far = {}
+    far: dict[str, float] = {}
     for name, (a, b) in {
         "same": labelled(2),
         "moved": labelled(3, shift=3.0),
         "merged": (labelled(4)[0], np.zeros(900, dtype=np.int64)),
         "mixed": (labelled(5)[0], np.random.default_rng(0).permutation(labelled(5)[1])),
     }.items():
-        far[name] = label_distance(reference, sketched(a, b))
+        # of three: the privacy noise of a single one goes beyond the bound once in some hundred runs
+        far[name] = float(np.median([label_distance(reference, sketched(a, b)) for _ in range(3)]))
         truth = otdd(x[:300], y[:300], a[:300], b[:300]).value
         # between samples of one distribution all is what matching leaves, a share that is assumed here
         if name != "same":
