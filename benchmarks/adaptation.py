@@ -66,8 +66,8 @@ def one(
 ) -> dict[str, Any]:
     """One run, and everything about it that a table may say."""
     from privot.adaptation import DomainAdapter, choose
-    from privot.adaptation.baselines import OPEN, train_openly
-    from privot.adaptation.learning import Learner
+    from privot.adaptation.learner import Learner
+    from privot.adaptation.open_baselines import OPEN, train_openly
     from privot.vault import Vault
 
     image = source["x_train"].shape[1] == 784

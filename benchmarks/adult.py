@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from privot import Vault
-from privot.evaluation.tables import MODELS, evaluate_table, label_balance, train_and_test
+from privot.evaluation.table_quality import MODELS, evaluate_table, label_balance, train_and_test
 from privot.synthesis import Synthesizer
 from privot.tables import Schema, TableCodec, encode_file, read_table
 

@@ -3,8 +3,9 @@
 DATA is a `.npz` with x_train and x_test of pictures, or `digits`. Parties hold records of x_train, the attacker knows
 x_test as public data. FedWad, TriangleWad and sketches run as the library runs them, and every attack sees messages
 only. Three tables: shares of records recovered and PSNR (of the range [−1, 1]) for each defence; and for sketches what
-an attack adds to its prior, the public prototypes, and what a record's own presence adds (`privot.audit.inside`), in
-shares of records recovered and in dB. DIR gets a grid of pictures; those of a data set stay out of the repository.
+an attack adds to its prior, the public prototypes, and what a record's own presence adds
+(`privot.audit.statistics.membership_gain`), in shares of records recovered and in dB. DIR gets a grid of pictures;
+those of a data set stay out of the repository.
 """
 
 from __future__ import annotations
@@ -16,10 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privot.audit.effects import Effect
-from privot.audit.exchanges import audit_interpolants, overheard
-from privot.audit.inside import Gain, inside_gain, membership_auc
-from privot.audit.protocols import (
+from privot.audit.attacks.reconstruction import (
     assignment,
     distance,
     from_counts,
@@ -32,12 +30,15 @@ from privot.audit.protocols import (
     match_candidates,
     membership_scores,
 )
-from privot.audit.recovery import CLEAR, Recovery, draw_recoveries, judge
+from privot.audit.statistics.effects import Effect
+from privot.audit.statistics.membership_gain import Gain, inside_gain, membership_auc
+from privot.audit.statistics.recovery import CLEAR, Recovery, draw_recoveries, judge
+from privot.audit.targets.exchange import audit_interpolants, overheard
 from privot.federation import Sketch, compare_sketches, sketch
-from privot.federation.answering import FederatedResult, drive, party_at_hand
-from privot.federation.fedwad_rounds import fedwad_steps
-from privot.federation.messages import Interpolant, Question
-from privot.federation.triangle_round import defence_points, triangle_steps
+from privot.federation.protocols.answering import FederatedResult, drive, party_at_hand
+from privot.federation.protocols.fedwad import fedwad_steps
+from privot.federation.protocols.triangle import defence_points, triangle_steps
+from privot.federation.wire.messages import Interpolant, Question
 from privot.mechanisms import SketchDesign
 from privot.vault import Vault
 

@@ -12,8 +12,8 @@ from privot.accounting import account
 from privot.accounting.events import Gaussian, Repeated, Sampled
 from privot.accounting.sampling import Poisson
 from privot.audit import Claim, audit
-from privot.audit.parameters import ParametersAttack
-from privot.audit.stated import Stated, wasserstein_claim
+from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
 from privot.guarantee import Adjacency, Standing
 
 SIGMA, DELTA, RATE = 0.01, 1e-10, 1024 / 60_000
@@ -34,7 +34,7 @@ def main() -> None:
             printed = Claim(PRINTED, DELTA, Adjacency.ADD_REMOVE, Standing.UNPROVEN, "as published")
             claims.append(("Table 2, MNIST, as printed", printed))
         for name, claim in claims:
-            found = audit(Stated(attack, claim, name), runs=0, trials=trials)
+            found = audit(StatedClaim(attack, claim, name), runs=0, trials=trials)
             print(
                 f"| {steps} | {name} | {claim.epsilon:.3g} | {claim.standing} | {found.epsilon:.3g} | "
                 f"{'yes' if found.refuted else 'no'} | {proven:.4g} |",

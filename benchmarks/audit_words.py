@@ -15,7 +15,7 @@ import re
 import numpy as np
 from audit_protocols import inverted, play_fedwad, play_triangle
 
-from privot.audit.protocols import invert_fedwad, nearest_words
+from privot.audit.attacks.reconstruction import invert_fedwad, nearest_words
 
 ROUNDS = 20
 COMMON = 300

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from privot.accounting import embedding, gradient, projection
-from privot.accounting.plans import Plan
+from privot.accounting.planning import Plan
 
 EPSILONS, DELTAS, STEPS = (0.01, 1.0, 100.0), (1e-5, 1e-12), (1, 1000, 10_000_000)
 

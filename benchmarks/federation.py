@@ -23,9 +23,9 @@ from scipy.stats import spearmanr
 from privot import Vault
 from privot.accounting import projection
 from privot.federation import compare_sketches, fedwad, sketch, triangle
-from privot.federation.comparing import tell_apart
-from privot.federation.matrix import distance_matrix
-from privot.federation.signing import seal
+from privot.federation.sketches.sketch_comparison import tell_apart
+from privot.federation.sketches.sketch_matrix import distance_matrix
+from privot.federation.wire.signing import seal
 from privot.mechanisms import RandomProjection, SketchDesign
 from privot.transport import exact, sliced
 

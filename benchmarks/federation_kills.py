@@ -32,7 +32,7 @@ import numpy as np
 
 from privot import Ledger
 from privot.federation import Sketch, compare_sketches
-from privot.federation.enrolling import make_coordinator, make_party
+from privot.federation.parties.enrolment import make_coordinator, make_party
 
 PARTIES, D = 3, 5
 POLICY = """version = 1

@@ -17,10 +17,10 @@ from scipy.stats import spearmanr
 
 from privot import Vault
 from privot.federation import Sketch, compare_sketches, label_distance, sketch
-from privot.federation.estimating import Shared
-from privot.federation.simulating import Side, estimates
+from privot.federation.sketches.estimating import Shared
+from privot.federation.sketches.sketch_simulation import Side, estimates
 from privot.mechanisms import SketchDesign
-from privot.transport.label_aware import otdd
+from privot.transport._otdd import otdd
 
 DELTA, CLASSES = 1e-5, 10
 Labelled = tuple[np.ndarray, np.ndarray]

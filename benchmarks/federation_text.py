@@ -21,10 +21,10 @@ from scipy.optimize import nnls
 
 from privot import Vault
 from privot.federation import sketch
-from privot.federation.answering import drive, party_at_hand
-from privot.federation.fedwad_rounds import fedwad_steps
-from privot.federation.messages import Interpolant, Question
-from privot.federation.words import WordVectors
+from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.fedwad import fedwad_steps
+from privot.federation.protocols.word_vectors import WordVectors
+from privot.federation.wire.messages import Interpolant, Question
 from privot.mechanisms import SketchDesign
 from privot.transport import exact
 

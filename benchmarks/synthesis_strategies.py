@@ -22,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 
 from privot import Vault
-from privot.cli.parsing import read_options
+from privot.cli.parsing.typed_values import read_options
 from privot.evaluation import CLASSIFIERS, fid, score
 from privot.synthesis import Synthesizer
-from privot.synthesis.architectures import PictureGenerator
+from privot.synthesis.generators.image_generators import PictureGenerator
 
 PROBE = {"sinkhorn": 600, "parameters": 600, "sliced": 100}
 """Steps that a probe takes, the first half of which is warming up."""

@@ -23,9 +23,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
 from privot.mechanisms import SketchDesign
-from privot.transport.optimal import couple
-from privot.valuation import Plan, score_by_records, score_by_sketch, value_records, value_sketches
-from privot.valuation.labelled import LABEL_WEIGHT, Labelled
+from privot.transport._exact import couple
+from privot.valuation import CoalitionPlan, score_by_records, score_by_sketch, value_records, value_sketches
+from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
 
 EPSILONS = (1.0, 10.0)
 BAD = 0.15
@@ -125,7 +125,7 @@ def by_transport(held: list[Labelled], validation: Labelled, g: np.random.Genera
         plan = couple(inside, np.full(len(inside), 1 / len(inside)), np.full(FULL[1], 1 / FULL[1]))
         return 1.0 - float(plan.mass @ inside[plan.i, plan.j]) / empty
 
-    game = Plan.of(len(held))
+    game = CoalitionPlan.of(len(held))
     return game.values(game.ask(worth))
 
 
@@ -146,7 +146,7 @@ def by_accuracy(held: list[Labelled], validation: Labelled, g: np.random.Generat
         weights = np.linalg.solve(left + 10.0 * np.eye(len(left)), right)
         return float(((test @ weights).argmax(1) == validation.y[:2000]).mean())
 
-    game = Plan.of(len(held))
+    game = CoalitionPlan.of(len(held))
     return game.values(game.ask(worth))
 
 

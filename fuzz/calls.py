@@ -11,14 +11,14 @@ from privot.errors import PrivotError
 
 def read_request(path: str) -> None:
     """A request as a party opens it."""
-    from privot.federation.requests import Request
+    from privot.federation.coordination.requests import Request
 
     Request.opened(Path(path).read_bytes())
 
 
 def handle(path: str) -> None:
     """A request at a party's desk, which must answer or refuse whatever comes, and may never fail."""
-    from privot.federation.party import Desk
+    from privot.federation.parties.desk import Desk
 
     desk = Desk("in/party0")
     before = Path("in/party0/party.log").read_text().count("failed for")
@@ -30,26 +30,26 @@ def handle(path: str) -> None:
 
 def open_desk(path: str) -> None:
     """A party's folder, or its policy, as `federate join` opens it."""
-    from privot.federation.party import Desk
+    from privot.federation.parties.desk import Desk
 
     Desk(path).close()
 
 
 def read_job(path: str) -> None:
     """A coordinator's job."""
-    from privot.federation.job import Job
+    from privot.federation.coordination.federated_job import FederatedJob
 
-    Job.read(Path(path))
+    FederatedJob.read(Path(path))
 
 
 def coordinate(protocol: str) -> None:
     """A coordinator whose parties all answer with what lies in a file, signed as it is."""
-    from privot.federation.channel import AtHand
-    from privot.federation.coordinating import Coordinator
-    from privot.federation.job import Job
-    from privot.federation.signing import read_key
+    from privot.federation.coordination.coordinator import Coordinator
+    from privot.federation.coordination.federated_job import FederatedJob
+    from privot.federation.coordination.local_channel import AtHand
+    from privot.federation.wire.signing import read_key
 
-    work = Job.read(Path(f"in/{protocol}.toml"))
+    work = FederatedJob.read(Path(f"in/{protocol}.toml"))
     found = Path(f"in/{protocol}.answer").read_bytes()
     channel = AtHand({member.signer: lambda data: found for member in work.members})
     coordinator = Coordinator("out/work", read_key(Path("in/hub/signing.key")), channel)

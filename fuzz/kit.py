@@ -147,11 +147,11 @@ def _sketches() -> None:
 def _organisations() -> None:
     import numpy as np
 
-    from privot.federation.channel import AtHand
-    from privot.federation.coordinating import Coordinator
-    from privot.federation.job import Job
-    from privot.federation.party import Desk
-    from privot.federation.signing import read_key, read_public
+    from privot.federation.coordination.coordinator import Coordinator
+    from privot.federation.coordination.federated_job import FederatedJob
+    from privot.federation.coordination.local_channel import AtHand
+    from privot.federation.parties.desk import Desk
+    from privot.federation.wire.signing import read_key, read_public
 
     _run("federate", "setup", "in/hub", "--host", "127.0.0.1")
     asker = read_public(Path("in/hub/signing.key.pub"))
@@ -194,7 +194,7 @@ def _organisations() -> None:
 
         channel = AtHand({desk.name: heard(desk, protocol, k) for k, desk in enumerate(desks)})
         coordinator = Coordinator(f"in/{protocol}-done", read_key(Path("in/hub/signing.key")), channel)
-        coordinator.run(Job.read(Path(f"in/{protocol}.toml")))
+        coordinator.run(FederatedJob.read(Path(f"in/{protocol}.toml")))
         coordinator.close()
         for desk in desks:
             desk.close()

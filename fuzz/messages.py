@@ -74,6 +74,6 @@ def case(seed: int, number: int, bombs: float = 0.03) -> Case:
 
 def signed_anew(content: bytes, key: Path, random: Random) -> bytes:
     """The payload damaged, and signed by somebody who may."""
-    from privot.federation.signing import open_sealed, read_key, seal
+    from privot.federation.wire.signing import open_sealed, read_key, seal
 
     return seal(mutated_zip(open_sealed(content).payload, random), read_key(key))

@@ -147,7 +147,7 @@ def _child(case: Case, folder: Path) -> int:
 
 def _called(case: Case) -> int:
     from privot import cli
-    from privot.cli import unforeseen
+    from privot.cli.printing import unforeseen
 
     said = unforeseen.unforeseen
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from privot.files import PART, write_whole, writing
+from privot.common.files import PART, write_whole, writing
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])

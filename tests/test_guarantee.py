@@ -14,19 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.accounting import FixedSize, Gaussian, Laplace, Projection, Repeated, Sampled, Unbounded, account, gaussian
+from privot.accounting import FixedSize, Gaussian, Laplace, Projection, Repeated, Sampled, Unbounded, account
+from privot.accounting.laws import gaussian
+from privot.common.arguments import check_delta, check_epsilon, is_number
 from privot.errors import DataError, UsageError
-from privot.guarantee import (
-    TABLE_DELTAS,
-    Adjacency,
-    Curve,
-    Guarantee,
-    Standing,
-    TabulatedCurve,
-    check_delta,
-    check_epsilon,
-    is_number,
-)
+from privot.guarantee import TABLE_DELTAS, Adjacency, Curve, Guarantee, Standing, TabulatedCurve
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 SHIFTS = st.sampled_from([0.01, 0.1, 0.7, 1.0, 3.0, 10.0, 80.0])

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from privot import interruption
+from privot.common import interruption
 
 
 def _interrupted(done: list[bool]) -> None:

@@ -34,7 +34,7 @@ from PIL import Image
 
 from privot.data import Dataset, load
 from privot.errors import DataError
-from privot.federation.words import WordVectors
+from privot.federation.protocols.word_vectors import WordVectors
 from privot.tables import Column, Schema, TableCodec, encode_file
 
 

@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 
 from privot import Ledger, Release, Vault
 from privot.accounting import Event, FixedSize, Gaussian, Projection, Repeated, Sampled, Unbounded, account
-from privot.budget import row_digests
 from privot.errors import (
     BudgetError,
     DataError,
@@ -38,6 +37,7 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, Needs, RandomProjection
 from privot.mechanisms.clipping import clip_rows
 from privot.noise import SeededNoise, SystemNoise
+from privot.vault.budget import row_digests
 
 R = Adjacency.REPLACE_ONE
 # digits that no shape, budget or address contains

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Protocol
 
+from privot.common.arguments import check_delta, is_number
 from privot.errors import DataError, UsageError, brief
 from privot.opening import parse_json
 
@@ -59,25 +59,6 @@ class Standing(StrEnum):
         """A chain of claims stands as firmly as its weakest link."""
         order = [Standing.PROVEN, Standing.ASYMPTOTIC, Standing.UNPROVEN]
         return max(standings, key=order.index, default=Standing.PROVEN)
-
-
-def is_number(value: object) -> bool:
-    """Whether `value` is a real number that a float can hold; NaN, ±∞ and True are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def check_delta(delta: float) -> float:
-    """Return `delta` as a float if it lies strictly between 0 and 1."""
-    if not is_number(delta) or not 0.0 < float(delta) < 1.0:
-        raise UsageError(f"δ must lie strictly between 0 and 1, got {brief(delta)}.")
-    return float(delta)
-
-
-def check_epsilon(epsilon: float) -> float:
-    """Return `epsilon` as a float if it is a finite number greater than 0."""
-    if not is_number(epsilon) or epsilon <= 0.0:
-        raise UsageError(f"ε must be a finite number greater than 0, got {brief(epsilon)}.")
-    return float(epsilon)
 
 
 class Curve(Protocol):

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import read_guarantee
+from privot.common.files import writing
 from privot.errors import DataError, UsageError, brief
-from privot.files import writing
 from privot.guarantee import Guarantee
 from privot.opening import parse_json
-from privot.opening.arrays import open_archive
+from privot.opening.archives import open_archive
 
 SCHEMA_VERSION = 1
 

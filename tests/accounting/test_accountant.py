@@ -31,12 +31,12 @@ from privot.accounting import (
     Sampled,
     Unbounded,
     account,
-    gaussian,
+    rdp,
     read_guarantee,
-    renyi,
 )
 from privot.accounting.accountant import _compositions
 from privot.accounting.events import leaves
+from privot.accounting.laws import gaussian
 from privot.errors import DataError, NoTheoremError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 
@@ -117,7 +117,7 @@ def test_a_tree_costs_the_same_however_it_is_composed(tree: Event, seed: int) ->
     assert flat == pytest.approx(whole, rel=1e-6, abs=1e-9)
     assert joined.epsilon() == pytest.approx(whole, rel=1e-6, abs=1e-9)
 
-    assert whole <= renyi.epsilon(np.sum([renyi.curve(e, renyi.ORDERS) for e in singles], axis=0), DELTA) * (1 + 1e-9)
+    assert whole <= rdp.epsilon(np.sum([rdp.curve(e, rdp.ORDERS) for e in singles], axis=0), DELTA) * (1 + 1e-9)
     distributions = [(their_pld(event), times) for event, times in leaves(tree)]
     if all(d is not None for d, _ in distributions) and len(singles) < 60:
         total = None
@@ -162,17 +162,17 @@ def test_replace_one_means_the_same_to_both_accountants() -> None:
     event = Gaussian(sigma, sensitivity, REPLACE)
     exact = account(event, DELTA).epsilon()
     assert exact == pytest.approx(gaussian.epsilon(sensitivity / sigma, DELTA), rel=1e-12)
-    through_renyi = renyi.epsilon(renyi.curve(event, renyi.ORDERS), DELTA)
+    through_renyi = rdp.epsilon(rdp.curve(event, rdp.ORDERS), DELTA)
     assert exact < through_renyi < 1.15 * exact
 
-    pld, rdp = pld_privacy_accountant.PLDAccountant, rdp_privacy_accountant.RdpAccountant
-    assert their_epsilon(pld, dp_accounting.GaussianDpEvent(sigma / clip)) == pytest.approx(exact, rel=1e-3)
-    assert their_epsilon(rdp, dp_accounting.GaussianDpEvent(sigma / sensitivity)) == pytest.approx(
+    their_pld, their_rdp = pld_privacy_accountant.PLDAccountant, rdp_privacy_accountant.RdpAccountant
+    assert their_epsilon(their_pld, dp_accounting.GaussianDpEvent(sigma / clip)) == pytest.approx(exact, rel=1e-3)
+    assert their_epsilon(their_rdp, dp_accounting.GaussianDpEvent(sigma / sensitivity)) == pytest.approx(
         through_renyi, rel=0.01
     )
     # the trap this guards against
-    assert their_epsilon(pld, dp_accounting.GaussianDpEvent(sigma / sensitivity)) > 1.5 * exact
-    assert their_epsilon(rdp, dp_accounting.GaussianDpEvent(sigma / clip)) < 0.7 * exact
+    assert their_epsilon(their_pld, dp_accounting.GaussianDpEvent(sigma / sensitivity)) > 1.5 * exact
+    assert their_epsilon(their_rdp, dp_accounting.GaussianDpEvent(sigma / clip)) < 0.7 * exact
 
 
 def test_add_remove_and_replace_one_differ_by_the_sensitivity_alone() -> None:
@@ -184,9 +184,9 @@ def test_add_remove_and_replace_one_differ_by_the_sensitivity_alone() -> None:
 
 def test_their_rdp_agrees_for_a_sampled_step() -> None:
     """Poisson, add/remove, where both libraries read the multiplier alike."""
-    kind = rdp_privacy_accountant.RdpAccountant(orders=[float(a) for a in renyi.ORDERS])
+    kind = rdp_privacy_accountant.RdpAccountant(orders=[float(a) for a in rdp.ORDERS])
     kind.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0)), 500)
-    ours = renyi.epsilon(renyi.total([(Sampled(Gaussian(1.0, 1.0, ADD), Poisson(0.01)), 500)]), DELTA)
+    ours = rdp.epsilon(rdp.total([(Sampled(Gaussian(1.0, 1.0, ADD), Poisson(0.01)), 500)]), DELTA)
     assert ours == pytest.approx(kind.get_epsilon(DELTA), rel=0.01)
 
 
@@ -215,13 +215,13 @@ def test_exact_projections_cost_less_than_their_renyi_curve(times: int) -> None:
     for frame in ("orthogonal", "independent"):
         event = Projection(784, 200, 1.0, 1.0, REPLACE, frame)
         steps = [(event, times)]
-        assert account(Repeated(event, times), DELTA).epsilon() <= renyi.epsilon(renyi.total(steps), DELTA)
+        assert account(Repeated(event, times), DELTA).epsilon() <= rdp.epsilon(rdp.total(steps), DELTA)
 
 
 def test_large_losses_take_the_smaller_of_the_two_bounds() -> None:
     event = Repeated(Sampled(Gaussian(0.2, 1.0, ADD), Poisson(0.5)), 200)
     cost = account(event, DELTA).epsilon()
-    assert 30.0 < cost <= renyi.epsilon(renyi.total([(event.event, 200)]), DELTA)
+    assert 30.0 < cost <= rdp.epsilon(rdp.total([(event.event, 200)]), DELTA)
 
 
 def test_both_directions_of_a_poisson_step_are_composed() -> None:
@@ -239,9 +239,9 @@ def test_both_directions_of_a_poisson_step_are_composed() -> None:
 def test_a_curve_alone_is_counted_by_renyi() -> None:
     event = Renyi((2.0, 8.0), (0.1, 0.4), ADD, Standing.ASYMPTOTIC)
     guarantee = account(Repeated(event, 3), DELTA)
-    assert guarantee.epsilon() == pytest.approx(renyi.epsilon(3 * renyi.curve(event, renyi.ORDERS), DELTA))
+    assert guarantee.epsilon() == pytest.approx(rdp.epsilon(3 * rdp.curve(event, rdp.ORDERS), DELTA))
     assert guarantee.standing is Standing.ASYMPTOTIC
-    assert guarantee.delta(2.0) == pytest.approx(renyi.delta(3 * renyi.curve(event, renyi.ORDERS), 2.0))
+    assert guarantee.delta(2.0) == pytest.approx(rdp.delta(3 * rdp.curve(event, rdp.ORDERS), 2.0))
 
 
 def test_no_noise_is_never_private() -> None:

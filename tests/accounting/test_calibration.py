@@ -22,11 +22,11 @@ from privot.accounting import (
     account,
     calibrate,
     embedding,
-    gaussian,
     gradient,
     largest_count,
     projection,
 )
+from privot.accounting.laws import gaussian
 from privot.errors import BudgetError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from privot.accounting.directions import Law, bernstein_bound, clt_bound, law, log_moment
+from privot.accounting.laws.projection_law import ProjectionLaw, bernstein_bound, clt_bound, law, log_moment
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
 
@@ -20,7 +20,7 @@ SMALL = [(5, 3, True), (5, 3, False), (3, 7, True), (2, 4, False), (12, 8, False
 LARGE = [(784, 200, False), (784, 1000, False), (2, 100_000, False), (100_000, 1000, False), (10**6, 5, False)]
 
 
-def survival(table: Law, at: np.ndarray) -> np.ndarray:
+def survival(table: ProjectionLaw, at: np.ndarray) -> np.ndarray:
     """P(H > at) under the discrete law, lost mass included."""
     tails = np.concatenate([np.cumsum(table.masses[::-1])[::-1], [0.0]]) + table.lost
     return tails[np.searchsorted(table.values, at, side="right")]

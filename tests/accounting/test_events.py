@@ -35,7 +35,7 @@ from privot.accounting import (
     read_guarantee,
 )
 from privot.accounting.events import adjacency_of, leaves
-from privot.accounting.kummer import log_hyp1f1
+from privot.accounting.laws.hyp1f1 import log_hyp1f1
 from privot.errors import DataError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 

@@ -10,7 +10,7 @@ from accounting_oracles import gaussian_delta, hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.accounting import gaussian
+from privot.accounting.laws import gaussian
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 

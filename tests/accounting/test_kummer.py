@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln, ive
 
-from privot.accounting.kummer import log_hyp1f1
+from privot.accounting.laws.hyp1f1 import log_hyp1f1
 from privot.errors import UsageError
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")

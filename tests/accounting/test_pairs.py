@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import erf
 
-from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Renyi, Sampled, account, gaussian
+from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Renyi, Sampled, account
 from privot.accounting.events import Event, Frame
-from privot.accounting.pairs import GaussianMixture, LaplacePair, Step, projection_pair, step_of
-from privot.accounting.pld import Composition
+from privot.accounting.laws import gaussian
+from privot.accounting.pld.composition import Composition
+from privot.accounting.pld.dominating_pairs import GaussianMixture, LaplacePair, Step, projection_pair, step_of
 from privot.guarantee import Adjacency, Standing
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")

@@ -13,11 +13,12 @@ from dp_accounting.pld import privacy_loss_distribution as theirs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Sampled, gaussian, renyi
-from privot.accounting.cells import discretise
+from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Sampled, rdp
 from privot.accounting.events import Event, Frame
-from privot.accounting.pairs import GaussianMixture, Step, step_of
-from privot.accounting.pld import Composition
+from privot.accounting.laws import gaussian
+from privot.accounting.pld.composition import Composition
+from privot.accounting.pld.dominating_pairs import GaussianMixture, Step, step_of
+from privot.accounting.pld.grid import discretise
 from privot.guarantee import Adjacency
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
@@ -225,7 +226,7 @@ def sampled_events(draw: st.DrawFn) -> Event:
 @given(sampled_events(), st.floats(0.31, 5.0), st.floats(-12.0, -2.0))
 def test_composed_losses_are_never_above_renyi(event: Event, log_times: float, log_delta: float) -> None:
     times, delta = int(10.0**log_times), 10.0**log_delta
-    through_renyi = renyi.epsilon(renyi.total([(event, times)]), delta)
+    through_renyi = rdp.epsilon(rdp.total([(event, times)]), delta)
     assume(through_renyi < 30.0)  # beyond, the accountant takes the smaller of the two
     poisson = isinstance(event, Sampled) and isinstance(event.sampling, Poisson)  # all others are symmetric
     for backward in (False, True) if poisson else (False,):

@@ -24,10 +24,10 @@ from privot.accounting import (
     Repeated,
     Sampled,
     account,
-    gaussian,
 )
-from privot.accounting.pairs import Step
-from privot.accounting.pld import Composition
+from privot.accounting.laws import gaussian
+from privot.accounting.pld.composition import Composition
+from privot.accounting.pld.dominating_pairs import Step
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
@@ -122,9 +122,9 @@ def test_more_steps_than_the_fft_can_carry_are_still_bounded():
 @pytest.mark.parametrize("times", [13, 1000, 10**6, 10**9])
 def test_rounding_noise_only_ever_raises_what_is_read(times):
     """At tilts far from the best one the answer drowns in noise; every attempt must still be a bound."""
-    from privot.accounting.cells import atoms_of
-    from privot.accounting.pairs import step_of
-    from privot.accounting.pld import Composition
+    from privot.accounting.pld.composition import Composition
+    from privot.accounting.pld.dominating_pairs import step_of
+    from privot.accounting.pld.grid import atoms_of
 
     shift = 2.0 / math.sqrt(times)
     step, _ = step_of(Gaussian(1.0, shift, ADD))

@@ -15,18 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
-from privot.accounting import (
-    FixedSize,
-    Gaussian,
-    Laplace,
-    Poisson,
-    Projection,
-    Renyi,
-    Repeated,
-    Sampled,
-    account,
-    renyi,
-)
+from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Renyi, Repeated, Sampled, account, rdp
 from privot.accounting.events import Bound, Event, Frame
 from privot.guarantee import Adjacency, Standing
 
@@ -68,7 +57,7 @@ def exact_curve(dim: int, slices: int, frame: str, sigma: float, order: float) -
 def test_projection_curves_agree_with_mpmath(dim: int, slices: int, frame: Frame) -> None:
     for sigma, order in NOISE_AND_ORDER:
         event = Projection(dim, slices, sigma, 1.0, REPLACE, frame)
-        ours = float(renyi.curve(event, np.array([order]))[0])
+        ours = float(rdp.curve(event, np.array([order]))[0])
         assert abs(ours / exact_curve(dim, slices, frame, sigma, order) - 1) < 1e-9, (sigma, order)
 
 
@@ -82,7 +71,7 @@ def test_projection_curves_agree_with_simulated_directions(dim: int, slices: int
     shares = draw_shares(dim, slices, frame == "orthogonal", 400_000, seed=1)
     inside = np.exp(order * (order - 1.0) * shares / (2.0 * sigma**2))
     mean, error = float(inside.mean()), float(inside.std()) / math.sqrt(len(inside))
-    ours = float(renyi.curve(Projection(dim, slices, sigma, 1.0, REPLACE, frame), np.array([order]))[0])
+    ours = float(rdp.curve(Projection(dim, slices, sigma, 1.0, REPLACE, frame), np.array([order]))[0])
     assert error < 0.01 * (mean - 1.0)
     assert abs(math.exp((order - 1.0) * ours) - mean) < 5.0 * error
 
@@ -99,7 +88,7 @@ def test_a_projection_curve_is_the_divergence_of_the_release_itself() -> None:
     log_ratio = ((released**2).sum(1) - ((released - means) ** 2).sum(1)) / (2.0 * sigma**2)
     inside = np.exp(order * log_ratio)
     mean, error = float(inside.mean()), float(inside.std()) / math.sqrt(count)
-    ours = float(renyi.curve(Projection(dim, slices, sigma, 1.0, REPLACE, "independent"), np.array([order]))[0])
+    ours = float(rdp.curve(Projection(dim, slices, sigma, 1.0, REPLACE, "independent"), np.array([order]))[0])
     assert abs(math.exp((order - 1.0) * ours) - mean) < 5.0 * error
     assert error < 0.03 * (mean - 1.0)
 
@@ -109,9 +98,7 @@ def test_a_projection_curve_is_the_divergence_of_the_release_itself() -> None:
 def test_gaussian_and_laplace_curves_agree_with_quadrature(ratio: float, order: float) -> None:
     """Both densities integrated; the Laplace integral is split at its kinks."""
     gaussian = GaussianGrid(ratio, order).remove(1.0, order) / (order - 1.0)
-    assert float(renyi.curve(Gaussian(1.0 / ratio, 1.0, ADD), np.array([order]))[0]) == pytest.approx(
-        gaussian, rel=1e-7
-    )
+    assert float(rdp.curve(Gaussian(1.0 / ratio, 1.0, ADD), np.array([order]))[0]) == pytest.approx(gaussian, rel=1e-7)
     # a sum of positive terms to 1e-6: more digits than a float's would only cost time
     with mp.workdps(16):
         t, a = mp.mpf(1.0) / mp.mpf(1.0 / ratio), mp.mpf(order)
@@ -121,7 +108,7 @@ def test_gaussian_and_laplace_curves_agree_with_quadrature(ratio: float, order: 
 
         moment = mp.quad(ratio_power, [-mp.inf, 0, t, mp.inf])
         laplace = float(mp.log(moment) / (a - 1))
-    ours = float(renyi.curve(Laplace(1.0 / ratio, 1.0, ADD), np.array([order]))[0])
+    ours = float(rdp.curve(Laplace(1.0 / ratio, 1.0, ADD), np.array([order]))[0])
     assert ours == pytest.approx(laplace, rel=1e-6, abs=1e-12)
 
 
@@ -134,7 +121,7 @@ def test_poisson_curves_are_exact_at_integers_and_above_between(q: float, shift:
     for order in (1.3, 2.0, 3.0, 7.5, 12.0):
         grid = GaussianGrid(shift, order)
         remove, add = grid.remove(q, order), grid.add(q, order)
-        ours = (order - 1.0) * float(renyi.curve(event, np.array([order]))[0])
+        ours = (order - 1.0) * float(rdp.curve(event, np.array([order]))[0])
         assert ours >= max(remove, add) * (1 - 1e-7) - 1e-13
         if order == int(order):
             assert ours == pytest.approx(remove, rel=1e-6)
@@ -145,16 +132,16 @@ def test_fixed_size_curves_lie_above_every_lower_bound(q: float, shift: float) -
     """Between the "remove" pair, both directions (attained by real data), the symmetric pair, and the bound itself."""
     sampling = FixedSize(round(1000 * q), 1000)
     event = Sampled(Gaussian(1.0, shift, REPLACE), sampling)
-    base = renyi.curve(event.event, np.arange(2.0, 25.0))
+    base = rdp.curve(event.event, np.arange(2.0, 25.0))
     for order in (1.3, 2.0, 3.0, 5.0, 7.5, 12.0, 24.0):
         grid = GaussianGrid(shift, order)
         lower = max(grid.remove(sampling.share, order), grid.add(sampling.share, order))
         symmetric = grid.symmetric(sampling.share, order)
-        ours = (order - 1.0) * float(renyi.curve(event, np.array([order]))[0])
+        ours = (order - 1.0) * float(rdp.curve(event, np.array([order]))[0])
         assert lower <= symmetric * (1 + 1e-7) + 1e-12
         assert symmetric <= ours * (1 + 1e-7) + 1e-12
         if order == int(order):
-            pair = renyi._fixed_size_pair(int(order), sampling.share, base[: int(order) - 1])
+            pair = rdp._fixed_size_pair(int(order), sampling.share, base[: int(order) - 1])
             assert symmetric <= pair * (1 + 1e-7) + 1e-12
             # not so far above as to be useless: the two-sided term costs at most a factor of two
             assert pair <= 2.0 * symmetric + 1e-12
@@ -168,7 +155,7 @@ def test_fixed_size_curves_of_projections_lie_above_their_remove_pair(q: float, 
     shares = stats.beta(1.5, 3.5).ppf((np.arange(16) + 0.5) / 16)
     for order in (2.0, 5.0, 9.0):
         grids = [GaussianGrid(math.sqrt(h) / sigma, order) for h in shares]
-        ours = (order - 1.0) * float(renyi.curve(event, np.array([order]))[0])
+        ours = (order - 1.0) * float(rdp.curve(event, np.array([order]))[0])
         for moment in ("remove", "add", "symmetric"):
             logs = [getattr(grid, moment)(sampling.share, order) for grid in grids]
             assert float(np.logaddexp.reduce(logs)) - math.log(16) <= ours
@@ -178,7 +165,7 @@ def autodp_curve(event: Event, q: float, orders: list[float]) -> np.ndarray:
     """autodp's fixed-size bound, fed with the base mechanism's curve."""
 
     def base(order: float) -> float:
-        return math.inf if math.isinf(order) else float(renyi.curve(event, np.array([float(order)]))[0])
+        return math.inf if math.isinf(order) else float(rdp.curve(event, np.array([float(order)]))[0])
 
     accountant = rdp_acct.anaRDPacct(m=2)
     with warnings.catch_warnings():
@@ -203,7 +190,7 @@ def autodp_curve(event: Event, q: float, orders: list[float]) -> np.ndarray:
 def test_fixed_size_curves_are_never_above_autodp(event: Event, batch: int, records: int) -> None:
     sampling = FixedSize(batch, records)
     orders = [1.2, 2.0, 3.0, 5.5, 6.6, 10.0, 40.0]
-    ours = renyi.curve(Sampled(event, sampling), np.array(orders))
+    ours = rdp.curve(Sampled(event, sampling), np.array(orders))
     theirs = autodp_curve(event, sampling.share, orders)
     assert np.all(ours <= theirs * (1 + 1e-8))
     if isinstance(event, Gaussian) and event.sigma == 10.0 and batch == 100:
@@ -215,8 +202,8 @@ def test_a_curve_alone_is_poisson_sampled_as_published(q: float) -> None:
     """Zhu & Wang 2019, Theorem 5, summed in mpmath; above the exact curve of the Gaussian whose curve was given."""
     known = [float(a) for a in range(2, 13)]
     event = Sampled(Renyi(tuple(known), tuple(0.5 * a for a in known), ADD, Standing.PROVEN), Poisson(q))
-    exact = renyi.curve(Sampled(Gaussian(1.0, 1.0, ADD), Poisson(q)), np.array(known))
-    ours = renyi.curve(event, np.array(known))
+    exact = rdp.curve(Sampled(Gaussian(1.0, 1.0, ADD), Poisson(q)), np.array(known))
+    ours = rdp.curve(event, np.array(known))
     assert np.all(ours >= exact * (1 - 1e-12))
     for order, value in zip(range(2, 13), ours, strict=True):
         total = (1 - mp.mpf(q)) ** (order - 1) * (order * mp.mpf(q) - q + 1)
@@ -230,7 +217,7 @@ def test_a_curve_alone_is_poisson_sampled_as_published(q: float) -> None:
 def test_a_curve_with_a_pure_bound_uses_it() -> None:
     """ε(∞) amplifies to ln(1 + q(e^ε − 1)) at every order, even where the curve itself is unknown."""
     event = Sampled(Renyi((2.0,), (0.4,), REPLACE, Standing.PROVEN, pure=0.5), FixedSize(1, 100))
-    values = renyi.curve(event, np.array([2.0, 40.0, 900.0]))
+    values = rdp.curve(event, np.array([2.0, 40.0, 900.0]))
     assert np.all(values <= math.log1p(event.sampling.share * math.expm1(0.5)) * (1 + 1e-12))
     assert values[0] < values[1]
 
@@ -240,7 +227,7 @@ def test_curves_interpolate_from_above_and_end_where_knowledge_ends() -> None:
     known = (1.5, 2.0, 5.0, 20.0)
     event = Renyi(known, tuple(0.5 * a for a in known), REPLACE, Standing.PROVEN)
     orders = np.array([1.1, 1.5, 1.7, 3.0, 5.0, 19.0, 20.0, 20.5])
-    values = renyi.curve(event, orders)
+    values = rdp.curve(event, orders)
     assert np.all(values[:-1] >= 0.5 * orders[:-1] * (1 - 1e-12))
     np.testing.assert_allclose(values[[1, 4, 6]], 0.5 * orders[[1, 4, 6]], rtol=1e-12)
     assert values[3] == pytest.approx(0.5 * (1.0 * 2.0 / 3.0 * 2.0 + 4.0 * 5.0 / 3.0) / 2.0)
@@ -249,7 +236,7 @@ def test_curves_interpolate_from_above_and_end_where_knowledge_ends() -> None:
 
 def test_infinite_stretches_of_a_curve_stay_infinite() -> None:
     event = Renyi((2.0, 4.0), (1.0, math.inf), REPLACE, Standing.PROVEN)
-    np.testing.assert_array_equal(renyi.curve(event, np.array([2.0, 3.0, 4.0])), [1.0, math.inf, math.inf])
+    np.testing.assert_array_equal(rdp.curve(event, np.array([2.0, 3.0, 4.0])), [1.0, math.inf, math.inf])
 
 
 @settings(max_examples=60, deadline=None)
@@ -258,12 +245,12 @@ def test_the_conversion_is_a_bound_and_not_a_loose_one(shift: float, log_delta: 
     """Rényi ε of a Gaussian is above the exact one, by less than a fifth and 0.02."""
     delta = 10.0**log_delta
     event = Gaussian(1.0, shift, ADD)
-    values = renyi.curve(event, renyi.ORDERS)
-    through_renyi = renyi.epsilon(values, delta)
+    values = rdp.curve(event, rdp.ORDERS)
+    through_renyi = rdp.epsilon(values, delta)
     exact = account(event, delta).epsilon()
     assert exact <= through_renyi * (1 + 1e-12) + 1e-12
     assert through_renyi <= 1.2 * exact + 0.02
-    assert renyi.delta(values, through_renyi) == pytest.approx(delta, rel=1e-6) or through_renyi == 0.0
+    assert rdp.delta(values, through_renyi) == pytest.approx(delta, rel=1e-6) or through_renyi == 0.0
 
 
 def proposition_two(dim: int, slices: int, sigma: float, delta: float, bound: str) -> float:

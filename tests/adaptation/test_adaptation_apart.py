@@ -15,19 +15,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.accounting import Composed, Gaussian, account, calibrate
-from privot.adaptation import DomainAdapter, Settings
-from privot.adaptation import answering as answering_module
-from privot.adaptation.answering import answer_once, read_answer, to_bytes
-from privot.adaptation.asking import MOST_BYTES, Request
+from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation import adaptation_answer as answering_module
+from privot.adaptation.adaptation_answer import answer_once, read_answer, to_bytes
+from privot.adaptation.adaptation_request import MAX_BYTES, AdaptationRequest
 from privot.errors import BudgetError, DataError, UsageError
-from privot.federation.messages import encode
-from privot.federation.signing import PAYLOAD, SEAL, open_sealed, public_name, seal
+from privot.federation.wire.messages import encode
+from privot.federation.wire.signing import PAYLOAD, SEAL, open_sealed, public_name, seal
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
-from privot.synthesis.features import Fourier
+from privot.synthesis.features.fourier import Fourier
 from privot.vault import Vault
 
 ONE = Adjacency.REPLACE_ONE
@@ -35,7 +35,7 @@ MAP = {
     "kind": "fourier", "dim": 2, "frequencies": 12, "bandwidths": [0.2, 0.4], "seed": 7, "low": 0.0, "high": 1.0,
     "frame": "orthogonal",
 }  # fmt: skip
-REQUEST = Request(5.0, 1e-5, 60, MAP)
+REQUEST = AdaptationRequest(5.0, 1e-5, 60, MAP)
 X = np.random.default_rng(2).random((60, 2))
 
 
@@ -60,9 +60,9 @@ def open_vault(folder: Path, x: np.ndarray = X, epsilon: float = 5.0) -> tuple[V
 def test_a_request_is_plain_json_and_reads_back_as_itself_however_it_is_laid_out() -> None:
     fields = json.loads(REQUEST.to_bytes())
     for text in (REQUEST.to_bytes(), json.dumps(dict(reversed(fields.items()))).encode(), written(epsilon=5)):
-        assert Request.from_bytes(text).digest() == REQUEST.digest()
+        assert AdaptationRequest.from_bytes(text).digest() == REQUEST.digest()
     others = [written(records=61), written(features__seed=8), written(features__low=-1e-9), written(features__high=2)]
-    assert len({REQUEST.digest(), *(Request.from_bytes(other).digest() for other in others)}) == 5
+    assert len({REQUEST.digest(), *(AdaptationRequest.from_bytes(other).digest() for other in others)}) == 5
 
 
 def test_what_it_costs_is_counted_here_from_what_would_run() -> None:
@@ -117,7 +117,7 @@ HOSTILE: list[tuple[str, bytes]] = [
     ("no JSON", b"\xff\x00"),
     ("a list", b"[]"),
     ("much nesting", b"[" * 50_000),
-    ("a huge file", REQUEST.to_bytes() + b" " * MOST_BYTES),
+    ("a huge file", REQUEST.to_bytes() + b" " * MAX_BYTES),
     ("a huge number", written(features__seed=0).replace(b'"seed": 0', b'"seed": ' + b"9" * 5000)),
 ]
 
@@ -125,7 +125,7 @@ HOSTILE: list[tuple[str, bytes]] = [
 @pytest.mark.parametrize("data", [data for _, data in HOSTILE], ids=[name for name, _ in HOSTILE])
 def test_a_hostile_request_is_refused_as_bad_data(data: bytes) -> None:
     with pytest.raises(DataError) as refused:
-        Request.from_bytes(data)
+        AdaptationRequest.from_bytes(data)
     assert len(str(refused.value)) < 300
 
 
@@ -151,7 +151,7 @@ def test_every_number_of_a_request_is_bounded_by_itself(name: str, values: tuple
 
 
 def test_a_request_that_rounding_forbids_is_refused_before_anything_is_paid() -> None:
-    request = Request.from_bytes(written(features__bandwidths=[1e-6], features__dim=1000))
+    request = AdaptationRequest.from_bytes(written(features__bandwidths=[1e-6], features__dim=1000))
     with pytest.raises(DataError, match="cannot be answered"):
         request.cost()
 
@@ -177,7 +177,7 @@ def test_a_kill_between_charge_and_file_loses_neither(tmp_path: Path, monkeypatc
     vault, ledger = open_vault(tmp_path)
     made: list[Release] = []
 
-    def killed(release: Release, request: Request) -> bytes:
+    def killed(release: Release, request: AdaptationRequest) -> bytes:
         made.append(release)
         raise KeyboardInterrupt
 
@@ -344,13 +344,13 @@ def test_what_a_stranger_assumes_does_not_reach_a_report() -> None:
 def test_methods_that_ask_many_times_are_not_asked_by_file() -> None:
     y = np.arange(60) % 2
     for settings in (
-        Settings(method="projection", blocks=2, slices=4),
-        Settings(method="sketch", blocks=2, frequencies=12),
+        AdaptationConfig(method="projection", blocks=2, slices=4),
+        AdaptationConfig(method="sketch", blocks=2, frequencies=12),
     ):
         made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
         design = made.design(Facts(2, 60, 1.0, ONE), (X, y))
         with pytest.raises(UsageError, match="asks once"):
-            Request.of(design)
+            AdaptationRequest.of(design)
 
 
 def test_the_message_leaves_out_what_follows_from_the_request() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from privot.adaptation import DomainAdapter, Settings
-from privot.adaptation import learning as learning_module
-from privot.adaptation.baselines import train_openly
-from privot.adaptation.learning import Learner
-from privot.recording import called
+from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation import learner as learning_module
+from privot.adaptation.learner import Learner
+from privot.adaptation.open_baselines import train_openly
+from privot.common.cuda_graphs import called
 from privot.vault import Vault
 
 if not torch.cuda.is_available():
@@ -22,7 +22,9 @@ def source() -> tuple[np.ndarray, np.ndarray]:
 
 
 def made(method: str) -> tuple[Learner, Vault]:
-    settings = Settings(method=method, network="digits", batch=16, warmup=4, finish=8, steps=3, fit=5, slices=20)
+    settings = AdaptationConfig(
+        method=method, network="digits", batch=16, warmup=4, finish=8, steps=3, fit=5, slices=20
+    )
     vault = Vault(source()[0][:60], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(16, 16), device="cuda", seed=1)
     return Learner(adapter.design(vault.facts, source()), *source(), "cuda"), vault
@@ -53,7 +55,7 @@ def test_recorded_steps_are_those_that_are_called(method: str, monkeypatch: pyte
 def test_every_method_runs_to_its_end(method: str) -> None:
     asks = 1 if method in ("sketch", "projection") else 2
     sample = None if asks == 1 else 16
-    settings = Settings(
+    settings = AdaptationConfig(
         method=method, network="digits", batch=16, warmup=3, finish=3, fit=5, tries=2, blocks=1, asks=asks,
         sample=sample, slices=20,
     )  # fmt: skip

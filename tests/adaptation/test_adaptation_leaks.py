@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from privot.adaptation import Settings
+from privot.adaptation import AdaptationConfig
 from privot.adaptation.adapter import DomainAdapter
-from privot.adaptation.learning import Learner
+from privot.adaptation.learner import Learner
 from privot.adaptation.networks import FrozenRepresentation, build, weights_of
 from privot.errors import UnprovenError, UsageError
 from privot.mechanisms import (
@@ -25,7 +25,7 @@ from privot.mechanisms import (
 from privot.noise import SeededNoise
 from privot.vault import Vault
 
-SETTINGS = Settings(
+SETTINGS = AdaptationConfig(
     method="projection", batch=16, warmup=3, blocks=2, asks=1, steps=2, finish=0, slices=8, augment=False
 )
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from privot.adaptation import DomainAdapter, Settings, choose
+from privot.adaptation import AdaptationConfig, DomainAdapter, choose
 from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
-from privot.adaptation.baselines import train_openly
-from privot.adaptation.fitting import Fit, fit
-from privot.adaptation.learning import Learner
+from privot.adaptation.learner import Learner
 from privot.adaptation.networks import build, discriminator
+from privot.adaptation.open_baselines import train_openly
+from privot.adaptation.transformation_fit import Fit, fit
 from privot.adaptation.transformations import Warp, transformation
 from privot.errors import UsageError
 from privot.vault import Vault
@@ -29,7 +29,7 @@ def bumps(records: int, at: float, seed: int) -> np.ndarray:
 
 
 def test_an_image_moves_where_the_released_sketch_says() -> None:
-    settings = Settings(method="sketch", batch=32, fit=120, fit_batch=256, finish=1, frequencies=60)
+    settings = AdaptationConfig(method="sketch", batch=32, fit=120, fit_batch=256, finish=1, frequencies=60)
     vault = Vault(bumps(1000, 6.5, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     source = bumps(400, 5.0, 2)
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
@@ -94,7 +94,7 @@ def test_open_baselines_train_to_the_end(method: str) -> None:
     dice = np.random.default_rng(0)
     x, y = dice.uniform(size=(40, 2)), np.arange(40) % 2
     vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
-    settings = Settings(method="source", batch=8, finish=20, augment=False)
+    settings = AdaptationConfig(method="source", batch=8, finish=20, augment=False)
     design = DomainAdapter(settings=settings, device="cpu", seed=1).design(vault.facts, (x, y))
     trained = train_openly(Learner(design, x, y, "cpu"), x, method)
     assert trained.step == 20
@@ -105,7 +105,9 @@ def test_open_baselines_train_to_the_end(method: str) -> None:
 def test_lambda_rises_from_nothing_to_its_weight() -> None:
     x, y = np.random.default_rng(0).uniform(size=(40, 2)), np.arange(40) % 2
     vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
-    settings = Settings(method="projection", warmup=10, blocks=10, steps=10, finish=0, weight=3.0, augment=False)
+    settings = AdaptationConfig(
+        method="projection", warmup=10, blocks=10, steps=10, finish=0, weight=3.0, augment=False
+    )
     design = DomainAdapter(1.0, 1e-5, settings=settings, device="cpu", seed=1).design(vault.facts, (x, y))
     learner = Learner(design, x, y, "cpu")
     learner.step = 10
@@ -122,7 +124,9 @@ def test_a_sketch_tells_how_often_the_target_shows_each_class() -> None:
         return 0.3 + 0.4 * y[:, None] + 0.03 * np.random.default_rng(seed).standard_normal((len(y), 2)), y
 
     vault = Vault(toy((1600, 400), 1)[0], clip=1.0, adjacency="replace-one", budget=(3.0, 1e-5))
-    settings = Settings(method="sketch", batch=500, finish=0, fit=200, fit_batch=256, frequencies=60, augment=False)
+    settings = AdaptationConfig(
+        method="sketch", batch=500, finish=0, fit=200, fit_batch=256, frequencies=60, augment=False
+    )
     adapter = DomainAdapter(3.0, 1e-5, settings=settings, device="cpu", seed=1)
     source = toy((300, 300), 0)
     learner = Learner(adapter.design(vault.facts, source), *source, "cpu")
@@ -146,7 +150,7 @@ def test_a_transformation_draws_nothing_itself() -> None:
 
 
 def test_of_several_fits_the_one_with_the_least_objective_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(method="sketch", finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False)
+    settings = AdaptationConfig(method="sketch", finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False)
     x, y = bumps(200, 6.0, 2), np.arange(200) % 2
     vault = Vault(bumps(500, 6.0, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)

@@ -13,22 +13,22 @@ import torch
 from torch import nn
 
 from privot.accounting import FixedSize, Gaussian, Projection, Repeated, Sampled, account
-from privot.adaptation import DomainAdapter, Settings
-from privot.adaptation import folder as folder_module
+from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation import model_folder as folder_module
 from privot.adaptation import paying as paying_module
-from privot.adaptation.design import source_digest
-from privot.adaptation.folder import write_report
-from privot.adaptation.learning import Learner
+from privot.adaptation.adaptation_design import source_digest
+from privot.adaptation.learner import Learner
+from privot.adaptation.model_folder import write_report
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency
+from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.mechanisms import RandomProjection
 from privot.release import Release
-from privot.synthesis.job import Job
 from privot.vault import Vault
 
 ONE = Adjacency.REPLACE_ONE
-SMALL = Settings(method="projection", batch=16, warmup=2, blocks=3, steps=2, finish=2, slices=7, augment=False)
+SMALL = AdaptationConfig(method="projection", batch=16, warmup=2, blocks=3, steps=2, finish=2, slices=7, augment=False)
 
 
 def toy(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -37,11 +37,11 @@ def toy(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np
     return np.clip(x, 0.0, 1.0), y
 
 
-def adapter(settings: Settings, **more: object) -> DomainAdapter:
+def adapter(settings: AdaptationConfig, **more: object) -> DomainAdapter:
     return DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=3, **more)  # type: ignore[arg-type]
 
 
-CASES: list[tuple[Settings, Callable[[float], object]]] = [
+CASES: list[tuple[AdaptationConfig, Callable[[float], object]]] = [
     # the latent dimension of the network for features is 50, whatever the records have
     (SMALL, lambda s: Repeated(Projection(50, 7, s, 1.0, ONE), 3)),
     (
@@ -49,18 +49,20 @@ CASES: list[tuple[Settings, Callable[[float], object]]] = [
         lambda s: Repeated(Sampled(Projection(50, 7, s, 1.0, ONE, "independent"), FixedSize(8, 60)), 8),
     ),
     (
-        Settings(method="sketch", batch=16, fit=3, finish=4, augment=False, frequencies=20),
+        AdaptationConfig(method="sketch", batch=16, fit=3, finish=4, augment=False, frequencies=20),
         lambda s: Gaussian(s, 2.0, ONE),
     ),
     (
-        Settings(method="dp-dann", batch=16, blocks=2, asks=3, finish=0, sample=8, clip=1.0),
+        AdaptationConfig(method="dp-dann", batch=16, blocks=2, asks=3, finish=0, sample=8, clip=1.0),
         lambda s: Repeated(Sampled(Gaussian(s, 2.0, ONE), FixedSize(8, 60)), 6),
     ),
 ]
 
 
 @pytest.mark.parametrize(("settings", "event"), CASES, ids=[c[0].method + str(c[0].sample) for c in CASES])
-def test_the_guarantee_is_that_of_the_events_that_ran(settings: Settings, event: Callable[[float], object]) -> None:
+def test_the_guarantee_is_that_of_the_events_that_ran(
+    settings: AdaptationConfig, event: Callable[[float], object]
+) -> None:
     vault = Vault(toy(60, 0.1)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     made = adapter(settings).fit(vault, toy(40))
     assert made.guarantee_ is not None
@@ -168,7 +170,7 @@ def test_a_killed_job_goes_on_without_paying_twice_and_counts_what_was_lost(
 
 
 def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: Path, book: Ledger) -> None:
-    settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    settings = AdaptationConfig(method="sketch", batch=16, fit=2, finish=2, augment=False)
     job, vault = start(adapter(settings), book, tmp_path / "out")
 
     def kill(*_: object) -> None:
@@ -187,7 +189,7 @@ def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: P
 
 
 def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path: Path, book: Ledger) -> None:
-    settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    settings = AdaptationConfig(method="sketch", batch=16, fit=2, finish=2, augment=False)
     job, vault = start(adapter(settings), book, tmp_path / "out")
 
     def full(*_: object) -> None:
@@ -201,7 +203,7 @@ def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path: Path,
 
 
 def test_what_lies_in_a_folder_is_not_believed(tmp_path: Path, book: Ledger) -> None:
-    settings = Settings(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    settings = AdaptationConfig(method="sketch", batch=16, fit=2, finish=2, augment=False)
     job, vault = start(adapter(settings), book, tmp_path / "out")
     other = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     elsewhere = adapter(settings).design(other.facts, toy(40))
@@ -276,7 +278,7 @@ def kill(*_: object) -> None:
 def test_a_job_that_lost_every_block_still_states_what_was_charged(tmp_path: Path, book: Ledger) -> None:
     for allowed, settings in (
         (False, replace(SMALL, blocks=2, asks=4, sample=8)),
-        (True, Settings(method="published", batch=8, sample=8, blocks=2, asks=3, finish=2, slices=7)),
+        (True, AdaptationConfig(method="published", batch=8, sample=8, blocks=2, asks=3, finish=2, slices=7)),
     ):
         folder = tmp_path / settings.method
         job, vault = start(adapter(settings), book if not allowed else Ledger.create(tmp_path / "two.ledger"), folder)
@@ -329,7 +331,7 @@ def test_a_finished_job_read_again_assumes_no_less_and_costs_what_its_blocks_did
 
 
 def test_the_one_release_of_an_unproven_block_that_was_kept_is_used_after_a_kill(tmp_path: Path, book: Ledger) -> None:
-    settings = Settings(method="published", batch=8, sample=8, blocks=2, asks=1, finish=2, slices=7)
+    settings = AdaptationConfig(method="published", batch=8, sample=8, blocks=2, asks=1, finish=2, slices=7)
     job, vault = start(adapter(settings), book, tmp_path / "out")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Learner, "learn", kill)
@@ -346,7 +348,9 @@ def mixing_networks(columns: int, shape: object, classes: int) -> tuple[nn.Modul
 
 
 @pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["projection", "dp-dann"])
-def test_a_network_that_mixes_records_is_refused_before_anything_is_paid(settings: Settings, book: Ledger) -> None:
+def test_a_network_that_mixes_records_is_refused_before_anything_is_paid(
+    settings: AdaptationConfig, book: Ledger
+) -> None:
     vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", ledger=book, budget=(5.0, 1e-5))
     with pytest.raises(UsageError, match="group"):
         adapter(replace(settings, network=f"{__name__}:mixing_networks")).fit(vault, toy(40))
@@ -363,7 +367,7 @@ def drawing_networks(columns: int, shape: object, classes: int) -> tuple[nn.Modu
 
 
 @pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["projection", "dp-dann"])
-def test_a_network_that_draws_is_refused_before_anything_is_paid(settings: Settings, book: Ledger) -> None:
+def test_a_network_that_draws_is_refused_before_anything_is_paid(settings: AdaptationConfig, book: Ledger) -> None:
     vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", ledger=book, budget=(5.0, 1e-5))
     with pytest.raises(UsageError):
         adapter(replace(settings, network=f"{__name__}:drawing_networks")).fit(vault, toy(40))
@@ -372,13 +376,13 @@ def test_a_network_that_draws_is_refused_before_anything_is_paid(settings: Setti
 
 def test_a_sketch_has_one_release_a_charge() -> None:
     with pytest.raises(UsageError, match="one release"):
-        Settings(method="sketch", asks=2)
+        AdaptationConfig(method="sketch", asks=2)
 
 
 def test_a_folder_never_holds_a_new_model_beside_an_old_guarantee(tmp_path: Path) -> None:
     vault = Vault(toy(60, 0.1)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     adapter(replace(SMALL, blocks=1)).fit(vault, toy(40)).save(tmp_path)
-    source = adapter(Settings(method="source", batch=16, finish=2, augment=False)).fit(vault, toy(40))
+    source = adapter(AdaptationConfig(method="source", batch=16, finish=2, augment=False)).fit(vault, toy(40))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folder_module, "write_json", kill)
         with pytest.raises(Killed):

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privot.accounting import Gaussian, account, gaussian
-from privot.audit.bounds import (
+from privot.accounting import Gaussian, account
+from privot.accounting.laws import gaussian
+from privot.audit.statistics.discriminants import learned_scores
+from privot.audit.statistics.epsilon_bounds import (
     Rates,
     check_confidence,
     epsilons,
@@ -20,8 +22,7 @@ from privot.audit.bounds import (
     rate_below,
     shift_epsilon,
 )
-from privot.audit.learning import learned_scores
-from privot.audit.measuring import measure
+from privot.audit.statistics.estimates import measure
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, TabulatedCurve
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from privot.audit.bounds import rate_below
-from privot.audit.effects import LEVEL, Effect, mean_below, share_above
+from privot.audit.statistics.effects import LEVEL, Effect, mean_below, share_above
+from privot.audit.statistics.epsilon_bounds import rate_below
 
 Array = np.ndarray
 RUNS = 150

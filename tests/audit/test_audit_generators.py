@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu, norm
 
+from privot.audit.attacks.membership import area, attack_generator, copying, density_ratio, log_density, nearest
 from privot.audit.findings import broken
-from privot.audit.membership import area, attack_generator, copying, density_ratio, log_density, nearest
 
 torch = pytest.importorskip("torch")
 
-from privot.audit.folders import audit_folder  # noqa: E402
+from privot.audit.targets.synth_folder import audit_folder  # noqa: E402
 from privot.synthesis import Rules, Synthesizer  # noqa: E402
-from privot.synthesis.folder import write_folder  # noqa: E402
+from privot.synthesis.output.output_folder import write_folder  # noqa: E402
 from privot.vault import Vault  # noqa: E402
 
 

@@ -12,20 +12,20 @@ from broken import Repeating
 
 from privot.accounting.sampling import Poisson
 from privot.audit import audit
+from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.findings import Check, Finding, broken
-from privot.audit.floats import FloatAttack, on_grid, plain_sum, trailing_zeros
-from privot.audit.implementation import audit_implementation
-from privot.audit.keys import draws_are_uncorrelated, no_key_twice
-from privot.audit.leftovers import checkpoint_reveals_no_record, holds, ledger_reveals_no_record
-from privot.audit.messages import TELLTALE, _silent, silent_about_records
-from privot.audit.parameters import RowGradients
-from privot.audit.shapes import same_outline
-from privot.audit.worlds import World
+from privot.audit.implementation.code_audit import audit_implementation
+from privot.audit.implementation.disk_leftovers import checkpoint_reveals_no_record, holds, ledger_reveals_no_record
+from privot.audit.implementation.error_messages import TELLTALE, _silent, silent_about_records
+from privot.audit.implementation.floating_point import FloatAttack, on_grid, plain_sum, trailing_zeros
+from privot.audit.implementation.key_reuse import draws_are_uncorrelated, no_key_twice
+from privot.audit.implementation.release_shapes import same_outline
+from privot.audit.simulation.neighbours import World
 from privot.guarantee import Adjacency
+from privot.jobs.released_files import write_tensors
 from privot.mechanisms import ClippedGradients, Query, RandomProjection
 from privot.noise import SeededNoise, SystemNoise, add_noise
 from privot.release import Release
-from privot.synthesis.files import write_tensors
 from privot.vault import Vault
 
 torch = pytest.importorskip("torch")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from privot.audit.effects import Effect
-from privot.audit.inside import inside_gain, membership_auc
-from privot.audit.protocols import from_sketch, membership_scores
-from privot.audit.recovery import judge
+from privot.audit.attacks.reconstruction import from_sketch, membership_scores
+from privot.audit.statistics.effects import Effect
+from privot.audit.statistics.membership_gain import inside_gain, membership_auc
+from privot.audit.statistics.recovery import judge
 from privot.errors import UsageError
 from privot.federation import Sketch, sketch
 from privot.mechanisms import SketchDesign

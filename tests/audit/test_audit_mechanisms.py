@@ -7,22 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privot.accounting import Composed, Gaussian, Laplace, Projection, Repeated, Sampled, account, gaussian
+from privot.accounting import Composed, Gaussian, Laplace, Projection, Repeated, Sampled, account
+from privot.accounting.laws import gaussian
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit import audit
 from privot.audit.attack import refutes
-from privot.audit.caught import caught
-from privot.audit.embeddings import EmbeddingAttack
-from privot.audit.events import EventAttack
+from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.embedding_attack import EmbeddingAttack
+from privot.audit.attacks.event_attack import EventAttack
+from privot.audit.attacks.gradient_attack import GradientAttack
+from privot.audit.attacks.one_run import one_run
+from privot.audit.attacks.projection_attack import ProjectionAttack
+from privot.audit.attacks.sketch_attack import SketchAttack
 from privot.audit.findings import Claim, broken
-from privot.audit.gradients import GradientAttack
-from privot.audit.one_run import one_run
-from privot.audit.parameters import ParametersAttack
-from privot.audit.projections import ProjectionAttack
-from privot.audit.sketches import SketchAttack
+from privot.audit.simulation.direction_capture import caught
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.transport.directions import draw_directions
+from privot.transport.slice_directions import draw_directions
 
 DELTA = 1e-5
 ADD, ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
@@ -138,9 +139,9 @@ def test_a_guarantee_that_says_less_than_its_events_cost_is_refuted() -> None:
     honest = account(Gaussian(1.0, 1.0, ADD), DELTA)
     attack = EventAttack(honest)
     low = Claim(2.0, DELTA, ADD, honest.standing)
-    from privot.audit.stated import Stated
+    from privot.audit.attacks.stated_claim import StatedClaim
 
-    assert audit(Stated(attack, low, "too low"), runs=0, trials=200_000).refuted
+    assert audit(StatedClaim(attack, low, "too low"), runs=0, trials=200_000).refuted
     assert not audit(attack, runs=0, trials=200_000).refuted
 
 

@@ -27,14 +27,14 @@ from privot.accounting import account
 from privot.accounting.events import Gaussian, Sampled
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit import Claim, audit
-from privot.audit.embeddings import EmbeddingAttack
+from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.embedding_attack import EmbeddingAttack
+from privot.audit.attacks.learned_attack import LearnedAttack
+from privot.audit.attacks.projection_attack import ProjectionAttack
+from privot.audit.attacks.sketch_attack import SketchAttack
+from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
 from privot.audit.findings import Finding
-from privot.audit.learned import LearnedAttack
-from privot.audit.parameters import ParametersAttack
-from privot.audit.projections import ProjectionAttack
-from privot.audit.sketches import SketchAttack
-from privot.audit.stated import Stated, wasserstein_claim
-from privot.audit.worlds import World
+from privot.audit.simulation.neighbours import World
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection
 from privot.mechanisms.mechanism import Facts
@@ -141,7 +141,7 @@ def test_the_wasserstein_accountant_as_the_claim(sampling: Any, adjacency: Adjac
     attack = ParametersAttack(0.01, DELTA, sampling, records=20, steps=10)
     event = Sampled(Gaussian(0.01, adjacency.sensitivity(1.0), adjacency), sampling)
     claim = wasserstein_claim(event, 10, DELTA)
-    found = cores(Stated(attack, claim, "Wasserstein accountant"))
+    found = cores(StatedClaim(attack, claim, "Wasserstein accountant"))
     assert found.refuted
     assert claim.epsilon < 6.0 < found.epsilon
     assert not cores(attack).refuted

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from privot.audit.protocols import (
+from privot.audit.attacks.reconstruction import (
     assignment,
     distance,
     from_counts,
@@ -18,7 +18,7 @@ from privot.audit.protocols import (
     match_candidates,
     nearest_words,
 )
-from privot.audit.recovery import draw_recoveries, judge, psnr
+from privot.audit.statistics.recovery import draw_recoveries, judge, psnr
 from privot.errors import DataError, UsageError
 from privot.transport import exact, interpolate
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from privot.accounting.sampling import Poisson
-from privot.audit.parameters import RowGradients
-from privot.audit.timed import CANARIES, Chosen, audit_times, worlds
-from privot.audit.timing import LEAST_PAIRS, SHARE, compare_times, paired_times, same_time
-from privot.audit.worlds import open_stream
+from privot.audit.attacks.dp_sgd_attack import RowGradients
+from privot.audit.implementation.timing import MIN_PAIRS, SHARE, compare_times, paired_times, same_time
+from privot.audit.implementation.timing_cases import CANARIES, Chosen, audit_times, worlds
+from privot.audit.simulation.neighbours import open_stream
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, Query
@@ -69,7 +69,7 @@ def test_runs_are_interleaved_and_a_coin_decides_who_goes_first() -> None:
     assert (pairs.sum(1) == 1).all()
     assert 20 < pairs[:, 0].sum() < 85
     with pytest.raises(UsageError, match="in pairs"):
-        compare_times(np.ones(LEAST_PAIRS - 1), np.ones(LEAST_PAIRS - 1))
+        compare_times(np.ones(MIN_PAIRS - 1), np.ones(MIN_PAIRS - 1))
 
 
 class Dawdling(ClippedGradients):
@@ -128,7 +128,7 @@ def test_an_empty_sample_of_dp_sgd_asks_for_gradients_as_often_as_another() -> N
 def test_every_mechanism_is_timed_with_every_canary() -> None:
     pytest.importorskip("torch")
     ticks = iter(range(1_000_000))
-    found = audit_times(SystemNoise(), pairs=LEAST_PAIRS, clock=lambda: float(next(ticks)))
+    found = audit_times(SystemNoise(), pairs=MIN_PAIRS, clock=lambda: float(next(ticks)))
     names = [c.name for c in found]
     assert len(names) == len(set(names)) == 5 * len(CANARIES) + 4 + 2
     assert all(c.passed for c in found)

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privot.accounting import projection
-from privot.accounting.comparison import AccountantCurve, Comparison
-from privot.cli import chart, run
+from privot.accounting.comparison import AccountantComparison, AccountantCurve
+from privot.cli import run
+from privot.cli.printing import charts
 from privot.guarantee import Adjacency, Standing
 
 PROJECTION = "account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 --delta 1e-5".split()
@@ -179,14 +180,14 @@ def test_debug_shows_the_traceback_and_nothing_else_does():
 
 def test_a_chart_is_scaled_to_what_is_proven(monkeypatch, tmp_path):
     drawn = []
-    monkeypatch.setattr(chart, "save_figure", lambda figure, out: drawn.append(figure))
+    monkeypatch.setattr(charts, "save_figure", lambda figure, out: drawn.append(figure))
     curves = (
         AccountantCurve("ours", Standing.PROVEN, (100.0, 1.0)),
         AccountantCurve("the same", Standing.PROVEN, (100.0, 1.0)),
         AccountantCurve("a limit", Standing.ASYMPTOTIC, (1e172, 1.0)),
     )
-    found = Comparison(Adjacency.ADD_REMOVE, "none", 1e-5, 1, (0.1, 1.0), curves)
-    chart.draw_comparison(found, tmp_path / "chart.png")
+    found = AccountantComparison(Adjacency.ADD_REMOVE, "none", 1e-5, 1, (0.1, 1.0), curves)
+    charts.draw_comparison(found, tmp_path / "chart.png")
     (axes,) = drawn[0].axes
     assert axes.get_ylim()[1] <= 1000.0
     assert axes.lines[0].get_linewidth() > axes.lines[1].get_linewidth()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privot.adaptation import DomainAdapter
-from privot.adaptation.learning import Learner
+from privot.adaptation.learner import Learner
 from privot.adaptation.paying import Payer
 from privot.cli import run
 from privot.errors import BudgetError

@@ -15,11 +15,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file
 
-from privot import files
-from privot.adaptation.answering import to_bytes
-from privot.adaptation.asking import Request
+from privot.adaptation.adaptation_answer import to_bytes
+from privot.adaptation.adaptation_request import AdaptationRequest
 from privot.cli import run
-from privot.federation.signing import seal
+from privot.common import files
+from privot.federation.wire.signing import seal
 from privot.release import Release
 
 TERMS = "--epsilon 5 --delta 1e-5".split()
@@ -111,7 +111,7 @@ def test_the_model_is_the_one_that_one_process_would_have_made(world: World) -> 
     whole = world.engineer / "whole"
     assert run(["adapt", world.source, world.target, *TERMS, *QUICK, "--out", str(whole)]) == 0
     assert world.ask() == 0
-    request = Request.read(world.request)
+    request = AdaptationRequest.read(world.request)
     sent = world.engineer / "a.release"
     sent.write_bytes(seal(to_bytes(Release.load(whole / "block-1.npz"), request), Ed25519PrivateKey.generate()))
     assert world.learn(answer=sent) == 0
@@ -257,7 +257,7 @@ def test_training_goes_on_with_its_own_answer_only(capsys: Any, world: World) ->
     after = load_file(world.job / "model.safetensors")
     assert all((before[name] == after[name]).all() for name in before)
     # an honest second answer to the same request has other noise
-    request, release = Request.read(world.request), Release.load(world.job / "block-1.npz")
+    request, release = AdaptationRequest.read(world.request), Release.load(world.job / "block-1.npz")
     again = Release({**release.value, "sums": release.value["sums"] + 1.0}, release.guarantee, release.public)
     (world.engineer / "two").write_bytes(seal(to_bytes(again, request), Ed25519PrivateKey.generate()))
     capsys.readouterr()

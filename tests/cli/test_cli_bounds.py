@@ -12,7 +12,7 @@ import pytest
 
 from privot.cli import run
 from privot.errors import UsageError
-from privot.federation.enrolling import make_coordinator
+from privot.federation.parties.enrolment import make_coordinator
 
 HUGE = "1" + "0" * 400
 AUDIT = "audit one-run --sigma 1 --batch 10 --canaries".split()

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from privot.cli import run
 from privot.errors import DataError, NoAnswerError
-from privot.federation.coordinating import ABSENT
-from privot.federation.job import Job
-from privot.federation.signing import read_public
+from privot.federation.coordination.coordinator import ABSENT
+from privot.federation.coordination.federated_job import FederatedJob
+from privot.federation.wire.signing import read_public
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_enrol_and_setup_make_keys_for_their_owners_eyes(folder: Path, capsys) -
 
 
 def test_whatever_a_party_is_called_its_policy_can_be_read(folder: Path, capsys) -> None:
-    from privot.federation.policy import Policy
+    from privot.federation.parties.policy import Policy
 
     name = 'north "N" \\ {south}'
     assert run(["federate", "enrol", "north", "--name", name]) == 0
@@ -56,7 +56,7 @@ def test_whatever_a_party_is_called_its_policy_can_be_read(folder: Path, capsys)
 
 
 def test_a_job_without_any_distance_does_not_end_well() -> None:
-    from privot.cli.federate import _check_obtained, _tell
+    from privot.cli.commands.federate_commands import _check_obtained, _tell
 
     nothing = [[0.0, None], [None, 0.0]]
     some = [[0.0, 1.0, None], [1.0, 0.0, None], [None, None, 0.0]]
@@ -81,7 +81,7 @@ def test_a_job_without_any_distance_does_not_end_well() -> None:
 
 
 def test_a_policy_from_the_template_allows_nothing(folder: Path) -> None:
-    from privot.federation.policy import Policy
+    from privot.federation.parties.policy import Policy
 
     run(["federate", "enrol", "north"])
     assert Policy.read(folder / "north" / "policy.toml").rules == ()
@@ -108,13 +108,15 @@ def written(folder: Path, body: str = SKETCH, protocol: str = "sketch", two: str
 
 
 def test_jobs_are_read(folder: Path) -> None:
-    work = Job.read(written(folder))
+    work = FederatedJob.read(written(folder))
     assert work.order is not None
     assert work.order.design.dim == 4
     assert [m.name for m in work.members] == ["a", "b"]
-    work = Job.read(written(folder, '[interpolants]\ndim = 3\nt = "random"\nrounds = 4\npoints = 9\n', "fedwad"))
+    work = FederatedJob.read(
+        written(folder, '[interpolants]\ndim = 3\nt = "random"\nrounds = 4\npoints = 9\n', "fedwad")
+    )
     assert (work.t, work.rounds, work.space) == ("random", 4, 3)
-    assert Job.read(written(folder, "[interpolants]\ndim = 3\nlabels = true\n", "triangle")).space == 15
+    assert FederatedJob.read(written(folder, "[interpolants]\ndim = 3\nlabels = true\n", "triangle")).space == 15
 
 
 @pytest.mark.parametrize(

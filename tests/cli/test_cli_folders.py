@@ -13,8 +13,8 @@ from PIL import Image
 
 from privot.cli import run
 from privot.errors import DataError
-from privot.federation.enrolling import make_party
-from privot.federation.party import Desk
+from privot.federation.parties.desk import Desk
+from privot.federation.parties.enrolment import make_party
 
 NAMES = ["--classes", "a_rare,b,c"]
 SHAPE = ["--shape", "8,8"]

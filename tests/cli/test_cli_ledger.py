@@ -10,7 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from privot.accounting import Gaussian, Laplace, gaussian
+from privot.accounting import Gaussian, Laplace
+from privot.accounting.laws import gaussian
 from privot.cli import run
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger

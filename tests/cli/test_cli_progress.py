@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from privot.cli.progress import audit_bar
+from privot.cli.printing.progress import audit_bar
 
 WORDS = "audit projection --sigma 1 --adjacency replace-one --dim 4 --runs 60 --trials 60000".split()
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from privot.cli import run
-from privot.federation import Sketch, keeping, sketching
+from privot.federation import Sketch
+from privot.federation.sketches import signed_sketch
+from privot.jobs import once
 from privot.ledger import Ledger
 
 TERMS = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
@@ -138,7 +140,7 @@ def test_numbers_that_floats_cannot_square_are_refused_before_the_charge(capsys,
 def test_a_sketch_that_is_paid_for_and_not_written_is_not_lost(capsys, folder, monkeypatch, broken) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     kept = folder / "a.npy.ledger.sketches"
-    whole = keeping.write_whole
+    whole = once.write_whole
 
     def full(path, content, **more) -> None:
         if path.suffix != ".secret":
@@ -146,7 +148,7 @@ def test_a_sketch_that_is_paid_for_and_not_written_is_not_lost(capsys, folder, m
         whole(path, content, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sketching if broken == "save" else keeping, "write_whole", full)
+        patch.setattr(signed_sketch if broken == "save" else once, "write_whole", full)
         for name in ("x", "y"):
             assert run([*order, "--out", f"{name}.sketch"]) == 3
             assert "costs nothing more" in capsys.readouterr().err

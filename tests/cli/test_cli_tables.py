@@ -15,8 +15,8 @@ import pytest
 from privot.accounting import Gaussian, account
 from privot.cli import run
 from privot.guarantee import Adjacency
+from privot.jobs.released_files import read_tensors
 from privot.release import Release
-from privot.synthesis.files import read_tensors
 from privot.tables import Schema, TableCodec, encode_file, read_table, write_table
 
 TERMS = "--epsilon 2 --delta 1e-6 --adjacency add-remove".split()

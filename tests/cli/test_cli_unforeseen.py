@@ -21,7 +21,7 @@ def failing_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("privot.synthesis.files.read_json", fail)
+    monkeypatch.setattr("privot.jobs.released_files.read_json", fail)
 
 
 @pytest.mark.parametrize(

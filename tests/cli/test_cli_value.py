@@ -79,8 +79,8 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
 
 
 def test_a_sample_of_the_validation_side_has_all_its_classes() -> None:
-    from privot.cli.points import _some
-    from privot.valuation.labelled import Labelled
+    from privot.cli.commands.points import _some
+    from privot.valuation.labelled_records import Labelled
 
     y = np.repeat([0, 1, 2], [800, 199, 1])
     x = np.arange(2000.0).reshape(1000, 2)
@@ -210,7 +210,7 @@ def test_classes_of_folders_go_by_their_stated_names(capsys, folder) -> None:
 
 
 def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:
-    from privot.cli.points import _seen
+    from privot.cli.commands.points import _seen
 
     assert "hides how your classes differ" in _seen([0.0, 0.0])
     # shares above 0 are what chance leaves of nothing in two of five cases

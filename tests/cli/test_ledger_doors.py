@@ -39,8 +39,8 @@ class Place:
 
     def prepare(self) -> None:
         """Write the records, a public source, a request to adapt to them, and a party's folder."""
-        from privot.federation.enrolling import make_party
-        from privot.federation.signing import make_key, public_name
+        from privot.federation.parties.enrolment import make_party
+        from privot.federation.wire.signing import make_key, public_name
 
         dice = np.random.default_rng(0)
         np.savez(self.data, x=dice.uniform(size=(40, 4)))
@@ -122,10 +122,10 @@ def stated(new_records: bool) -> dict[str, Any]:
 
 
 def desk(place: Place, new_records: bool = False) -> int:
-    from privot.federation.answers import Answer
-    from privot.federation.party import Desk
-    from privot.federation.requests import Order, Request
-    from privot.federation.signing import read_key
+    from privot.federation.coordination.answers import Answer
+    from privot.federation.coordination.requests import Order, Request
+    from privot.federation.parties.desk import Desk
+    from privot.federation.wire.signing import read_key
 
     try:
         opened = Desk(place.folder / "party", **stated(new_records))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privot.errors import DataError, UsageError
-from privot.evaluation.tables import (
+from privot.evaluation.table_quality import (
     PRIVATE,
     evaluate_table,
     label_balance,

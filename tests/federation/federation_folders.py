@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from privot.federation.enrolling import make_coordinator, make_party
-from privot.federation.job import Job, Member
-from privot.federation.requests import Order
+from privot.federation.coordination.federated_job import FederatedJob, Member
+from privot.federation.coordination.requests import Order
+from privot.federation.parties.enrolment import make_coordinator, make_party
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
 
@@ -45,8 +45,8 @@ def party(folder: Path, k: int, asker: str, *, budget: float = 1.0, rules: str |
     return Member(f"party {k}", signer, (folder / "node.key.pub").read_text().strip())
 
 
-def job(members: list[Member], protocol: str, wait: float = 60.0, order: Order = ORDER) -> Job:
+def job(members: list[Member], protocol: str, wait: float = 60.0, order: Order = ORDER) -> FederatedJob:
     if protocol == "sketch":
-        return Job(protocol, tuple(members), wait, order=order)
+        return FederatedJob(protocol, tuple(members), wait, order=order)
     share = "random" if protocol == "fedwad" else 0.5
-    return Job(protocol, tuple(members), wait, dim=D, points=30, rounds=2, t=share, defence="random")
+    return FederatedJob(protocol, tuple(members), wait, dim=D, points=30, rounds=2, t=share, defence="random")

@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from privot.federation.answers import Answer
-from privot.federation.party import Desk
+from privot.federation.coordination.answers import Answer
+from privot.federation.parties.desk import Desk
 from privot.ledger import Ledger
 
 STEPS = ("fsync", "replace", "unlink")

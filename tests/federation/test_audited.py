@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from federation_folders import coordinator, job, party, records
 
-from privot.audit.exchanges import audit_exchange, audit_interpolants, audit_sketch, overheard
+from privot.audit.attacks.reconstruction import invert_shared
 from privot.audit.findings import broken
-from privot.audit.protocols import invert_shared
+from privot.audit.targets.exchange import audit_exchange, audit_interpolants, audit_sketch, overheard
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch, sketch
-from privot.federation.answering import drive, party_at_hand
-from privot.federation.channel import AtHand
-from privot.federation.coordinating import Coordinator
-from privot.federation.fedwad_rounds import fedwad_steps
-from privot.federation.party import Desk
-from privot.federation.signing import read_key
-from privot.federation.triangle_round import defence_points, triangle_steps
+from privot.federation.coordination.coordinator import Coordinator
+from privot.federation.coordination.local_channel import AtHand
+from privot.federation.parties.desk import Desk
+from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.fedwad import fedwad_steps
+from privot.federation.protocols.triangle import defence_points, triangle_steps
+from privot.federation.wire.signing import read_key
 from privot.vault import Vault
 
 

@@ -15,11 +15,11 @@ from federation_folders import DESIGN, ORDER, D
 from test_desks import JOB, World
 
 from privot.errors import DataError, OtherRecordsError
-from privot.federation.messages import Question, decode_any, encode
-from privot.federation.party import Desk
-from privot.federation.policy import Policy
-from privot.federation.requests import Request
-from privot.federation.signing import make_key, open_sealed, seal
+from privot.federation.coordination.requests import Request
+from privot.federation.parties.desk import Desk
+from privot.federation.parties.policy import Policy
+from privot.federation.wire.messages import Question, decode_any, encode
+from privot.federation.wire.signing import make_key, open_sealed, seal
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_of_strangers_only_the_signature_is_read(world: World, monkeypatch: pyte
     key = make_key(world.folder / "stranger.key")
     data = Request("sketch", JOB, 0, world.members[0].signer, order=ORDER).sealed(key)
     seen = []
-    monkeypatch.setattr("privot.federation.requests.decode_any", lambda *a: seen.append(a))
+    monkeypatch.setattr("privot.federation.coordination.requests.decode_any", lambda *a: seen.append(a))
     assert "does not let" in str(world.ask(data).refusal)
     assert not seen
 

@@ -12,14 +12,14 @@ from federation_folders import DESIGN, ORDER, D, coordinator, job, party, record
 from privot import Ledger
 from privot.errors import DataError, PolicyError, UsageError
 from privot.federation import Sketch, compare_sketches, fedwad, triangle
-from privot.federation.answers import Answer, checked
-from privot.federation.channel import AtHand
-from privot.federation.coordinating import LATE, Coordinator
-from privot.federation.job import Job
-from privot.federation.party import Desk
-from privot.federation.policy import Policy
-from privot.federation.requests import Order, Request
-from privot.federation.signing import make_key, open_sealed, public_name, read_key
+from privot.federation.coordination.answers import Answer, checked
+from privot.federation.coordination.coordinator import LATE, Coordinator
+from privot.federation.coordination.federated_job import FederatedJob
+from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.requests import Order, Request
+from privot.federation.parties.desk import Desk
+from privot.federation.parties.policy import Policy
+from privot.federation.wire.signing import make_key, open_sealed, public_name, read_key
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
 
@@ -37,7 +37,7 @@ class World:
         self.desks = [Desk(folder / str(k)) for k in range(count)]
         self.channel = AtHand({desk.name: desk.handle for desk in self.desks})
 
-    def run(self, work: Job, name: str = "work") -> dict:
+    def run(self, work: FederatedJob, name: str = "work") -> dict:
         at = Coordinator(self.folder / name, self.key, self.channel)
         try:
             return at.run(work)
@@ -100,8 +100,8 @@ def test_triangle_and_fedwad_give_what_they_give_without_messages(world: World) 
     for i, j in ((0, 1), (0, 2), (1, 2)):
         generator = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(i, j)))
         start = generator.standard_normal((30, D))
-        from privot.federation.answering import drive, party_at_hand
-        from privot.federation.fedwad_rounds import fedwad_steps
+        from privot.federation.protocols.answering import drive, party_at_hand
+        from privot.federation.protocols.fedwad import fedwad_steps
 
         steps = fedwad_steps(start, 2, generator=generator)
         alone = drive(steps, party_at_hand(open_[i]), party_at_hand(open_[j])).value
@@ -116,9 +116,9 @@ def test_labels_count_in_every_protocol(world: World) -> None:
     labelled = Order(DESIGN.labelled(3), 1.0, 1e-5, Adjacency.REPLACE_ONE)
     result = world.run(job(world.members, "sketch", order=labelled), "s")
     assert result["complete"]
-    work = Job("triangle", tuple(world.members), dim=D, points=1, labels=True)
+    work = FederatedJob("triangle", tuple(world.members), dim=D, points=1, labels=True)
     result = world.run(work, "t")
-    from privot.transport.label_aware import otdd
+    from privot.transport._otdd import otdd
 
     y = np.arange(30) % 3
     expected = otdd(records(0)[:30], y, records(1)[:30], y).value
@@ -383,8 +383,8 @@ def test_requests_are_read_as_they_were_written(world: World) -> None:
     ],
 )
 def test_designs_that_no_honest_coordinator_sends_are_refused(world: World, change: dict) -> None:
-    from privot.federation.messages import decode_any, encode
-    from privot.federation.signing import seal
+    from privot.federation.wire.messages import decode_any, encode
+    from privot.federation.wire.signing import seal
 
     payload = open_sealed(world.request()).payload
     facts, arrays, _ = decode_any(payload, "request", {"centre": 1, "knots": 1, "basis": 2, "prototypes": 2})

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from privot.errors import UsageError
 from privot.federation import fedwad
-from privot.federation.answering import drive, party_at_hand
-from privot.federation.fedwad_rounds import fedwad_steps
+from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.fedwad import fedwad_steps
 from privot.transport import exact
 
 X = np.random.default_rng(1).normal(size=(40, 30))

@@ -23,15 +23,15 @@ from federation_folders import DESIGN, ORDER, D, coordinator, job, party, record
 
 from privot import Ledger
 from privot.federation import Sketch, compare_sketches, triangle
-from privot.federation.answering import drive, party_at_hand
-from privot.federation.answers import Answer
-from privot.federation.coordinating import Coordinator
-from privot.federation.enrolling import make_coordinator, make_party
-from privot.federation.fedwad_rounds import fedwad_steps
+from privot.federation.coordination.answers import Answer
+from privot.federation.coordination.coordinator import Coordinator
+from privot.federation.coordination.requests import Order, Request
 from privot.federation.flower import quiet
-from privot.federation.messages import decode_any, encode
-from privot.federation.requests import Order, Request
-from privot.federation.signing import read_key
+from privot.federation.parties.enrolment import make_coordinator, make_party
+from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.fedwad import fedwad_steps
+from privot.federation.wire.messages import decode_any, encode
+from privot.federation.wire.signing import read_key
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from federation_folders import ORDER, coordinator, party
 
-from privot.federation.party import Desk
-from privot.federation.requests import Request
-from privot.federation.signing import read_key
+from privot.federation.coordination.requests import Request
+from privot.federation.parties.desk import Desk
+from privot.federation.wire.signing import read_key
 
 
 def test_a_party_killed_at_any_step_pays_once_and_answers_alike(tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from privot import Vault
 from privot.cli import run
 from privot.errors import DataError, UsageError
 from privot.federation import Sketch, compare_sketches, label_distance, sketch
-from privot.federation.comparing import tell_apart
-from privot.federation.estimating import Shared
-from privot.federation.labels import BETWEEN, KAPPA, Classes, label_term
-from privot.federation.simulating import Null, Side, estimates
+from privot.federation.sketches.class_labels import BETWEEN, KAPPA, Classes, label_term
+from privot.federation.sketches.estimating import Shared
+from privot.federation.sketches.sketch_comparison import tell_apart
+from privot.federation.sketches.sketch_simulation import Null, Side, estimates
 from privot.guarantee import Adjacency
 from privot.mechanisms import PrivateSketch, SketchDesign
-from privot.transport.label_aware import otdd
-from privot.transport.optimal import couple
+from privot.transport._exact import couple
+from privot.transport._otdd import otdd
 
 D, CLASSES = 4, 3
 CENTRES = np.array([[6.0, 0, 0, 0], [0, 6.0, 0, 0], [0, 0, 6.0, 0]])

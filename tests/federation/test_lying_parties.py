@@ -17,10 +17,10 @@ from test_desks import World
 
 from privot.errors import DataError
 from privot.federation import Sketch
-from privot.federation.answers import Answer, digest
-from privot.federation.channel import AtHand
-from privot.federation.messages import decode, decode_any, encode
-from privot.federation.signing import open_sealed, read_key, seal
+from privot.federation.coordination.answers import Answer, digest
+from privot.federation.coordination.local_channel import AtHand
+from privot.federation.wire.messages import decode, decode_any, encode
+from privot.federation.wire.signing import open_sealed, read_key, seal
 
 BLOCKS = {"features": 1, "shells": 1}
 

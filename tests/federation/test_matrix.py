@@ -12,12 +12,12 @@ from privot import Vault
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch, compare_sketches, sketch
-from privot.federation.comparing import tell_apart
-from privot.federation.matrix import distance_matrix, map_of, order_of
-from privot.federation.signing import make_key
+from privot.federation.sketches.sketch_comparison import tell_apart
+from privot.federation.sketches.sketch_matrix import distance_matrix, map_of, order_of
+from privot.federation.wire.signing import make_key
 from privot.mechanisms import SketchDesign
-from privot.transport.optimal import exact_matrix
-from privot.transport.pairwise import transport_between_all
+from privot.transport._exact import exact_matrix
+from privot.transport._exact_pairs import transport_between_all
 
 D = 6
 PUBLIC = np.random.default_rng(9).normal(size=(200, D)) * 2

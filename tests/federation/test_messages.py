@@ -11,8 +11,8 @@ import pytest
 
 from privot import Vault
 from privot.errors import BudgetError, DataError, UnprovenError
-from privot.federation.answering import party_with_vault
-from privot.federation.messages import Interpolant, Question, decode, encode
+from privot.federation.protocols.answering import party_with_vault
+from privot.federation.wire.messages import Interpolant, Question, decode, encode
 
 POINTS = np.arange(6.0).reshape(3, 2)
 

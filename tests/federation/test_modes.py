@@ -11,11 +11,11 @@ import pytest
 from federation_folders import ORDER, coordinator, job, party
 
 from privot.cli import run
-from privot.federation.channel import AtHand
-from privot.federation.coordinating import Coordinator
-from privot.federation.party import Desk
-from privot.federation.signing import read_key
-from privot.files import private_file, private_folder
+from privot.common.files import private_file, private_folder
+from privot.federation.coordination.coordinator import Coordinator
+from privot.federation.coordination.local_channel import AtHand
+from privot.federation.parties.desk import Desk
+from privot.federation.wire.signing import read_key
 
 PUBLIC = {"ca.pem", "server.pem", "signing.key.pub", "node.key.pub", "north.key.pub", "x.sketch"}
 """What is made to be given away: readable by everybody, writable by its owner."""

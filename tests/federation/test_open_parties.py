@@ -10,16 +10,16 @@ from federation_folders import ORDER, D, coordinator, records
 
 from privot.errors import DataError, UsageError
 from privot.federation import triangle
-from privot.federation.answers import Answer
-from privot.federation.channel import AtHand
-from privot.federation.coordinating import Coordinator
-from privot.federation.enrolling import make_party
-from privot.federation.job import Job, Member
-from privot.federation.messages import Question
-from privot.federation.party import Desk
-from privot.federation.policy import Policy
-from privot.federation.requests import Request
-from privot.federation.signing import read_key
+from privot.federation.coordination.answers import Answer
+from privot.federation.coordination.coordinator import Coordinator
+from privot.federation.coordination.federated_job import FederatedJob, Member
+from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.requests import Request
+from privot.federation.parties.desk import Desk
+from privot.federation.parties.enrolment import make_party
+from privot.federation.parties.policy import Policy
+from privot.federation.wire.messages import Question
+from privot.federation.wire.signing import read_key
 
 OPEN = '[open]\nfile = "open.npz"\n'
 DATA = '[data]\nfile = "r.npz"\nledger = "r.ledger"\nadjacency = "replace-one"\nepsilon = 1.0\ndelta = 1e-5\n'
@@ -45,7 +45,7 @@ def test_two_parties_with_open_points_alone_are_compared(tmp_path: Path) -> None
     channel = AtHand({m.signer: d.handle for m, d in zip(members, desks, strict=True)})
     at = Coordinator(tmp_path / "job", read_key(tmp_path / "hub" / "signing.key"), channel)
     try:
-        result = at.run(Job("triangle", tuple(members), dim=D))
+        result = at.run(FederatedJob("triangle", tuple(members), dim=D))
     finally:
         at.close()
         for desk in desks:
@@ -89,7 +89,7 @@ def test_labels_of_too_many_columns_are_refused_before_anything_is_computed(tmp_
     asker = coordinator(tmp_path / "hub")
     member = open_party(tmp_path / "0", 0, asker)
     with pytest.raises(UsageError, match="labels between machines take 100020000 columns"):
-        Job("triangle", (member, Member("b", "22" * 32)), dim=10_000, labels=True)
+        FederatedJob("triangle", (member, Member("b", "22" * 32)), dim=10_000, labels=True)
     np.savez(tmp_path / "0" / "open.npz", x=np.zeros((100, 784)), y=np.arange(100) % 2)
     desk = Desk(tmp_path / "0")
     try:

@@ -20,7 +20,7 @@ from flwr.proto.node_pb2 import Node
 from flwr.supercore.task_identity import TaskIdentity
 
 from privot.federation.flower import supernode
-from privot.federation.flower.wire import TYPE, Incoming, Outgoing, bytes_in, record_of
+from privot.federation.flower.flower_messages import TYPE, Incoming, Outgoing, bytes_in, record_of
 
 
 class SuperLink:

@@ -10,8 +10,8 @@ from scipy.optimize import linear_sum_assignment, minimize_scalar
 
 from privot.errors import DataError, UsageError
 from privot.federation import triangle
-from privot.federation.answering import ask, party_at_hand
-from privot.federation.messages import Question
+from privot.federation.protocols.answering import ask, party_at_hand
+from privot.federation.wire.messages import Question
 from privot.transport import exact
 
 T = st.floats(0.05, 0.95)

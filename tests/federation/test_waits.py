@@ -23,7 +23,7 @@ import httpx
 from federation_folders import coordinator, party
 
 from privot.errors import NoAnswerError, UsageError
-from privot.federation.coordinating import ABSENT
+from privot.federation.coordination.coordinator import ABSENT
 from privot.federation.flower import serverapp, supernode
 from privot.federation.flower.superlink import SuperLink
 from privot.federation.flower.watching import Late, bounded, pauses

@@ -11,7 +11,7 @@ import pytest
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import triangle
-from privot.federation.words import WordVectors
+from privot.federation.protocols.word_vectors import WordVectors
 from privot.transport import exact
 
 WORDS = ["budget", "minister", "film", "award", "goal", "match", "the"]

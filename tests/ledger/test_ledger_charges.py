@@ -29,11 +29,11 @@ from privot.accounting import (
     account,
 )
 from privot.accounting import Gaussian as GaussianEvent
-from privot.accounting.gaussian import epsilon as closed_form
+from privot.accounting.laws.gaussian import epsilon as closed_form
 from privot.errors import BudgetError, OtherRecordsError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Budget, Ledger
-from privot.ledger.records import BUDGET, canonical
+from privot.ledger.ledger_rows import BUDGET, canonical
 
 REPLACE = Adjacency.REPLACE_ONE
 

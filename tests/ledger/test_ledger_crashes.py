@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from ledger_samples import ADD, DELTA, gaussian
 
-from privot.accounting.gaussian import epsilon as closed_form
+from privot.accounting.laws.gaussian import epsilon as closed_form
 from privot.errors import BudgetError, DataError, UsageError
-from privot.ledger import Ledger, store
+from privot.ledger import Ledger, sqlite_store
 from privot.ledger.anchor import Anchor
 
 CHARGES = int(os.environ.get("PRIVOT_LEDGER_CHARGES", "300"))
@@ -88,7 +88,7 @@ def test_a_crash_before_commit_leaves_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.Store, "append", die)
+        patch.setattr(sqlite_store.Store, "append", die)
         with pytest.raises(KeyboardInterrupt):
             ledger.charge(data, gaussian(20.0), "never")
     assert ledger.entries() == []
@@ -112,8 +112,8 @@ def test_a_charge_while_somebody_reads(ledger: Ledger, data: str, path: Path) ->
 
 
 def test_a_lock_that_is_never_released(ledger: Ledger, data: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_TIMEOUT", 0.05)
-    monkeypatch.setattr(store, "_PATIENCE", 0.1)
+    monkeypatch.setattr(sqlite_store, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(sqlite_store, "_PATIENCE", 0.1)
     with Ledger.open(path) as other, ledger._store.locked():
         with pytest.raises(DataError, match="in use by another process"):
             other.charge(data, gaussian(20.0), "no")

@@ -12,7 +12,7 @@ from privot.errors import DataError, UsageError
 from privot.mechanisms import directions_of, draw_directions
 from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.directions import fresh_seed
-from privot.transport.directions import orthonormal
+from privot.transport.slice_directions import orthonormal
 
 DRAWS = 3000
 

@@ -19,9 +19,9 @@ from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.mechanisms.embedding import MARGIN, clip_features, count_share
-from privot.mechanisms.rowwise import Sums, _norms
+from privot.mechanisms.exact_sums import Sums, _norms
 from privot.noise import SystemNoise
-from privot.synthesis.features import Fourier, Stack
+from privot.synthesis.features.fourier import Fourier, Stack
 from privot.vault import Vault
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

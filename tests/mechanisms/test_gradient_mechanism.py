@@ -18,7 +18,7 @@ from privot.errors import BudgetError, NoTheoremError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.clipping import MARGIN
-from privot.mechanisms.gradient import clip_each, clip_whole
+from privot.mechanisms.gradients.sinkhorn_gradient import clip_each, clip_whole
 from privot.noise import SystemNoise
 from privot.noise.adding import grid_of
 from privot.transport import sinkhorn, with_labels
@@ -366,7 +366,7 @@ class Numbered(Stub):
 )
 def test_no_draw_of_noise_serves_two_answers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where steps are recorded and noise is drawn ahead, seven steps' worth, and where a step fails."""
-    monkeypatch.setattr("privot.mechanisms.batches.NORMALS_AHEAD", 7 * 30)
+    monkeypatch.setattr("privot.mechanisms.gradients.batches.NORMALS_AHEAD", 7 * 30)
     x, y = data()
     mechanism = make(clip=0.5, steps=40, sweeps=6, device=device)
     told = mechanism.begin(Plain(x, y, A, 3), Numbered(), mechanism.event(Plain(x, y, A, 3).facts))

@@ -14,7 +14,7 @@ from privot.accounting import Composed, Gaussian, account
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import LABEL, Axis, Facts, GroupedMarginals, GroupRule
-from privot.mechanisms.grouping import nearest_counts
+from privot.mechanisms.table_counts.cell_grouping import nearest_counts
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 AXES = (

@@ -1,4 +1,4 @@
-"""Hits are counted record by record, move by no more than is charged, and have their noise."""
+"""Correct predictions are counted record by record, move by no more than is charged, and have their noise."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from scipy import stats
 from privot.accounting import Gaussian, account
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms.hits import Hits, _right
+from privot.mechanisms.accuracy_counts import CorrectCounts, _right
 from privot.noise import SystemNoise
-from privot.synthesis.features import Fourier
-from privot.synthesis.network import NetworkFeatures
+from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.features.network_features import NetworkFeatures
 from privot.vault import Vault
 from weaker_noise import WeakerNoise
 
@@ -38,8 +38,8 @@ class Turned(Raw):
         return torch.roll(x, self.by, dims=1)
 
 
-def hits(sigma: float = 2.0, **given: Any) -> Hits:
-    return Hits(tuple(given.pop("classifiers", [Turned(3, by) for by in range(3)])), sigma, **given)
+def hits(sigma: float = 2.0, **given: Any) -> CorrectCounts:
+    return CorrectCounts(tuple(given.pop("classifiers", [Turned(3, by) for by in range(3)])), sigma, **given)
 
 
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])

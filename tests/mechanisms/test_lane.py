@@ -18,7 +18,7 @@ from privot.accounting import FixedSize, Poisson
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import GradientQuery, SanitizedGradient
-from privot.mechanisms.lane import Lane
+from privot.mechanisms.cuda_stream import Lane
 from privot.vault import Vault
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -10,11 +10,11 @@ import pytest
 from mechanism_samples import Raw
 
 from privot import Adjacency, Vault
-from privot.audit.timed import DIM, mechanisms
+from privot.audit.implementation.timing_cases import DIM, mechanisms
 from privot.errors import DataError
 from privot.mechanisms import LABEL, Axis, Marginals
-from privot.mechanisms.hits import Hits
-from privot.mechanisms.tuning import TunedHead
+from privot.mechanisms.accuracy_counts import CorrectCounts
+from privot.mechanisms.gradients.linear_head import TunedHead
 from privot.noise import SystemNoise
 
 ADDED = {name: given for name, given in mechanisms().items() if given[1] is Adjacency.ADD_REMOVE}
@@ -42,7 +42,7 @@ def test_mechanisms_that_count_under_add_remove_release_one_record_as_they_relea
     "mechanism",
     [
         TunedHead(Raw(3), np.zeros((3, 2)), 2.0, 4, 0.1),
-        Hits((Raw(3), Raw(3)), 2.0),
+        CorrectCounts((Raw(3), Raw(3)), 2.0),
         Marginals((Axis(0, 2, (0.3,), ordered=True), Axis(LABEL, 2)), ((0,), (0, 1)), 1.0),
     ],
     ids=["tuned head", "hits", "marginals"],

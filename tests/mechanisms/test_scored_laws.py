@@ -14,7 +14,7 @@ from privot import Vault
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, Facts, GroupedMarginals, ScoredMarginals
-from privot.mechanisms.scores import PARTS, residuals
+from privot.mechanisms.table_counts.scored_marginals import PARTS, residuals
 
 A = Adjacency.ADD_REMOVE
 AXES = (Axis(0, 4), Axis(1, 5), Axis(2, 3))

@@ -20,8 +20,8 @@ from privot.accounting import Composed, Gaussian, account
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, GroupedMarginals, Marginals, ScoredMarginals, WeightRule
-from privot.mechanisms.scores import PARTS, residuals
-from privot.mechanisms.weighing import told
+from privot.mechanisms.table_counts.pair_weights import told
+from privot.mechanisms.table_counts.scored_marginals import PARTS, residuals
 from privot.noise import SystemNoise
 from weaker_noise import WeakerNoise
 

@@ -12,7 +12,7 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.mechanism import Facts
-from privot.mechanisms.sketch import UNIT, _whole
+from privot.mechanisms.sketching.private_sketch import UNIT, _whole
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 WEIGHTS = {"features": 1.0, "shells": 1.5, "cells": 0.9, "residuals": 1.1}
@@ -83,7 +83,7 @@ def test_many_prototypes_and_classes_fit_into_memory(monkeypatch: pytest.MonkeyP
         100, 20.0, np.zeros(100), np.zeros((100, 0)), points, np.array([0.0, 50.0, 200.0]), WEIGHTS, 4, classes=800
     )
     vault = Vault(points, np.arange(400) % 800, classes=800, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
-    monkeypatch.setattr("privot.mechanisms.sketch.BLOCK_NUMBERS", 1 << 16, raising=False)
+    monkeypatch.setattr("privot.mechanisms.sketching.private_sketch.BLOCK_NUMBERS", 1 << 16, raising=False)
     tracemalloc.start()
     release = vault.release(PrivateSketch(design, 50.0), purpose="p")
     _, peak = tracemalloc.get_traced_memory()

@@ -16,8 +16,8 @@ from privot.accounting import Gaussian
 from privot.errors import BudgetError, DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Interpolation, PrivateSketch, SketchDesign
-from privot.mechanisms.sketch import _whole
-from privot.mechanisms.sketch_design import shared
+from privot.mechanisms.sketching.private_sketch import _whole
+from privot.mechanisms.sketching.sketch_design import shared
 from privot.noise import SystemNoise
 from weaker_noise import WeakerNoise
 

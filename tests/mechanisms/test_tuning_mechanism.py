@@ -21,10 +21,10 @@ from privot.accounting.events import Composed, Repeated
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts
-from privot.mechanisms.rowwise import MARGIN
-from privot.mechanisms.tuning import TunedHead, bounded, on_grid
+from privot.mechanisms.exact_sums import MARGIN
+from privot.mechanisms.gradients.linear_head import TunedHead, bounded, on_grid
 from privot.noise import SystemNoise
-from privot.synthesis.features import Fourier
+from privot.synthesis.features.fourier import Fourier
 from privot.vault import Vault
 from weaker_noise import WeakerNoise
 

@@ -10,12 +10,12 @@ from scipy import stats
 
 from privot.errors import UsageError
 from privot.noise import SeededNoise, SystemNoise
-from privot.noise.counts import LEAST_SIGMA, MOST_COUNTED, MOST_SIGMA, add_noise_to_counts, counting_grid
+from privot.noise.noisy_counts import MAX_COUNTED, MAX_SIGMA, MIN_SIGMA, add_noise_to_counts, counting_grid
 from weaker_noise import WeakerNoise
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**31), st.floats(LEAST_SIGMA, 1e9), st.integers(0, 2**32))
+@given(st.integers(0, 2**31), st.floats(MIN_SIGMA, 1e9), st.integers(0, 2**32))
 def test_two_counts_that_differ_by_one_move_the_value_by_exactly_one(count: int, sigma: float, seed: int) -> None:
     here, there = (
         add_noise_to_counts(np.full(64, c, dtype=np.int64), SeededNoise(seed), sigma) for c in (count, count + 1)
@@ -44,7 +44,7 @@ def looks_like(noise: np.ndarray, sigma: float) -> bool:
     return bool(low < squares < high and stats.kstest(noise / sigma, "norm").pvalue > 1e-6)
 
 
-@pytest.mark.parametrize("sigma", [LEAST_SIGMA, 0.3, 31.6, 46.5 / 1.66, 2.0**21, 1e9, MOST_SIGMA])
+@pytest.mark.parametrize("sigma", [MIN_SIGMA, 0.3, 31.6, 46.5 / 1.66, 2.0**21, 1e9, MAX_SIGMA])
 @pytest.mark.parametrize("count", [0, 1, 12345, 2**31])
 def test_noise_of_the_stated_deviation_is_accepted_and_two_thirds_of_it_is_not(sigma: float, count: int) -> None:
     counts = np.full(4000, count, dtype=np.int64)
@@ -53,7 +53,7 @@ def test_noise_of_the_stated_deviation_is_accepted_and_two_thirds_of_it_is_not(s
     assert not looks_like(weak, sigma)
 
 
-@pytest.mark.parametrize("sigma", [LEAST_SIGMA, 0.7, 40.0, 2.0**25, MOST_SIGMA])
+@pytest.mark.parametrize("sigma", [MIN_SIGMA, 0.7, 40.0, 2.0**25, MAX_SIGMA])
 def test_the_last_bits_say_nothing_about_the_count(sigma: float) -> None:
     grid = counting_grid(sigma)
     for count in (0, 1, 2, 7):
@@ -65,32 +65,32 @@ def test_the_last_bits_say_nothing_about_the_count(sigma: float) -> None:
 def test_noise_so_large_that_its_floats_skip_whole_numbers_is_refused() -> None:
     # what would happen: the sum shows the count modulo 2
     assert np.mean(np.abs(SystemNoise().normal(1000, 2.0**60)) % 2 == 0) > 0.9
-    for sigma in (2 * MOST_SIGMA, 2.0**60, 1e30, float("inf"), float("nan")):
+    for sigma in (2 * MAX_SIGMA, 2.0**60, 1e30, float("inf"), float("nan")):
         with pytest.raises(UsageError):
             add_noise_to_counts(np.zeros(2, dtype=np.int64), SystemNoise(), sigma)
 
 
 def test_no_count_is_refused_and_cutting_brings_none_further_apart() -> None:
-    counts = np.array([-(2**40), -5, 0, 3, MOST_COUNTED - 1, MOST_COUNTED, MOST_COUNTED + 1, 2**62], dtype=np.int64)
-    for sigma in (LEAST_SIGMA, 1.0, MOST_SIGMA):
+    counts = np.array([-(2**40), -5, 0, 3, MAX_COUNTED - 1, MAX_COUNTED, MAX_COUNTED + 1, 2**62], dtype=np.int64)
+    for sigma in (MIN_SIGMA, 1.0, MAX_SIGMA):
         value = add_noise_to_counts(counts, SystemNoise(), sigma)
         assert np.isfinite(value).all()
-        assert (np.abs(value - np.clip(counts, -MOST_COUNTED, MOST_COUNTED)) < 15 * sigma + 1e-3).all()
+        assert (np.abs(value - np.clip(counts, -MAX_COUNTED, MAX_COUNTED)) < 15 * sigma + 1e-3).all()
     here, there = (add_noise_to_counts(counts + step, SeededNoise(1), 1.0) for step in (0, 1))
     assert set((there - here).tolist()) <= {0.0, 1.0}
 
 
-@pytest.mark.parametrize("sigma", [LEAST_SIGMA, 0.9999, 1.0, 2.0**20 - 0.5, 2.0**21, 2.0**22, MOST_SIGMA])
+@pytest.mark.parametrize("sigma", [MIN_SIGMA, 0.9999, 1.0, 2.0**20 - 0.5, 2.0**21, 2.0**22, MAX_SIGMA])
 def test_the_grid_holds_every_count_and_is_fine_next_to_the_noise(sigma: float) -> None:
     grid = counting_grid(sigma)
     assert (1.0 / grid).is_integer()
     assert grid <= sigma * 2.0**-20
     # what the whole numbers have to hold: the largest count and the furthest noise, 15σ
-    assert MOST_COUNTED / grid + 15 * sigma / grid < 2.0**63
+    assert MAX_COUNTED / grid + 15 * sigma / grid < 2.0**63
 
 
 def test_large_counts_next_to_little_noise_are_not_refused() -> None:
-    value = add_noise_to_counts(np.array([0, 2**32 - 1]), SystemNoise(), LEAST_SIGMA)
+    value = add_noise_to_counts(np.array([0, 2**32 - 1]), SystemNoise(), MIN_SIGMA)
     assert abs(value[1] - (2**32 - 1)) < 1.0
     with pytest.raises(UsageError):
-        add_noise_to_counts(np.zeros(2, dtype=np.int64), SystemNoise(), LEAST_SIGMA / 2)
+        add_noise_to_counts(np.zeros(2, dtype=np.int64), SystemNoise(), MIN_SIGMA / 2)

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import chdtrc
 
 from privot.noise import SystemNoise
-from privot.noise.discrete import _Coins
+from privot.noise.discrete_gaussian import _Coins
 
 FALSE_ALARM = 1e-7
 

@@ -84,7 +84,7 @@ def test_one_launch_is_used_only_where_it_finds_the_example_of_the_rfc(
         return found + 1 if kind == "wrong" else found
 
     monkeypatch.setattr(chacha, "find_spec", lambda name: None if kind == "absent" else name)
-    monkeypatch.setitem(sys.modules, "privot.noise.chacha_kernels", SimpleNamespace(words_of=words_of))
+    monkeypatch.setitem(sys.modules, "privot.noise.chacha_cuda", SimpleNamespace(words_of=words_of))
     chacha._fused.cache_clear()
     try:
         assert chacha._fused(torch.device("cpu")) is (kind == "right")

@@ -18,8 +18,8 @@ from scipy.special import bdtr, bdtrc, chdtrc, ndtr
 from privot.errors import UsageError
 from privot.noise import SystemNoise
 from privot.noise.chacha import normal_chunk
-from privot.noise.gaussian import SUMMANDS, fill_normal
 from privot.noise.keystream import Keystream
+from privot.noise.normals import SUMMANDS, fill_normal
 
 Floats = NDArray[np.float64]
 FALSE_ALARM = 1e-7

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from privot.noise import SystemNoise
-from privot.noise.sampling import Bits, _first_distinct, _smallest_keys, below, poisson, without_replacement
+from privot.noise.record_sampling import Bits, _first_distinct, _smallest_keys, below, poisson, without_replacement
 
 FALSE_ALARM = 1e-7
 Draw = Callable[[Bits, int, int], NDArray[np.int64]]

@@ -17,7 +17,7 @@ import torch
 
 from privot.errors import UsageError
 from privot.guarantee import Standing
-from privot.noise import NoiseSource, SeededNoise, SystemNoise, source
+from privot.noise import NoiseSource, SeededNoise, SystemNoise, noise_source
 
 AnySource = SystemNoise | SeededNoise
 SOURCES: list[Callable[[], AnySource]] = [SystemNoise, lambda: SeededNoise(1)]
@@ -71,7 +71,7 @@ def test_seeded_noise_repeats_and_system_noise_does_not() -> None:
 def test_threads_do_not_change_what_a_seed_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
     for cores in (1, 4):
-        monkeypatch.setattr(source, "usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(noise_source, "usable_cores", lambda cores=cores: cores)
         drawn.append(SeededNoise(3).normal(400_001, 1.0))
     np.testing.assert_array_equal(drawn[0], drawn[1])
 

@@ -18,11 +18,11 @@ from privot.accounting.sampling import FixedSize
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch, compare_sketches, sketch
-from privot.federation.messages import decode, encode
-from privot.federation.signing import seal
+from privot.federation.wire.messages import decode, encode
+from privot.federation.wire.signing import seal
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
-from privot.mechanisms.sketch_design import BLOCKS
+from privot.mechanisms.sketching.sketch_design import BLOCKS
 from privot.opening.limits import EVENTS_VARIABLE
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

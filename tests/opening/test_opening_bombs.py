@@ -20,7 +20,7 @@ from privot.data import load
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.opening import limits
-from privot.opening.arrays import read_arrays
+from privot.opening.archives import read_arrays
 from privot.tables import read_chunks, read_table
 
 LIMIT = "more than the 512 MiB that are read"
@@ -29,7 +29,7 @@ import json, os, resource, sys
 from pathlib import Path
 from privot.data import load
 from privot.errors import DataError
-from privot.federation.words import WordVectors
+from privot.federation.protocols.word_vectors import WordVectors
 from privot.release import Release
 
 def said(read, path, name):

@@ -13,7 +13,7 @@ from privot.cli import run
 from privot.data import load
 from privot.errors import DataError
 from privot.opening import read_bytes, stays_inside
-from privot.synthesis.report import write_report
+from privot.synthesis.output.html_report import write_report
 
 SECRET = b"\x89PNG\r\n\x1a\n the secret of somebody else"
 

@@ -15,11 +15,11 @@ import pytest
 from bombs import write
 
 from privot.errors import DataError
-from privot.federation.stating import Table
+from privot.federation.parties.toml_tables import TomlTable
 from privot.guarantee import Guarantee
+from privot.jobs.released_files import read_json
 from privot.opening import MAX_DEPTH, parse_json, parse_toml, read_bytes
-from privot.opening.arrays import Archive, array_from, read_arrays
-from privot.synthesis.files import read_json
+from privot.opening.archives import Archive, array_from, read_arrays
 from privot.tables import Schema
 
 
@@ -47,7 +47,7 @@ def test_json_that_privot_never_writes_is_refused(text: str, words: str) -> None
 
 
 def test_json_is_bounded_in_values_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privot.opening.texts.MAX_NODES", 1000)
+    monkeypatch.setattr("privot.opening.json_toml.MAX_NODES", 1000)
     assert parse_json("[" + "1," * 998 + "1]") == [1] * 999
     with pytest.raises(DataError, match="more than 1000 values"):
         parse_json("[" + "[]," * 1000 + "1]")
@@ -111,7 +111,7 @@ def test_every_reader_of_json_refuses_depth_with_one_sentence(tmp_path: Path) ->
     with pytest.raises(DataError, match="nested"):
         Schema.load(path)
     with pytest.raises(DataError, match="nested"):
-        Table.read(path, "policy", 1, set())
+        TomlTable.read(path, "policy", 1, set())
 
 
 def test_a_text_has_a_size_that_no_option_raises(tmp_path: Path) -> None:

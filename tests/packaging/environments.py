@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BUDGET = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
 SKETCH = [*BUDGET, "--range", "0", "1", "--ledger", "a.ledger", "--out", "a.sketch"]
-WEIGHTS = "from privot.transport.optimal import network_simplex; network_simplex()"
+WEIGHTS = "from privot.transport._exact import network_simplex; network_simplex()"
 FLOWER = "from privot.federation.flower import serverapp, supernode"
 SYNTH = ["synth", "digits", *BUDGET, "--steps", "20", "--samples", "50", "--out", "made"]
 
@@ -59,7 +59,7 @@ TRIES = {
         Try("synth", ["privot", *SYNTH], 0, ""),
         Try("sample", ["privot", "sample", "made", "-n", "9", "--out", "more.npz"], 0, "9 synthetic records"),
         Try("report", ["privot", "report", "made"], 0, "report.html"),
-        Try("parquet", ["python", "-c", "from privot.tables.writing import arrow; arrow()"], 0, ""),
+        Try("parquet", ["python", "-c", "from privot.tables.table_writing import arrow; arrow()"], 0, ""),
         Try("compare", ["privot", "compare", "digits", "digits", "--method", "sliced"], 0, ""),
         Try("weights", ["python", "-c", WEIGHTS], 1, "privot[exact]"),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from environments import ROOT, project
 
-from privot.extras import OPTIONAL
+from privot.common.extras import OPTIONAL
 
 SOURCES = sorted((ROOT / "src" / "privot").rglob("*.py"))
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "ot": "pot"}

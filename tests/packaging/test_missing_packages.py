@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import privot
+from privot.common.extras import OPTIONAL, needing
 from privot.data import load
 from privot.errors import MissingDependencyError, UsageError
-from privot.extras import OPTIONAL, needing
 
 SCRIPT = Path(__file__).with_name("without_packages.py")
 ALL = ",".join([*OPTIONAL, "triton", "geomloss"])
@@ -199,7 +199,7 @@ def test_a_module_that_is_no_choice_stays_a_fault():
 def test_what_is_required_is_looked_for_and_not_imported(tmp_path: Path):
     program = """
 import sys
-from privot.extras import require
+from privot.common.extras import require
 require("Tests need", "torch", "torch")
 print("torch" in sys.modules)
 """

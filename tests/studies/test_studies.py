@@ -117,11 +117,11 @@ def test_no_number_is_proven_where_the_bound_is_read_off_the_gradients(name):
 
 
 def test_every_study_says_only_what_its_program_trains():
-    from privot.studies import training_run
+    from privot.studies import wdp_training
 
     # two runs, both with noise: nothing is trained without privacy
     assert [row["variant"] for row in table()["rows"]] == ["honest", "published"]
-    assert "without privacy" not in (training_run.compute.__doc__ or "")
+    assert "without privacy" not in (wdp_training.compute.__doc__ or "")
 
 
 def test_table_2_on_mnist(tmp_path):

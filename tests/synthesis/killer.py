@@ -22,7 +22,7 @@ import torch._dynamo
 
 # what a run loads along its way is loaded here, so that a life is spent on the job
 import privot.cli.app
-import privot.synthesis.report  # noqa: F401
+import privot.synthesis.output.html_report  # noqa: F401
 from privot.cli import run
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer

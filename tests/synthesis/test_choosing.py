@@ -12,28 +12,28 @@ import pytest
 import torch
 from synthesis_samples import BARS, Killed, bars, kill, spent
 
-import privot.synthesis.rules as rules_of
+import privot.synthesis.defaults.embedding_defaults as rules_of
 from privot.accounting import account
 from privot.accounting.events import Composed, leaves, repeated
 from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.classifiers import fitted
 from privot.guarantee import Adjacency
+from privot.jobs.job import CHOICE, LABELS, Job
 from privot.ledger import Ledger
-from privot.mechanisms.hits import hits_event
+from privot.mechanisms.accuracy_counts import correct_counts_event
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.choosing import EACH, Choosing, classifiers, warped
-from privot.synthesis.features import Fourier
-from privot.synthesis.generators import build
-from privot.synthesis.job import CHOICE, LABELS, Job
-from privot.synthesis.labelling import Drawn, Labelling, _first_weights
-from privot.synthesis.network import CONSTANT
-from privot.synthesis.planning import beside
-from privot.synthesis.rules import FACTORS, Problem, choose_choosing
+from privot.synthesis.defaults.embedding_defaults import FACTORS, Problem, choose_warp_selection
+from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.features.network_features import CONSTANT
+from privot.synthesis.generators.generator import build
+from privot.synthesis.planner import beside
+from privot.synthesis.refinement.relabelling import Drawn, Labelling, _first_weights
+from privot.synthesis.refinement.warp_selection import EACH, WarpSelection, classifiers, warped
 from privot.vault import Vault
 
 TERMS = (8.0, 1e-5)
-PLAN = Choosing(sigma=8.0, factors=(0.5, 1.0, 2.0), samples=60)
+PLAN = WarpSelection(sigma=8.0, factors=(0.5, 1.0, 2.0), samples=60)
 LABELLING = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
@@ -90,7 +90,7 @@ def test_the_factor_with_the_most_hits_is_taken_and_saved(
         pixels, seen_by_network = np.where(np.arange(3) == 1, 100, 0), np.where(np.arange(3) == best, 1000, 0)
         return np.stack([pixels, seen_by_network], axis=1).reshape(-1)
 
-    monkeypatch.setattr("privot.mechanisms.hits.Hits._count", count)
+    monkeypatch.setattr("privot.mechanisms.accuracy_counts.Hits._count", count)
     done = small().fit(vault())
     assert seen == [6]
     assert done.generator_.config["warp"] == pytest.approx(0.05 * PLAN.factors[best])
@@ -214,7 +214,7 @@ def test_a_part_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pyt
     def refuse(*_: Any) -> Any:
         raise UsageError("no")
 
-    monkeypatch.setattr("privot.mechanisms.hits.Hits.event", refuse)
+    monkeypatch.setattr("privot.mechanisms.accuracy_counts.Hits.event", refuse)
     with pytest.raises(UsageError, match="no"):
         Synthesizer.from_params(job.settings["params"], "cpu").run(
             job, lambda: held, spent(ledger), ledger=ledger.identity, pay_again=True
@@ -300,7 +300,7 @@ def test_what_is_asked_for_is_compared_with_the_cost_of_both() -> None:
 def test_a_rule_asks_for_a_choice_where_images_are_warped(adjacency: Adjacency) -> None:
     problem = Problem(784, 10, 3.7, 60_000, (28, 28), "cuda")
     for sigma in (3.7, 16.0):
-        chosen = choose_choosing(replace(problem, sigma=sigma), adjacency)
+        chosen = choose_warp_selection(replace(problem, sigma=sigma), adjacency)
         assert chosen is not None
         assert chosen.factors == FACTORS
         event = chosen.event(adjacency)
@@ -308,11 +308,11 @@ def test_a_rule_asks_for_a_choice_where_images_are_warped(adjacency: Adjacency) 
         # 2 % of the budget
         assert (sigma / one) ** 2 == pytest.approx(0.98, rel=1e-6)
         assert 1 / one**2 + EACH * len(FACTORS) / (adjacency.sensitivity(1.0) * chosen.sigma) ** 2 < 1 / sigma**2
-    assert choose_choosing(replace(problem, sigma=0.5), adjacency) is None
-    assert choose_choosing(replace(problem, device="cpu"), adjacency) is None
-    assert choose_choosing(replace(problem, classes=1), adjacency) is None
-    assert choose_choosing(replace(problem, shape=None), adjacency) is None
-    assert choose_choosing(replace(problem, dim=64 * 64, shape=(64, 64)), adjacency) is None
+    assert choose_warp_selection(replace(problem, sigma=0.5), adjacency) is None
+    assert choose_warp_selection(replace(problem, device="cpu"), adjacency) is None
+    assert choose_warp_selection(replace(problem, classes=1), adjacency) is None
+    assert choose_warp_selection(replace(problem, shape=None), adjacency) is None
+    assert choose_warp_selection(replace(problem, dim=64 * 64, shape=(64, 64)), adjacency) is None
 
 
 @pytest.mark.parametrize(
@@ -323,9 +323,9 @@ def test_choices_that_cannot_be_are_refused(bad: dict[str, Any]) -> None:
         replace(PLAN, **bad)
     for wrong in ({"sigma": 0.5}, {**PLAN.to_dict(), "factors": ["a", "b"]}, {**PLAN.to_dict(), "factors": 3}):
         with pytest.raises(DataError):
-            Choosing.from_dict(wrong)
+            WarpSelection.from_dict(wrong)
     with pytest.raises(UsageError, match="σ"):
-        Choosing.from_dict({**PLAN.to_dict(), "sigma": 0.0})
+        WarpSelection.from_dict({**PLAN.to_dict(), "sigma": 0.0})
 
 
 def test_only_warped_images_with_classes_have_a_choice() -> None:
@@ -356,7 +356,7 @@ def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
         if when == "learning":
             patch.setattr(Synthesizer, "_drawn", kill)
         else:
-            patch.setattr(Choosing, "chosen", kill)
+            patch.setattr(WarpSelection, "chosen", kill)
         with pytest.raises(Killed):
             small(rules=rules(labelling=LABELLING.to_dict())).fit(held, folder=folder)
     assert len(ledger.entries()) == (2 if when == "paid" else 1)
@@ -409,7 +409,7 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
     small(rules=asked, seed=6).fit(vault(), folder=tmp_path / "other")
     elsewhere = Release.load(tmp_path / "other" / f"{CHOICE}.npz")
     assert elsewhere.guarantee.events == release.guarantee.events
-    dearer = account(hits_event(4.0, 6, ADD), 1e-5)
+    dearer = account(correct_counts_event(4.0, 6, ADD), 1e-5)
     for other in (
         elsewhere,
         Release(release.value, dearer, public),
@@ -469,21 +469,21 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
 
 
 def test_a_folder_with_a_choice_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from privot.audit import folders
-    from privot.audit.folders import audit_folder
-    from privot.synthesis.folder import write_folder
+    from privot.audit.targets import synth_folder
+    from privot.audit.targets.synth_folder import audit_folder
+    from privot.synthesis.output.output_folder import write_folder
 
     folder = tmp_path / "out"
     done = small().fit(vault(), folder=folder)
     write_folder(done, folder, 60, 0)
     attacked: list[float] = []
-    sample = folders._sample
+    sample = synth_folder._sample
 
     def look(synthesizer: Any, generator: Any, count: int) -> Any:
         attacked.append(generator.warp)
         return sample(synthesizer, generator, count)
 
-    monkeypatch.setattr(folders, "_sample", look)
+    monkeypatch.setattr(synth_folder, "_sample", look)
     findings, _, guarantee = audit_folder(folder, candidates=300, steps=5, runs=60, trials=20_000)
     assert attacked == [pytest.approx(done.generator_.warp)] * 2
     assert guarantee.epsilon() == pytest.approx(8.0, rel=1e-3)

@@ -18,17 +18,17 @@ from privot.accounting import account
 from privot.accounting.events import Composed
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency, Standing
+from privot.jobs.job import LABELS, LESSON, Job
 from privot.ledger import Ledger
-from privot.mechanisms.rowwise import try_map
+from privot.mechanisms.exact_sums import try_map
 from privot.noise import SeededNoise
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.features import Fourier
-from privot.synthesis.job import LABELS, LESSON, Job
-from privot.synthesis.labelling import Drawn, Labelling, Lesson, labeller, labels_of
-from privot.synthesis.network import CONSTANT, NetworkFeatures, _answers, _on_grid
-from privot.synthesis.planning import beside
-from privot.synthesis.rules import LABELLING, Problem, choose_labelling, labelling_of
+from privot.synthesis.defaults.embedding_defaults import LABELLING, Problem, choose_labelling, labelling_of
+from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
+from privot.synthesis.planner import beside
+from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.vault import Vault
 
 TERMS = (8.0, 1e-5)
@@ -260,7 +260,7 @@ def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
     x, y = bars(600)
     wrong = torch.from_numpy((y + (np.random.default_rng(0).uniform(size=600) < 0.6)) % 3)
     plan = replace(PLAN, sigma=0.6, rounds=40, length=1.0)
-    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), wrong, 3, BARS, (0.0, 1.0)), 16, 0)
+    lesson = PretrainedLabeller.learn(Drawn(torch.from_numpy(x).float(), wrong, 3, BARS, (0.0, 1.0)), 16, 0)
     held = Vault(x, y, classes=3, clip=8.0, adjacency="add-remove", budget=(50.0, 1e-5))
     release = held.release(lesson.mechanism(plan, 600.0, "cpu"), purpose="labels")
     first = Release({"weights": lesson.start}, release.guarantee, release.public)
@@ -274,7 +274,9 @@ def test_tuning_mends_a_classifier_that_samples_taught_wrongly() -> None:
 
 def test_a_labeller_gives_the_class_that_the_tuned_weights_give() -> None:
     x, y = bars(120)
-    lesson = Lesson.learn(Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, BARS, (0.0, 1.0)), 8, 0)
+    lesson = PretrainedLabeller.learn(
+        Drawn(torch.from_numpy(x).float(), torch.from_numpy(y), 3, BARS, (0.0, 1.0)), 8, 0
+    )
     held = vault()
     release = held.release(lesson.mechanism(PLAN, 200.0, "cpu"), purpose="labels")
     scores = lesson.features.features(torch.from_numpy(x)).numpy() @ np.asarray(release.value["weights"])
@@ -374,7 +376,7 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
 
     with monkeypatch.context() as patch:
         if when == "learning":
-            patch.setattr(Lesson, "learn", kill)
+            patch.setattr(PretrainedLabeller, "learn", kill)
         elif when == "paying":
             patch.setattr("privot.synthesis.synthesizer.Synthesizer._tuning", kill)
         else:
@@ -486,7 +488,7 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
         resume()
     (folder / LESSON).write_bytes(lesson)
     with pytest.raises(DataError, match="not learned from this job"):
-        Lesson.load(folder / LESSON, "another release")
+        PretrainedLabeller.load(folder / LESSON, "another release")
     labels = Release.load(folder / f"{LABELS}.npz")
     dearer = replace(labels.guarantee, at_delta=1e-6)
     Release(labels.value, dearer, labels.public).save(folder / "other.npz")
@@ -532,8 +534,8 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
 
 
 def test_a_labelled_folder_is_audited(tmp_path: Path) -> None:
-    from privot.audit.folders import audit_folder
-    from privot.synthesis.folder import write_folder
+    from privot.audit.targets.synth_folder import audit_folder
+    from privot.synthesis.output.output_folder import write_folder
 
     folder = tmp_path / "out"
     done = small().fit(vault(), folder=folder)

@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from privot.errors import DataError
+from privot.jobs.job import Job
 from privot.synthesis import Rules, Synthesizer
-from privot.synthesis.choosing import warped
-from privot.synthesis.embedding import Target, _Step
-from privot.synthesis.features import Fourier
-from privot.synthesis.generators import build
-from privot.synthesis.job import Job
-from privot.synthesis.rehearsing import rehearse
-from privot.synthesis.rules import Problem, choose_rules
-from privot.synthesis.team import ALONE
-from privot.synthesis.training import Training
+from privot.synthesis.defaults.embedding_defaults import Problem, choose_rules
+from privot.synthesis.distributed import ALONE
+from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.generators.generator import build
+from privot.synthesis.methods.dry_run import rehearse
+from privot.synthesis.methods.embedding_training import Target, _Step
+from privot.synthesis.refinement.warp_selection import warped
+from privot.synthesis.training_state import TrainingState
 from privot.vault import Vault
 
 CLASSES, MEMBERS, LATENT = 3, 4, 9
@@ -82,14 +82,14 @@ def test_members_are_trained_as_if_each_were_alone() -> None:
     release = small().fit(vault()).release_
     target = Target.of(release)
     means, weights = (torch.as_tensor(a, dtype=torch.float32) for a in (target.means, target.weights))
-    whole = Training.start(rules(), 3, "cpu")
+    whole = TrainingState.start(rules(), 3, "cpu")
     step = _Step(whole, target.features, means, weights, ALONE)
     step._z.normal_(generator=torch.Generator().manual_seed(1))
     before = [copy.deepcopy(member.state_dict()) for member in whole.generator.each]
     step._work()
     losses = []
     for number in range(MEMBERS):
-        alone = Training.start(replace(rules(), generator=config(kind="mapped")), 3, "cpu")
+        alone = TrainingState.start(replace(rules(), generator=config(kind="mapped")), 3, "cpu")
         alone.generator.load_state_dict(before[number])
         one = _Step(alone, target.features, means, weights, ALONE)
         one._z.copy_(step._z.view(CLASSES, MEMBERS, -1, LATENT + 1)[:, number, :, :-1].reshape(one._z.shape))

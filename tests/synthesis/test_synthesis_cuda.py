@@ -13,18 +13,18 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from privot.synthesis import Synthesizer, checkpoint
-from privot.synthesis.points import Points, RecordedPoints
-from privot.synthesis.rules import Rules
-from privot.synthesis.training import Training
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.methods.generated_points import Points, RecordedPoints
+from privot.synthesis.training_state import TrainingState
 from privot.vault import Vault
 
 DIM = 64
 CONFIG = {"dim": DIM, "classes": 2, "segments": [[0, DIM, "interval"]], "latent": 4}
 
 
-def training(kind: str = "dcgan") -> Training:
+def training(kind: str = "dcgan") -> TrainingState:
     config = {**CONFIG, "kind": kind, "shape": [8, 8], "channels": 16}
-    return Training.start(Rules(config, 10, 20, 1e-3, {"optimizer": "adam", "average": 0.9}), 1, "cuda")
+    return TrainingState.start(Rules(config, 10, 20, 1e-3, {"optimizer": "adam", "average": 0.9}), 1, "cuda")
 
 
 def pictures(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +81,7 @@ def test_a_job_on_a_gpu_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     done = asked("sinkhorn", generator="dcgan", channels=16).fit(vault, folder=tmp_path / "out")
     facts = checkpoint.load_facts(tmp_path / "out" / checkpoint.NAME)
     assert facts["blocks"] == 3
-    from privot.synthesis.job import Job
+    from privot.jobs.job import Job
 
     job = Job.open(tmp_path / "out")
     again = asked("sinkhorn", generator="dcgan", channels=16).run(job, lambda: vault, lambda mark: 3)
@@ -111,19 +111,19 @@ def test_a_killed_job_on_a_gpu_takes_its_last_block(method: str, tmp_path: Path)
 
     with pytest.raises(KeyboardInterrupt):
         asked(method, **options).fit(vault, folder=tmp_path / "out", progress=kill)
-    from privot.synthesis.job import Job
+    from privot.jobs.job import Job
 
     again = asked(method, **options).run(Job.open(tmp_path / "out"), lambda: vault, lambda mark: 2)
     assert np.isfinite(again.sample(20, seed=1)[0]).all()
 
 
 def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
-    from privot.mechanisms.tuning import TunedHead, bounded
-    from privot.synthesis.labelling import Drawn, Lesson
+    from privot.mechanisms.gradients.linear_head import TunedHead, bounded
+    from privot.synthesis.refinement.relabelling import Drawn, PretrainedLabeller
 
     dice = torch.Generator().manual_seed(0)
     x, y = torch.rand(300, 400, generator=dice), torch.randint(0, 3, (300,), generator=dice)
-    lesson = Lesson.learn(Drawn(x.cuda(), y.cuda(), 3, (20, 20), (0.0, 1.0)), 16, 0)
+    lesson = PretrainedLabeller.learn(Drawn(x.cuda(), y.cuda(), 3, (20, 20), (0.0, 1.0)), 16, 0)
     rows = x.double()
     here, there = (bounded(lesson.features.features(rows.to(device))) for device in ("cpu", "cuda"))
     assert torch.equal(here, there.cpu())
@@ -135,17 +135,17 @@ def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
 
 
 def test_hits_are_the_same_on_cuda() -> None:
-    from privot.mechanisms.hits import Hits
-    from privot.synthesis.labelling import Drawn, Lesson, classifier
+    from privot.mechanisms.accuracy_counts import CorrectCounts
+    from privot.synthesis.refinement.relabelling import Drawn, PretrainedLabeller, classifier
 
     dice = torch.Generator().manual_seed(0)
     x, y = torch.rand(1500, 400, generator=dice), torch.randint(0, 3, (1500,), generator=dice)
-    lesson = Lesson.learn(Drawn(x[:300].cuda(), y[:300].cuda(), 3, (20, 20), (0.0, 1.0)), 16, 0)
+    lesson = PretrainedLabeller.learn(Drawn(x[:300].cuda(), y[:300].cuda(), 3, (20, 20), (0.0, 1.0)), 16, 0)
     scores = classifier(lesson.features, lesson.start)
 
     def counted(device: str) -> list[float]:
         vault = Vault(x.numpy(), y.numpy(), classes=3, clip=20.0, adjacency="add-remove", budget=(1e9, 1e-5))
-        release = vault.release(Hits((scores,) * 2, 0.01, device), purpose="hits", delta=1e-5)
+        release = vault.release(CorrectCounts((scores,) * 2, 0.01, device), purpose="hits", delta=1e-5)
         return [float(v) for v in np.asarray(release.value).round()]
 
     assert counted("cuda") == counted("cpu")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.features import Fourier, Stack, feature_map
-from privot.synthesis.filters import Filtered
-from privot.synthesis.matching import class_means
+from privot.synthesis.features.class_means import class_means
+from privot.synthesis.features.filters import Filtered
+from privot.synthesis.features.fourier import Fourier, Stack, feature_map
 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
 MAPS = [
@@ -182,7 +182,7 @@ def test_records_are_looked_at_in_pieces_that_fit(features: Filtered, monkeypatc
     x = torch.rand(7, features.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(10))
     whole = features.seen(x)
     for most in (1, 20_000):
-        monkeypatch.setattr("privot.synthesis.banks._MOST_HELD", most)
+        monkeypatch.setattr("privot.synthesis.features.filter_banks._MAX_HELD", most)
         assert torch.equal(features.seen(x), whole)
 
 

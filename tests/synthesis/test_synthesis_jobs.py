@@ -12,12 +12,12 @@ import torch
 from synthesis_samples import rules, toy
 
 from privot.errors import BudgetError, DataError, UsageError
+from privot.jobs.job import Job
+from privot.jobs.released_files import write_bytes
 from privot.ledger import Ledger
-from privot.synthesis import Synthesizer, Training, checkpoint, train
-from privot.synthesis.files import write_bytes
-from privot.synthesis.folder import write_folder
-from privot.synthesis.job import Job
-from privot.synthesis.report import write_report
+from privot.synthesis import Synthesizer, TrainingState, checkpoint, train
+from privot.synthesis.output.html_report import write_report
+from privot.synthesis.output.output_folder import write_folder
 from privot.vault import Vault
 
 
@@ -42,7 +42,7 @@ def test_training_goes_on_after_a_checkpoint_as_if_never_stopped(vault: Vault, s
     straight = train(release, plan, seed=3)
     path = tmp_path / checkpoint.NAME
 
-    def stop(training: Training, now: bool = False) -> None:
+    def stop(training: TrainingState, now: bool = False) -> None:
         if training.step == 40:
             checkpoint.save(training, path, release=release.digest())
             raise Killed
@@ -263,7 +263,7 @@ def test_a_folder_takes_one_job_even_if_two_come_at_once(small: Any, tmp_path: P
     _, vault = locked(tmp_path)
     job = started(small, vault, tmp_path / "out")
     # the second looked when the folder was still empty
-    monkeypatch.setattr("privot.synthesis.job.prepare", lambda folder: None)
+    monkeypatch.setattr("privot.jobs.job.prepare", lambda folder: None)
     with pytest.raises(UsageError, match="not empty"):
         started(small, vault, tmp_path / "out")
     assert Job.open(tmp_path / "out").name == job.name

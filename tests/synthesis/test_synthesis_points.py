@@ -10,15 +10,15 @@ import torch
 
 from privot.accounting import FixedSize
 from privot.mechanisms import GradientQuery, SanitizedGradient
-from privot.synthesis.points import Points
-from privot.synthesis.rules import Rules
-from privot.synthesis.sinkhorn import SinkhornStrategy, second_term
-from privot.synthesis.training import Training
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.methods.generated_points import Points
+from privot.synthesis.methods.sinkhorn_training import SinkhornStrategy, second_term
+from privot.synthesis.training_state import TrainingState
 
 
-def training(**options: Any) -> Training:
+def training(**options: Any) -> TrainingState:
     config = {"kind": "mlp", "dim": 4, "classes": 3, "segments": [[0, 4, "interval"]], "latent": 4, "hidden": [8]}
-    return Training.start(Rules(config, 10, 6, 1e-2, {"optimizer": "adam", **options}), 1, "cpu")
+    return TrainingState.start(Rules(config, 10, 6, 1e-2, {"optimizer": "adam", **options}), 1, "cpu")
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])

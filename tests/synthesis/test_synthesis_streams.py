@@ -14,19 +14,19 @@ import torch
 from synthesis_samples import toy
 
 from privot.accounting import FixedSize, Poisson, Repeated, account, gradient, projection
+from privot.common.cuda_graphs import unchanged
 from privot.errors import BudgetError, DataError, NoTheoremError, UnprovenError, UsageError
+from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.mechanisms import RandomProjection, SanitizedGradient, directions_of
 from privot.noise import SeededNoise
-from privot.recording import unchanged
 from privot.synthesis import Synthesizer, build, checkpoint
-from privot.synthesis.design import Design
-from privot.synthesis.job import Job
-from privot.synthesis.points import Points, RecordedPoints, still
-from privot.synthesis.rules import Rules
-from privot.synthesis.sinkhorn import first_gradient, second_term
-from privot.synthesis.sliced import SlicedStrategy
-from privot.synthesis.training import Training
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.design import SynthesisDesign
+from privot.synthesis.methods.generated_points import Points, RecordedPoints, still
+from privot.synthesis.methods.sinkhorn_training import first_gradient, second_term
+from privot.synthesis.methods.sliced_training import SlicedStrategy
+from privot.synthesis.training_state import TrainingState
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
 
@@ -123,7 +123,7 @@ def test_sliced_compares_images_made_coarser_and_makes_whole_ones(tmp_path: Path
     made = asked("sliced", epsilon=1000.0, shape=(4, 4), options={**options, "pool": 2})
     design = made.design(vault.facts)
     assert design.mechanism.event(vault.facts).event.dim == 2 * 4
-    assert Design.from_dict(json.loads(json.dumps(design.to_dict())), "cpu") == design
+    assert SynthesisDesign.from_dict(json.loads(json.dumps(design.to_dict())), "cpu") == design
     sampled, labels = made.fit(vault).sample(400, seed=0)
     coarse = sampled.reshape(400, 2, 2, 2, 2).mean(axis=(2, 4))
     for c, corner in ((0, (0, 1)), (1, (1, 0))):
@@ -157,7 +157,7 @@ def test_sliced_has_no_theorem_under_add_remove() -> None:
 def test_a_design_survives_json(method: str) -> None:
     facts = open_vault("replace-one").facts
     design = asked(method).design(facts)
-    again = Design.from_dict(json.loads(json.dumps(design.to_dict())), "cpu")
+    again = SynthesisDesign.from_dict(json.loads(json.dumps(design.to_dict())), "cpu")
     assert again == design
     params = asked(method).to_params()
     assert Synthesizer.from_params(json.loads(json.dumps(params)), "cpu").to_params() == params
@@ -222,7 +222,7 @@ def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designe
     assert seen == [9, 12]
     # three blocks were trained on, four were paid for, and the guarantee is of four
     assert len(done.losses_) == 9
-    whole = Repeated(Design.from_dict(job.settings["design"], "cpu").mechanism.event(vault.facts), 12)
+    whole = Repeated(SynthesisDesign.from_dict(job.settings["design"], "cpu").mechanism.event(vault.facts), 12)
     assert done.guarantee_.epsilon() == pytest.approx(asked(method).fit(locked_memory()).guarantee_.epsilon())
     assert sum(leaf["times"] * 1 for leaf in _repeats(done.guarantee_.events)) == whole.times
 
@@ -294,7 +294,7 @@ def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
     ledger, vault = locked(tmp_path)
     asked("sinkhorn").fit(vault, folder=tmp_path / "out")
     job, path = Job.open(tmp_path / "out"), tmp_path / "out" / checkpoint.NAME
-    design = Design.from_dict(job.settings["design"], "cpu")
+    design = SynthesisDesign.from_dict(job.settings["design"], "cpu")
     training = checkpoint.load(path, design.rules, "cpu", job=job.name)
     weaker = Repeated(replace(design.mechanism, sigma=50.0).event(vault.facts), design.mechanism.steps)
     guarantee = account(weaker, 1e-5).to_dict()
@@ -609,7 +609,7 @@ def test_a_sliced_step_follows_the_distance_that_is_written_down(labels: str | N
     vault = Vault(x, **known, clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
     options = {**SLICED, "repeats": 1, "replay": 1, "over": 3, **({} if labels is None else {"labels": labels})}
     design = asked("sliced", options=options, low=-1.0, high=[1.0, 2.0]).design(vault.facts)
-    training = Training.start(design.rules, 1, "cpu")
+    training = TrainingState.start(design.rules, 1, "cpu")
     release = next(vault.stream(design.mechanism, purpose="test"))
     take = SlicedStrategy().trainer(training, design.mechanism, design.rules.options)
     ours, random = copy.deepcopy(training.generator), torch.Generator()
@@ -641,17 +641,17 @@ def test_a_sliced_job_of_before_there_was_replay_goes_on() -> None:
     vault = Vault(toy()[0], clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
     design = asked("sliced", options=SLICED).design(vault.facts)
     options = {k: v for k, v in design.rules.options.items() if k != "replay"}
-    take = SlicedStrategy().trainer(Training.start(design.rules, 1, "cpu"), design.mechanism, options)
+    take = SlicedStrategy().trainer(TrainingState.start(design.rules, 1, "cpu"), design.mechanism, options)
     assert bool(torch.isfinite(take(vault.stream(design.mechanism, purpose="test"))))
 
 
 def test_a_sliced_step_looks_at_earlier_releases_again() -> None:
     """Every slice of a step is one of a release, with its own directions; the newest is always among them."""
-    from privot.synthesis.sliced import _Past
+    from privot.synthesis.methods.sliced_training import _Past
 
     vault = Vault(toy()[0], clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
     design = asked("sliced", options={**SLICED, "steps": 6, "blocks": 1, "replay": 3}).design(vault.facts)
-    past = _Past(2, design.mechanism, 3, Training.start(design.rules, 1, "cpu"))
+    past = _Past(2, design.mechanism, 3, TrainingState.start(design.rules, 1, "cpu"))
     stream, kept = vault.stream(design.mechanism, purpose="test"), []
     for number in range(6):
         release = next(stream)
@@ -673,7 +673,7 @@ def test_points_that_are_recorded_are_those_that_are_made(monkeypatch: pytest.Mo
     """The two recorded halves, replayed by hand on a processor, are the eager step: warming up leaves no trace."""
     config = {"kind": "mlp", "dim": 3, "classes": 2, "segments": [[0, 3, "interval"]], "latent": 4, "hidden": [8]}
     rules = Rules(config, 10, 6, 1e-2, {"optimizer": "adam"})
-    eager, recorded = Training.start(rules, 1, "cpu"), Training.start(rules, 1, "cpu")
+    eager, recorded = TrainingState.start(rules, 1, "cpu"), TrainingState.start(rules, 1, "cpu")
 
     def record(self: RecordedPoints) -> tuple[Any, Any]:
         with unchanged(self.training.generator, self.training.optimizer):

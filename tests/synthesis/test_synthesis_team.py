@@ -15,11 +15,11 @@ import torch
 STEP = """
 import sys, torch
 from torch import distributed
-from privot.synthesis.embedding import _Step
-from privot.synthesis.features import Fourier
-from privot.synthesis.rules import Rules
-from privot.synthesis.team import Team
-from privot.synthesis.training import Training
+from privot.synthesis.methods.embedding_training import _Step
+from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.distributed import Team
+from privot.synthesis.training_state import Training
 
 team = Team.join("cpu")
 config = {"kind": "mlp", "dim": 3, "classes": 2, "latent": 2, "hidden": [], "segments": [[0, 3, "interval"]]}

@@ -14,9 +14,9 @@ from synthesis_samples import rules, toy
 from privot.errors import BudgetError, ConvergenceError, DataError, UsageError
 from privot.release import Release
 from privot.synthesis import Rules, Synthesizer, Target, train
+from privot.synthesis.defaults.embedding_defaults import Problem, choose_features, choose_rules, frequencies
 from privot.synthesis.design import shares
-from privot.synthesis.embedding import present
-from privot.synthesis.rules import Problem, choose_features, choose_rules, frequencies
+from privot.synthesis.methods.embedding_training import present
 from privot.vault import Vault
 
 
@@ -190,7 +190,7 @@ def test_the_release_is_kept_where_training_fails(vault: Vault, small: Any, monk
     first = synthesizer.release_
 
     def lost(*arguments: Any, **named: Any) -> Any:
-        raise ConvergenceError("Training left the numbers.")
+        raise ConvergenceError("The loss became non-finite.")
 
     with monkeypatch.context() as patch:
         patch.setattr("privot.synthesis.synthesizer.train", lost)
@@ -297,7 +297,7 @@ def test_features_chosen_by_rule_need_no_data() -> None:
 def test_categories_come_out_as_shares() -> None:
     import torch
 
-    from privot.synthesis.generators import apply_head, checked_segments
+    from privot.synthesis.generators.generator import apply_head, checked_segments
 
     segments = checked_segments([[0, 1, "interval"], [1, 4, "categorical"]], 4)
     out = apply_head(torch.randn(5, 4), segments)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.tables import axes_of
+from privot.synthesis.tabular import axes_of
 from privot.tables import Column, Schema, Table, TableCodec
+from privot.tables.cell_values import parse
 from privot.tables.codec import edges_of, scaled
-from privot.tables.parsing import parse
 
 SCHEMA = Schema(
     (

@@ -11,7 +11,7 @@ import pytest
 
 from privot import Adjacency, Vault
 from privot.accounting import FixedSize, Poisson
-from privot.audit.silence import Silence
+from privot.audit.simulation.noiseless import Silence
 from privot.errors import UsageError
 from privot.mechanisms import ClippedGradients, Query
 from privot.mechanisms.clipping import MARGIN
@@ -90,7 +90,7 @@ def test_the_sum_is_the_exact_one_of_the_clipped_gradients() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
 @pytest.mark.parametrize("scale", [1e-100, 1e-3, 1.0, 1e90])
 def test_a_clipped_gradient_is_no_longer_than_its_bound_up_to_the_stated_rounding(size: int, scale: float) -> None:
-    from privot.mechanisms.clipped_sums import clipped_sum, norm_rounding, unit_of
+    from privot.mechanisms.gradients.clipped_sums import clipped_sum, norm_rounding, unit_of
 
     dice = np.random.default_rng(size)
     for row in scale * dice.normal(size=(30, size)) * np.logspace(-3, 3, 30)[:, None]:
@@ -100,7 +100,7 @@ def test_a_clipped_gradient_is_no_longer_than_its_bound_up_to_the_stated_roundin
 
 
 def test_the_stated_bound_covers_the_worst_rounding_of_the_largest_sum() -> None:
-    from privot.mechanisms.clipped_sums import MAX_SAMPLE, float_of, sum_rounding, unit_of
+    from privot.mechanisms.gradients.clipped_sums import MAX_SAMPLE, float_of, sum_rounding, unit_of
 
     dice = np.random.default_rng(0)
     # what the largest sample can add up to: every record a whole bound in one coordinate
@@ -141,7 +141,7 @@ def test_poisson_samples_are_judged_by_the_largest_one_that_can_be_summed() -> N
 
 def test_gradients_on_tensors_are_summed_to_the_same_bits() -> None:
     torch = pytest.importorskip("torch")
-    from privot.mechanisms.clipped_sums import clipped_sum
+    from privot.mechanisms.gradients.clipped_sums import clipped_sum
 
     rows = np.random.default_rng(0).normal(size=(64, 301)) * np.logspace(-3, 3, 64)[:, None]
     rows[3], rows[4, 2], rows[5], rows[6, 1] = np.nan, np.inf, 1e300, -np.inf
@@ -157,7 +157,7 @@ def test_gradients_on_tensors_are_summed_to_the_same_bits() -> None:
 @pytest.mark.parametrize("used", [0, 1, 7, 64])
 def test_rows_that_only_fill_a_block_add_nothing(used: int) -> None:
     torch = pytest.importorskip("torch")
-    from privot.mechanisms.clipped_sums import clipped_sum
+    from privot.mechanisms.gradients.clipped_sums import clipped_sum
 
     rows = np.random.default_rng(0).normal(size=(64, 5))
     rows[40] = np.inf

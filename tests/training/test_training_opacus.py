@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 from privot import Adjacency, Standing  # noqa: E402
 from privot.accounting import PrivacyLossAccountant, RenyiAccountant, WassersteinAccountant, account  # noqa: E402
 from privot.errors import DataError  # noqa: E402
-from privot.training.opacus import OpacusAccountant, engine_event, engine_guarantee, register  # noqa: E402
+from privot.training.opacus_accountant import OpacusAccountant, engine_event, engine_guarantee, register  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -19,19 +19,19 @@ from privot.accounting import (
     Sampled,
     WassersteinAccountant,
 )
-from privot.accounting.wasserstein.comparison import every_accountant
 from privot.data import load
 from privot.errors import BudgetError, PrivotError, UnprovenError, UsageError
 from privot.mechanisms import ClippedGradients, PublishedGradients, Query
 from privot.noise import SeededNoise
 from privot.noise.adding import LARGEST_RATIO
+from privot.studies.wdp_comparison import every_accountant
 from privot.training import train
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from privot.training.gradients import ModelGradients, draws_numbers, mixes_records  # noqa: E402
-from privot.training.models import convolutional, linear  # noqa: E402
+from privot.training.model_gradients import ModelGradients, draws_numbers, mixes_records  # noqa: E402
+from privot.training.study_models import convolutional, linear  # noqa: E402
 
 
 class Rows:
@@ -482,7 +482,7 @@ def test_published_pairs_are_those_of_left_out_records():
 
 
 def test_clipped_sums_agree_wherever_the_gradients_lie():
-    from privot.mechanisms.clipped_sums import clipped_sum, float_of
+    from privot.mechanisms.gradients.clipped_sums import clipped_sum, float_of
 
     rows = np.random.default_rng(0).normal(size=(40, 7)) * np.logspace(-3, 3, 40)[:, None]
     rows[3], rows[4, 2], rows[5], rows[6, 1] = np.nan, np.inf, 1e300, -np.inf

@@ -11,11 +11,11 @@ if not torch.cuda.is_available():
     pytest.skip("There is no CUDA device here.", allow_module_level=True)
 
 from privot.transport import sinkhorn, sliced, wasserstein_1d  # noqa: E402
-from privot.transport.kernels.graphs import GraphSolver  # noqa: E402
-from privot.transport.kernels.product import multiply  # noqa: E402
-from privot.transport.kernels.sliced import smooth_  # noqa: E402
-from privot.transport.kernels.sort import sort_rows  # noqa: E402
-from privot.transport.kernels.streamed import StreamSolver  # noqa: E402
+from privot.transport.cuda.matrix_product import multiply  # noqa: E402
+from privot.transport.cuda.row_sort import sort_rows  # noqa: E402
+from privot.transport.cuda.sinkhorn_graph import GraphSolver  # noqa: E402
+from privot.transport.cuda.sinkhorn_streamed import StreamSolver  # noqa: E402
+from privot.transport.cuda.sliced_kernels import smooth_  # noqa: E402
 
 
 def clouds(n, m, d, seed=0, shift=0.3):
@@ -104,7 +104,7 @@ def test_sinkhorn_with_weights_and_a_batch():
 
 
 def test_streaming_agrees_with_keeping_the_matrix():
-    from privot.transport.kernels import streamed as module
+    from privot.transport.cuda import sinkhorn_streamed as module
 
     x, y = (t.cuda() for t in clouds(1500, 1300, 30))
     log_a = torch.full((1500,), -math.log(1500.0), device="cuda")
@@ -196,7 +196,7 @@ def test_default_sliced_keeps_very_large_and_very_small_points(size, p):
 @pytest.mark.parametrize("n", [50, 1000])
 def test_default_sinkhorn_reaches_its_tolerance_in_many_dimensions(n):
     """Costs of about 2000 with reg 100: whole potentials in float32 would round the marginals by more than that."""
-    from privot.bench.transport import sinkhorn_pair
+    from privot.bench.transport_bench import sinkhorn_pair
 
     x, y, reg = sinkhorn_pair(n, torch.device("cpu"), 0.05)
     expected = sinkhorn(x.double(), y.double(), reg, tol=1e-9)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from privot.transport.costs import PointCost, between
-from privot.transport.direct import solve_directly
-from privot.transport.scaling import solve
+from privot.transport._solvers.costs import PointCost, between
+from privot.transport._solvers.direct import solve_directly
+from privot.transport._solvers.epsilon_scaling import solve
 
 
 def clouds(n, m, d, seed, shift=0.5, dtype=torch.float64):

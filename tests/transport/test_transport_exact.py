@@ -12,9 +12,9 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 
 from privot.errors import ConvergenceError, DataError, UsageError
-from privot.transport import calibrated_gradients, exact, optimal
-from privot.transport.calibration import midpoint_duals
-from privot.transport.optimal import couple, exact_matrix
+from privot.transport import _exact, calibrated_gradients, exact
+from privot.transport._exact import couple, exact_matrix
+from privot.transport._lava import midpoint_duals
 
 rng = np.random.default_rng(3)
 
@@ -75,7 +75,7 @@ def test_touching_points_have_a_finite_gradient() -> None:
 
 
 def test_an_unfinished_simplex_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimal, "MOST_PIVOTS", 3)
+    monkeypatch.setattr(_exact, "MAX_PIVOTS", 3)
     x, y = rng.normal(size=(60, 3)), rng.normal(size=(61, 3))
     with pytest.raises(ConvergenceError, match="network simplex"), pytest.warns(UserWarning, match="numItermax"):
         exact(x, y)

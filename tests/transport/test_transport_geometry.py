@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.transport import barycentric_map, bures, exact, free_support_barycenter, interpolate, otdd
-from privot.transport.label_aware import augmented, augmented_pair
+from privot.transport._otdd import augmented, augmented_pair
 
 rng = np.random.default_rng(4)
 
@@ -124,7 +124,7 @@ def test_otdd_is_exact_transport_of_augmented_points() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2, 7])
 def test_a_column_per_class_has_the_distances_of_the_whole_augmented_points(columns: int, monkeypatch) -> None:
-    import privot.transport.label_aware as module
+    import privot.transport._otdd as module
 
     monkeypatch.setattr(module, "BLOCK", 64)  # several blocks of rows
     g = np.random.default_rng(columns)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privot.errors import UsageError
-from privot.transport.intervals import over_records
+from privot.transport._intervals import over_records
 
 GRID = (np.arange(200) + 0.5) / 200
 

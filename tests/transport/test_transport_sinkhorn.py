@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from privot.errors import ConvergenceError, DataError, PrivotError, UsageError
-from privot.transport import exact, kernel, semi_debiased, sinkhorn, sinkhorn_divergence, with_labels
-from privot.transport.divergence import split_size
-from privot.transport.newton import LONGEST, _direction
+from privot.transport import exact, semi_debiased, sinkhorn, sinkhorn_divergence, with_labels
+from privot.transport._divergences import split_size
+from privot.transport._solvers import stabilised_kernel
+from privot.transport._solvers.newton import LONGEST, _direction
 
 rng = np.random.default_rng(2)
 
@@ -138,9 +139,9 @@ def test_streaming_changes_nothing(monkeypatch: pytest.MonkeyPatch, cost: str) -
 
     whole = run()
     divergence = sinkhorn_divergence(x, y, 0.05, cost, tol=1e-9).value
-    monkeypatch.setattr(kernel, "DENSE_LIMIT", 100)
-    monkeypatch.setattr(kernel, "STREAMED_BLOCK", 37 * 8)
-    monkeypatch.setattr("privot.transport.entropic.STREAMED_BLOCK", 37 * 8)
+    monkeypatch.setattr(stabilised_kernel, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(stabilised_kernel, "STREAMED_BLOCK", 37 * 8)
+    monkeypatch.setattr("privot.transport._sinkhorn.STREAMED_BLOCK", 37 * 8)
     for streamed, held in zip(run(), whole, strict=True):
         torch.testing.assert_close(streamed, held, rtol=1e-6, atol=1e-8)
     assert sinkhorn_divergence(x, y, 0.05, cost, tol=1e-9).value.item() == pytest.approx(divergence.item(), rel=1e-6)
@@ -149,7 +150,7 @@ def test_streaming_changes_nothing(monkeypatch: pytest.MonkeyPatch, cost: str) -
 def test_cached_row_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = clouds(60, 45)
     whole = sinkhorn(x, y, 0.1, tol=1e-10).value
-    monkeypatch.setattr(kernel, "CACHED_BLOCK", 45 * 7)
+    monkeypatch.setattr(stabilised_kernel, "CACHED_BLOCK", 45 * 7)
     assert sinkhorn(x, y, 0.1, tol=1e-10).value == pytest.approx(whole, rel=1e-8)
 
 

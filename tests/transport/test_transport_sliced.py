@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import ConvergenceError, DataError, UsageError
-from privot.transport import draw_directions, exact, max_sliced, sliced, slicing, wasserstein_1d
+from privot.transport import _sliced, draw_directions, exact, max_sliced, sliced, wasserstein_1d
 
 rng = np.random.default_rng(1)
 
@@ -73,7 +73,7 @@ def test_blocks_of_slices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     y = torch.tensor(rng.normal(size=(50, 6)))
     whole = sliced(x, y, slices=40, seed=1).value
     (gradient,) = torch.autograd.grad(whole, x)
-    monkeypatch.setitem(slicing.BLOCK, "cpu", 150)
+    monkeypatch.setitem(_sliced.BLOCK, "cpu", 150)
     blocked = sliced(x, y, slices=40, seed=1).value
     assert blocked.item() == pytest.approx(whole.item(), rel=1e-12)
     torch.testing.assert_close(torch.autograd.grad(blocked, x)[0], gradient)

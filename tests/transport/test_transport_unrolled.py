@@ -8,10 +8,10 @@ import sys
 import pytest
 import torch
 
+from privot.common.cuda_replay import Replayed
 from privot.errors import UsageError
-from privot.transport import kernels, sinkhorn
-from privot.transport.replay import Replayed
-from privot.transport.unrolled import LAST, LEVELS, _plan, _shares, schedule, unrolled_gradients
+from privot.transport import cuda, sinkhorn
+from privot.transport._solvers.unrolled import LAST, LEVELS, _plan, _shares, schedule, unrolled_gradients
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -86,8 +86,8 @@ class Elsewhere(torch.Tensor):
 
 def test_without_triton_sweeps_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """An import that fails would do so after a charge."""
-    monkeypatch.setattr(kernels, "available", lambda: False)
-    monkeypatch.setitem(sys.modules, "privot.transport.kernels.unrolled", None)
+    monkeypatch.setattr(cuda, "available", lambda: False)
+    monkeypatch.setitem(sys.modules, "privot.transport.cuda.sinkhorn_unrolled", None)
     x, y = clouds(torch.float32)
     sides = [_shares(torch.ones(len(t)))[:2] for t in (x, y)]
     cost = torch.cdist(x, y)

@@ -12,14 +12,14 @@ from scipy.spatial.distance import cdist
 from privot import Vault
 from privot.errors import DataError, UsageError
 from privot.federation import Sketch, sketch
-from privot.federation.estimating import Shared
-from privot.federation.simulating import BY_CLASS, Side
+from privot.federation.sketches.estimating import Shared
+from privot.federation.sketches.sketch_simulation import BY_CLASS, Side
 from privot.mechanisms import SketchDesign
 from privot.valuation import value_records, value_sketches
-from privot.valuation.labelled import LABEL_WEIGHT, Labelled
-from privot.valuation.parties import _Pools, _stand_ins, _with_noise
-from privot.valuation.profiles import Profile, Sums, transport_cost
-from privot.valuation.shapley import Plan
+from privot.valuation.class_profiles import Profile, ProfileSums, transport_cost
+from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
+from privot.valuation.party_values import _Pools, _stand_ins, _with_noise
+from privot.valuation.shapley import CoalitionPlan
 
 MIDDLES = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 DESIGN = SketchDesign.box(3, -1.0, 2.0).labelled(3)
@@ -41,7 +41,7 @@ def sketched(data: Labelled, sigma: float) -> Sketch:
 
 def profile(data: Labelled) -> Profile:
     names = np.unique(data.y)
-    return Sums.of(data, names, np.zeros(data.x.shape[1])).profile(names)
+    return ProfileSums.of(data, names, np.zeros(data.x.shape[1])).profile(names)
 
 
 def test_the_cost_is_the_linear_programme_it_says() -> None:
@@ -107,7 +107,7 @@ def test_noise_of_means_and_pools_is_of_the_size_stated() -> None:
     shared, ratios = Shared.of(sketched(hub, 1.0).public), []
     for _ in range(12):
         sides = [Side(sketched(data, 3.0), shared) for data in (hub, *parties)]
-        pools = _Pools(Plan.of(2), sides)
+        pools = _Pools(CoalitionPlan.of(2), sides)
         pooled = {n: 0.25 * sides[1].means[n] + 0.75 * sides[2].means[n] for n in BY_CLASS}
         for side, data, means in ((sides[1], parties[0], None), (pools.pools[3], joined(*parties), pooled)):
             found, exact = Profile.of_view(side.view(means)), profile(data)
@@ -221,7 +221,7 @@ def test_no_pool_is_worth_more_than_records_like_the_validation_sides_however_la
 def test_an_estimate_brought_into_its_range_is_never_further_from_the_truth() -> None:
     hub, party = some(60, 0), some(60, 1, spread=0.3)
     truth = value_records([party], hub).worth
-    plan = Plan.of(1)
+    plan = CoalitionPlan.of(1)
     for _ in range(20):
         drawn = [sketched(data, sigma=4.0) for data in (hub, party)]
         shared = Shared.of(*(one.public for one in drawn))

@@ -12,8 +12,8 @@ from privot.errors import DataError
 from privot.federation import Sketch, sketch
 from privot.mechanisms import SketchDesign
 from privot.valuation import score_by_records, score_by_sketch
-from privot.valuation.labelled import LABEL_WEIGHT, Labelled
-from privot.valuation.points import REGULARISATION, RELAXATION, _between
+from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
+from privot.valuation.record_scores import REGULARISATION, RELAXATION, _between
 
 MIDDLES = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
 DESIGN = SketchDesign.box(3, -3.0, 6.0).labelled(3)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.errors import UsageError
-from privot.valuation.shapley import Plan
+from privot.valuation.shapley import CoalitionPlan
 
 worths = st.integers(1, 4).flatmap(
     lambda k: st.lists(st.floats(-100, 100), min_size=2**k, max_size=2**k).map(lambda v: [0.0, *v[1:]])
@@ -29,7 +29,7 @@ def along_all_orders(v: list[float]) -> np.ndarray:
 
 
 def values(v: list[float]) -> np.ndarray:
-    plan = Plan.of(len(v).bit_length() - 1)
+    plan = CoalitionPlan.of(len(v).bit_length() - 1)
     assert plan.errors(plan.ask(v.__getitem__)) is None
     return plan.values(plan.ask(v.__getitem__))
 
@@ -59,9 +59,9 @@ def test_one_that_adds_the_same_to_everybody_has_that_and_twins_have_the_same(v:
 def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise() -> None:
     k, g = 12, np.random.default_rng(0)
     alone, both = g.normal(size=k), np.triu(g.normal(size=(k, k)), 1)
-    plan = Plan.of(k, seed=3)
-    assert plan == Plan.of(k, seed=3)
-    assert plan != Plan.of(k, seed=4)
+    plan = CoalitionPlan.of(k, seed=3)
+    assert plan == CoalitionPlan.of(k, seed=3)
+    assert plan != CoalitionPlan.of(k, seed=4)
 
     def pairwise(s: int) -> float:
         inside = np.array([s >> i & 1 for i in range(k)])
@@ -77,7 +77,7 @@ def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise
     # the airport game: the longest runway is paid for; sorted lengths c have φ_i = Σ_{j ≤ i} (c_j − c_{j−1})/(k − j)
     length = np.sort(g.random(k))
     truth = np.cumsum(np.diff(length, prepend=0.0) / np.arange(k, 0, -1))
-    plan = Plan.of(k, seed=3, orders=1200)
+    plan = CoalitionPlan.of(k, seed=3, orders=1200)
     answers = plan.ask(lambda s: max((length[i] for i in range(k) if s >> i & 1), default=0.0))
     error = plan.errors(answers)
     assert error is not None
@@ -95,4 +95,4 @@ def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise
 
 def test_no_party_is_refused() -> None:
     with pytest.raises(UsageError):
-        Plan.of(0)
+        CoalitionPlan.of(0)

@@ -1,6 +1,15 @@
 """What a release costs: events, and the accountants that count them. Needs no tensor library and no data."""
 
 from privot.accounting.accountant import EventCurve, account, read_guarantee
+from privot.accounting.accountants import (
+    BayesianAccountant,
+    GaussianLimitAccountant,
+    MomentsAccountant,
+    PrivacyLossAccountant,
+    RenyiAccountant,
+    RunningAccountant,
+    history_event,
+)
 from privot.accounting.calibration import calibrate, largest_count
 from privot.accounting.events import (
     Composed,
@@ -15,16 +24,7 @@ from privot.accounting.events import (
     Unbounded,
     event_from_dict,
 )
-from privot.accounting.plans import Plan, embedding, gradient, projection
-from privot.accounting.running import (
-    BayesianAccountant,
-    GaussianLimitAccountant,
-    MomentsAccountant,
-    PrivacyLossAccountant,
-    RenyiAccountant,
-    RunningAccountant,
-    history_event,
-)
+from privot.accounting.planning import Plan, embedding, gradient, projection
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.accounting.wasserstein import WassersteinAccountant, WassersteinPrivacy
 

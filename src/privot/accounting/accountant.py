@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting import gaussian, renyi
-from privot.accounting.directions import law
+from privot.accounting import rdp
+from privot.accounting.assumptions import assumptions_of, samplings_of, standing_of
 from privot.accounting.events import (
     Composed,
     Event,
@@ -28,11 +28,13 @@ from privot.accounting.events import (
     event_from_dict,
     leaves,
 )
-from privot.accounting.pairs import step_of
-from privot.accounting.pld import Composition
-from privot.accounting.terms import assumptions_of, samplings_of, standing_of
+from privot.accounting.laws import gaussian
+from privot.accounting.laws.projection_law import law
+from privot.accounting.pld.composition import Composition
+from privot.accounting.pld.dominating_pairs import step_of
+from privot.common.arguments import check_delta
 from privot.errors import ConvergenceError, DataError, UsageError
-from privot.guarantee import Curve, Guarantee, Standing, check_delta
+from privot.guarantee import Curve, Guarantee, Standing
 from privot.opening import max_events
 from privot.opening.limits import EVENTS_VARIABLE
 
@@ -102,7 +104,7 @@ def _compositions(steps: Steps, fine: float = 1.0) -> list[Composition] | None:
 
 @lru_cache(maxsize=256)
 def _renyi_total(steps: Steps) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return renyi.total(list(steps))
+    return rdp.total(list(steps))
 
 
 @lru_cache(maxsize=1024)
@@ -110,7 +112,7 @@ def _epsilon(steps: Steps, delta: float) -> float:
     if any(isinstance(event, Unbounded) for event, _ in steps):
         return math.inf
     if all(_is_published(event) for event, _ in steps):
-        return renyi.published_epsilon(list(steps), delta)
+        return rdp.published_epsilon(list(steps), delta)
     shift = _gaussian_shift(steps)
     if shift is not None:
         return gaussian.epsilon(shift, delta)
@@ -124,8 +126,8 @@ def _epsilon(steps: Steps, delta: float) -> float:
             composed = _largest(compositions, delta)
     if composed < _LARGE_EPSILON:
         return composed
-    left = delta - renyi.failure(steps)
-    return min(composed, renyi.epsilon(_renyi_total(steps), left)) if left > 0.0 else composed
+    left = delta - rdp.failure(steps)
+    return min(composed, rdp.epsilon(_renyi_total(steps), left)) if left > 0.0 else composed
 
 
 def _largest(compositions: list[Composition], delta: float) -> float:
@@ -182,7 +184,7 @@ def _delta(steps: Steps, epsilon: float) -> float:
             composed = max(0.0 if epsilon >= c.ceiling else c.delta(epsilon) for c in compositions)
     if compositions is not None and epsilon < _LARGE_EPSILON:
         return composed
-    return min(composed, renyi.delta(_renyi_total(steps), epsilon) + renyi.failure(steps))
+    return min(composed, rdp.delta(_renyi_total(steps), epsilon) + rdp.failure(steps))
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from privot.accounting import gaussian
 from privot.accounting.accountant import account
-from privot.accounting.checks import check_count
 from privot.accounting.events import Event
+from privot.accounting.laws import gaussian
+from privot.common.arguments import check_count, check_delta, check_epsilon
 from privot.errors import BudgetError, ConvergenceError, UsageError
-from privot.guarantee import check_delta, check_epsilon
 
 _TOLERANCE = 2e-4
 _PATIENCE = 9

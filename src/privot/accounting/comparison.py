@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting import renyi
-from privot.accounting.checks import check_count, check_positive
+from privot.accounting import rdp
 from privot.accounting.events import Event, Renyi, Sampled, leaves
-from privot.accounting.plans import Plan, gradient, projection
+from privot.accounting.planning import Plan, gradient, projection
+from privot.common.arguments import check_count, check_positive
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 
@@ -26,7 +26,7 @@ class AccountantCurve:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AccountantComparison:
     """Every accountant that applies, on one mechanism, at one δ."""
 
     adjacency: Adjacency
@@ -52,7 +52,7 @@ class Comparison:
 
 def _renyi_only(plan: Plan) -> float:
     """ε by Rényi composition alone."""
-    return renyi.epsilon(renyi.total(leaves(plan.event)), plan.guarantee.at_delta)
+    return rdp.epsilon(rdp.total(leaves(plan.event)), plan.guarantee.at_delta)
 
 
 def _curve_only(plan: Plan) -> float:
@@ -61,10 +61,10 @@ def _curve_only(plan: Plan) -> float:
     steps: list[tuple[Event, int]] = []
     for event, times in leaves(plan.event):
         assert isinstance(event, Sampled)
-        values = np.maximum.accumulate(renyi.curve(event.event, np.array(orders)))
+        values = np.maximum.accumulate(rdp.curve(event.event, np.array(orders)))
         known = Renyi(orders, tuple(values), plan.guarantee.adjacency, plan.guarantee.standing)
         steps.append((Sampled(known, event.sampling), times))
-    return renyi.epsilon(renyi.total(steps), plan.guarantee.at_delta)
+    return rdp.epsilon(rdp.total(steps), plan.guarantee.at_delta)
 
 
 def compare(
@@ -82,7 +82,7 @@ def compare(
     batch: int | None = None,
     epochs: float | None = None,
     steps: int | None = None,
-) -> Comparison:
+) -> AccountantComparison:
     """ε at `points` σ from `smallest` to `largest` (evenly in logarithms), by each accountant."""
     check_positive("The smallest σ", smallest)
     check_positive("The largest σ", largest)
@@ -136,4 +136,4 @@ def compare(
         plans = [plan(s) for s in sigmas]
         curves.append(AccountantCurve(name, plans[0].guarantee.standing, tuple(count(p) for p in plans)))
     guarantee = first.guarantee
-    return Comparison(guarantee.adjacency, guarantee.sampling, delta, first.steps, sigmas, tuple(curves))
+    return AccountantComparison(guarantee.adjacency, guarantee.sampling, delta, first.steps, sigmas, tuple(curves))

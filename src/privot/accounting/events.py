@@ -12,11 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from privot.accounting.checks import LARGEST, LARGEST_COUNT, check_count, check_kind, check_positive
-from privot.accounting.directions import LARGEST_DIM, MOST_INDEPENDENT, bernstein_bound, clt_bound
+from privot.accounting.laws.projection_law import LARGEST_DIM, MAX_INDEPENDENT, bernstein_bound, clt_bound
 from privot.accounting.sampling import FixedSize, Poisson, Sampling, sampling_from_dict
+from privot.common.arguments import (
+    LARGEST,
+    LARGEST_COUNT,
+    check_count,
+    check_delta,
+    check_kind,
+    check_positive,
+    is_number,
+)
 from privot.errors import DataError, NoTheoremError, UsageError, brief
-from privot.guarantee import Adjacency, Standing, check_delta, is_number
+from privot.guarantee import Adjacency, Standing
 
 Frame = Literal["orthogonal", "independent"]
 Bound = Literal["exact", "bernstein", "clt"]
@@ -114,7 +122,7 @@ class Projection(Event):
         check_kind("The frame", self.frame, str)
         check_kind("The bound", self.bound, str)
         check_count("The dimension", self.dim, most=LARGEST_DIM)
-        most = MOST_INDEPENDENT if self.frame == "independent" else LARGEST_DIM
+        most = MAX_INDEPENDENT if self.frame == "independent" else LARGEST_DIM
         check_count("The number of slices", self.slices, most=most)
         check_positive("σ", self.sigma)
         check_positive("The sensitivity", self.sensitivity)

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.checks import check_count
+from privot.common.arguments import check_count, is_number
 from privot.errors import DataError, UsageError, brief
-from privot.guarantee import is_number
 
 
 class IndexSource(Protocol):

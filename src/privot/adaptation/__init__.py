@@ -1,9 +1,9 @@
 """Domain adaptation with a private target: from a vault and a public source to a classifier; it sees releases only."""
 
-from privot.extras import needing
+from privot.common.extras import needing
 
 with needing("Adaptation needs", "synthesis"):
+    from privot.adaptation.adaptation_config import METHODS, AdaptationConfig, choose
     from privot.adaptation.adapter import DomainAdapter
-    from privot.adaptation.settings import METHODS, Settings, choose
 
-__all__ = ["METHODS", "DomainAdapter", "Settings", "choose"]
+__all__ = ["METHODS", "AdaptationConfig", "DomainAdapter", "choose"]

@@ -16,23 +16,24 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import FixedSize
-from privot.adaptation.design import Design, plan, sketch_map, source_digest
-from privot.adaptation.learning import Learner, Progress
+from privot.adaptation.adaptation_config import AdaptationConfig, choose
+from privot.adaptation.adaptation_design import AdaptationDesign, plan, sketch_map, source_digest
+from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.networks import Networks, build, check_known
 from privot.adaptation.paying import EVERY_SECONDS, Payer, kept_release
-from privot.adaptation.settings import Settings, choose
+from privot.common.arguments import check_delta, check_epsilon
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
-from privot.guarantee import Guarantee, check_delta, check_epsilon
+from privot.guarantee import Guarantee
+from privot.jobs.estimator import PrivateEstimator
+from privot.jobs.job import Job
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
-from privot.stream import Stream
 from privot.synthesis.design import usable_device
-from privot.synthesis.estimator import PrivateEstimator
-from privot.synthesis.features import public_range
-from privot.synthesis.job import Job
-from privot.transport.directions import check_seed, fresh_seed
+from privot.synthesis.features.fourier import public_range
+from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
+from privot.vault.stream import Stream
 
 Source = tuple[Any, Any]
 _ROWS = 2048
@@ -59,7 +60,7 @@ class DomainAdapter(PrivateEstimator):
         shape: Sequence[int] | None = None,
         low: float = 0.0,
         high: float = 1.0,
-        settings: Settings | None = None,
+        settings: AdaptationConfig | None = None,
         device: str = "auto",
         seed: int | None = None,
         allow_unproven: bool = False,
@@ -76,7 +77,7 @@ class DomainAdapter(PrivateEstimator):
         self.seed = seed
         self.allow_unproven = allow_unproven
 
-    def design(self, facts: Facts, source: Source) -> Design:
+    def design(self, facts: Facts, source: Source) -> AdaptationDesign:
         """What would be released and trained, from public facts and the public source; costs nothing."""
         check_epsilon(self.epsilon), check_delta(self.delta)
         x, y = checked_source(source)
@@ -108,7 +109,7 @@ class DomainAdapter(PrivateEstimator):
             spread = _spread(x, *ends, seed)
             features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
         terms = float(self.epsilon), float(self.delta)
-        return Design(settings, config, sigma, *terms, seed, facts, features, source_digest(x, y))
+        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, source_digest(x, y))
 
     def fit(self, vault: Vault, source: Source, *, progress: Progress | None = None) -> DomainAdapter:
         """Pay for what the method needs and train on it. For a stream that somebody else paid for: `fit_stream`."""
@@ -148,7 +149,7 @@ class DomainAdapter(PrivateEstimator):
 
         `spent`(mark) says how many charges of the ledger with the identity `ledger` carry that mark.
         """
-        design = Design.from_dict(job.settings.get("design", {}))
+        design = AdaptationDesign.from_dict(job.settings.get("design", {}))
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: go on with that one.")
         check_known(design.networks["kind"], self.network)
@@ -171,7 +172,9 @@ class DomainAdapter(PrivateEstimator):
         The classifier is the one that `run` would have trained on the same release.
         """
         # σ as it was computed there, which may differ by a rounding
-        design = replace(Design.from_dict(job.settings.get("design", {})), sigma=float(release.public["sigma"]))
+        design = replace(
+            AdaptationDesign.from_dict(job.settings.get("design", {})), sigma=float(release.public["sigma"])
+        )
         check_known(design.networks["kind"], self.network)
         with job.alone():
             learner, kept = self._learner(design, source), kept_release(job, 0)
@@ -181,7 +184,7 @@ class DomainAdapter(PrivateEstimator):
             payer = Payer(learner, _no_vault, job, lambda mark: 1, every=every, block=release.guarantee)
             return self._finished(payer, progress)
 
-    def _learner(self, design: Design, source: Source) -> Learner:
+    def _learner(self, design: AdaptationDesign, source: Source) -> Learner:
         """Networks ready to train; refuses, before anything is paid, what would cost more than is asked for, and a
         source that `design` was not made for.
         """
@@ -207,7 +210,7 @@ class DomainAdapter(PrivateEstimator):
         self.stopped_ = payer.stopped
         return self
 
-    def _use(self, design: Design, learner: Learner) -> None:
+    def _use(self, design: AdaptationDesign, learner: Learner) -> None:
         self.design_, self.networks_ = design, learner.networks.eval()
         self.losses_, self.change_, self.fitted_ = learner.losses, learner.change, learner.fitted
 
@@ -236,7 +239,7 @@ class DomainAdapter(PrivateEstimator):
 
     def save(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and guarantee.json: all that predicting needs."""
-        from privot.adaptation.folder import write_model
+        from privot.adaptation.model_folder import write_model
 
         write_model(self, Path(folder))
 
@@ -247,13 +250,13 @@ class DomainAdapter(PrivateEstimator):
         A folder may name a network of your own ("package.module:function"). That code is only run where `network` says
         the same: a folder from elsewhere could name any.
         """
-        from privot.adaptation.folder import read_model
+        from privot.adaptation.model_folder import read_model
 
         return read_model(Path(folder), device, network)
 
     guarantee_: Guarantee | None
     networks_: Networks
-    design_: Design
+    design_: AdaptationDesign
     losses_: list[float]
     charged_: int
     lost_: int
@@ -279,7 +282,7 @@ def _no_vault() -> Vault:
     raise UsageError("Whoever trains on an answer has no vault to ask.")
 
 
-def _paid_elsewhere(design: Design, stream: Stream) -> Design:
+def _paid_elsewhere(design: AdaptationDesign, stream: Stream) -> AdaptationDesign:
     """`design` with the noise, number and cost of a stream's releases in place of its own; refuses other releases."""
     g = stream.guarantee
     steps = [event for event, _ in leaves(Composed(tuple(event_from_dict(e) for e in g.events)))]

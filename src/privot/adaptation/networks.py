@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from privot.common.image_axes import image_axes
 from privot.errors import DataError, PrivotError, UsageError, brief
-from privot.images import image_axes
 
 
 class Shaped(nn.Module):

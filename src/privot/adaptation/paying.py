@@ -16,15 +16,15 @@ from pathlib import Path
 
 from privot.accounting import account, read_guarantee
 from privot.accounting.events import Composed, Downgraded, event_from_dict, leaves
-from privot.adaptation.learning import Learner, Progress
+from privot.adaptation.learner import Learner, Progress
+from privot.common.interruption import finishing
 from privot.errors import BudgetError, DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
-from privot.interruption import finishing
+from privot.jobs.job import Job
+from privot.jobs.released_files import read_tensors, write_tensors
 from privot.release import Release
-from privot.stream import Stream
-from privot.synthesis.files import read_tensors, write_tensors
-from privot.synthesis.job import Job
 from privot.vault import Vault
+from privot.vault.stream import Stream
 
 CHECKPOINT = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0

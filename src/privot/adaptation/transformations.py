@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privot.images import image_axes
+from privot.common.image_axes import image_axes
 
 _APPEARANCE = 4
 """Blur, thickness, gamma and contrast."""

@@ -12,10 +12,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.audit.bounds import DEFAULT_CONFIDENCE, check_confidence
 from privot.audit.findings import Claim, Finding
-from privot.audit.learning import learned_scores
-from privot.audit.measuring import LEAST_TRIALS, Measured, measure
+from privot.audit.statistics.discriminants import learned_scores
+from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE, check_confidence
+from privot.audit.statistics.estimates import MIN_TRIALS, Measured, measure
 from privot.errors import UsageError
 
 Array = NDArray[np.float64]
@@ -68,10 +68,10 @@ def audit(
     check_confidence(confidence)
     if min(runs, trials) < 0 or max(runs, trials) == 0:
         raise UsageError("An audit needs runs of the mechanism, trials of its core, or both.")
-    if any(0 < many < LEAST_TRIALS for many in (runs, trials)):
+    if any(0 < many < MIN_TRIALS for many in (runs, trials)):
         # refused now: from fewer not even a score is made without warnings
         raise UsageError(
-            f"An audit needs at least {LEAST_TRIALS} runs or trials per data set, got "
+            f"An audit needs at least {MIN_TRIALS} runs or trials per data set, got "
             f"{min(m for m in (runs, trials) if m)}."
         )
     began = time.monotonic()

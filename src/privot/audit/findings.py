@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from privot.audit.bounds import shift_epsilon
-from privot.audit.measuring import Measured
+from privot.audit.statistics.epsilon_bounds import shift_epsilon
+from privot.audit.statistics.estimates import Measured
 from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCurve
 
 

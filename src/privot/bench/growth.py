@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from privot.bench.clock import seconds
-from privot.bench.transport import SLICES, sinkhorn_pair, sliced_pair
+from privot.bench.transport_bench import SLICES, sinkhorn_pair, sliced_pair
 from privot.errors import UsageError
 from privot.transport import sinkhorn, sliced
 
@@ -57,7 +57,7 @@ def _streamed(x: torch.Tensor, y: torch.Tensor, reg: float, device: torch.device
     """A solve that never keeps an n × n matrix, whatever its size; it answers with its number of iterations."""
     if device.type != "cuda":
         return lambda: sinkhorn(x, y, reg, tol=1e-2, check=False).iterations
-    from privot.transport.kernels.streamed import StreamSolver
+    from privot.transport.cuda.sinkhorn_streamed import StreamSolver
 
     weight = torch.full((len(x),), -math.log(len(x)), device=device)
     return lambda: StreamSolver(x, y, weight, weight, keep=False).solve(reg, 1e-2, 1000)[0]

@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import Any
 
-from privot import interruption
+from privot.common import interruption
 
 __all__ = ["main"]
 
@@ -38,13 +38,13 @@ def run(arguments: list[str], debug: bool = False) -> int:
     import typer
 
     from privot.cli.app import app
-    from privot.cli.bounds import check_words, with_bounds
-    from privot.cli.helping import WrongUsage, with_help
-    from privot.cli.recalling import recalled
-    from privot.cli.stopping import WAITING, sentence
-    from privot.cli.unforeseen import unforeseen
+    from privot.cli.parsing.help_pages import WrongUsage, with_help
+    from privot.cli.parsing.option_bounds import check_words, with_bounds
+    from privot.cli.parsing.recalled_options import recalled
+    from privot.cli.printing.interrupts import WAITING, sentence
+    from privot.cli.printing.unforeseen import unforeseen
+    from privot.common.extras import needing
     from privot.errors import PrivotError
-    from privot.extras import needing
 
     interruption.charged.clear()
     interruption.tell_when_waiting(lambda: _say(WAITING) if sys.stderr.isatty() else None)

@@ -6,23 +6,23 @@ from typing import Annotated
 
 import typer
 
-from privot.cli import (
-    account,
+from privot.cli import table_input
+from privot.cli.commands import (
+    account_commands,
     adapt,
-    apart,
+    answer,
     audit,
-    bench,
+    bench_commands,
     compare,
     demo,
     evaluate,
-    federate,
-    ledger,
+    federate_commands,
+    ledger_commands,
     points,
     report,
     sketch,
-    study,
+    study_commands,
     synth,
-    tables,
     value,
 )
 
@@ -37,17 +37,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.add_typer(account.app, name="account")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(bench.app, name="bench")
-app.add_typer(study.app, name="study")
-app.add_typer(tables.app, name="schema")
-app.add_typer(federate.app, name="federate")
+app.add_typer(account_commands.app, name="account")
+app.add_typer(ledger_commands.app, name="ledger")
+app.add_typer(bench_commands.app, name="bench")
+app.add_typer(study_commands.app, name="study")
+app.add_typer(table_input.app, name="schema")
+app.add_typer(federate_commands.app, name="federate")
 app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
 app.command("synth")(synth.synth)
 app.command("adapt")(adapt.adapt)
-app.command("answer")(apart.answer)
+app.command("answer")(answer.answer)
 app.command("sample")(synth.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)

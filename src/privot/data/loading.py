@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.data.idx import is_idx, read_idx
-from privot.data.images import read_images
-from privot.data.stated import Stated
+from privot.data.image_folders import read_images
+from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError
 from privot.opening import Meter, csv_rows
-from privot.opening.arrays import array_names, read_arrays
+from privot.opening.archives import array_names, read_arrays
 
 LABEL_NAMES = ("label", "target", "y")
 """A column of one of these names (in any case) holds the labels."""
@@ -74,7 +74,7 @@ def load(
     >>> load("digits", classes=0).y is None
     True
     """
-    stated = Stated(classes, shape)  # type: ignore[arg-type]
+    stated = StatedFacts(classes, shape)  # type: ignore[arg-type]
     path = Path(source)
     is_folder = str(source) != "digits" and path.is_dir()
     if isinstance(stated.classes, tuple) and not is_folder:
@@ -96,7 +96,7 @@ def load(
     return Dataset(rows, labels, stated.names if is_folder else None)
 
 
-def _read(path: Path, part: str, stated: Stated) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read(path: Path, part: str, stated: StatedFacts) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Records and labels as the file has them."""
     name = path.name.lower()
     if path.is_dir():

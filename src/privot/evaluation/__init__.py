@@ -3,7 +3,7 @@
 What it says about a real test set is not private: the answer is as confidential as that set is.
 """
 
-from privot.extras import needing
+from privot.common.extras import needing
 
 with needing("Evaluation needs", "synthesis"):
     from privot.evaluation.classifiers import CLASSIFIERS, score

@@ -17,13 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from privot.common.cuda_graphs import adam, cosine, recorded, set_rate
+from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
-from privot.images import image_axes
-from privot.recording import adam, cosine, recorded, set_rate
 
 HELD_OUT = 0.1
 PATIENCE = 8
-MOST_CLASSES = 10_000
+MAX_CLASSES = 10_000
 _ROWS = 4096
 
 
@@ -110,8 +110,8 @@ def score(
     if len(x) < 20:
         raise DataError("There are too few synthetic records to train on: draw at least 20.")
     for side, given in (("synthetic", y), ("test", y_test)):
-        if given.min() < 0 or given.max() >= MOST_CLASSES or not np.array_equal(given, np.floor(given)):
-            raise DataError(f"The {side} labels are not whole numbers from 0 to {MOST_CLASSES - 1}: renumber them.")
+        if given.min() < 0 or given.max() >= MAX_CLASSES or not np.array_equal(given, np.floor(given)):
+            raise DataError(f"The {side} labels are not whole numbers from 0 to {MAX_CLASSES - 1}: renumber them.")
     if not np.isin(y_test, y).any():
         raise DataError("No test record has a label that a synthetic one has: number the classes alike.")
     y, y_test = y.astype(np.int64), y_test.astype(np.int64)

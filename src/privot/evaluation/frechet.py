@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from privot.common.image_axes import Axes, image_axes
 from privot.errors import DataError, UsageError
-from privot.images import Axes, image_axes
-from privot.opening.arrays import open_archive
+from privot.opening.archives import open_archive
 
 _ROWS = 128
 _SIDE = 299

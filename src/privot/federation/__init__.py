@@ -4,9 +4,9 @@
 `fedwad` and `triangle` are as published, with corrections, and protect nobody: see each.
 """
 
-from privot.federation.comparing import Comparison, compare_sketches, label_distance
-from privot.federation.fedwad_rounds import fedwad
-from privot.federation.sketching import Sketch, sketch
-from privot.federation.triangle_round import triangle
+from privot.federation.protocols.fedwad import fedwad
+from privot.federation.protocols.triangle import triangle
+from privot.federation.sketches.signed_sketch import Sketch, sketch
+from privot.federation.sketches.sketch_comparison import SketchComparison, compare_sketches, label_distance
 
-__all__ = ["Comparison", "Sketch", "compare_sketches", "fedwad", "label_distance", "sketch", "triangle"]
+__all__ = ["Sketch", "SketchComparison", "compare_sketches", "fedwad", "label_distance", "sketch", "triangle"]

@@ -6,6 +6,6 @@ epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE, label="clinic 2024") l
 """
 
 from privot.ledger.ledger import Ledger
-from privot.ledger.records import Budget, Entry
+from privot.ledger.ledger_rows import Budget, Entry
 
 __all__ = ["Budget", "Entry", "Ledger"]

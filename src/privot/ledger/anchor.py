@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privot.errors import CorruptLedgerError, DataError
-from privot.ledger.files import beside
+from privot.ledger.ledger_files import beside
 from privot.opening import read_json
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from privot.errors import CorruptLedgerError
 from privot.ledger.anchor import Anchor
-from privot.ledger.records import HEADER, Row
+from privot.ledger.ledger_rows import HEADER, Row
 
 
 def seal(key: bytes, previous: str, id: int, kind: str, fingerprint: str, body: str, note: str, at: str) -> str:

@@ -20,18 +20,19 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from privot import interruption
 from privot.accounting import account
 from privot.accounting.events import Event
+from privot.common import interruption
+from privot.common.arguments import check_delta, check_epsilon
+from privot.common.files import sync
 from privot.errors import BudgetError, DataError, UsageError
-from privot.files import sync
-from privot.guarantee import Adjacency, Guarantee, check_delta, check_epsilon
+from privot.guarantee import Adjacency, Guarantee
 from privot.ledger import chain
 from privot.ledger.anchor import Anchor
-from privot.ledger.files import beside, ledger_path
 from privot.ledger.fingerprints import fingerprint
-from privot.ledger.key import Key
-from privot.ledger.records import (
+from privot.ledger.ledger_files import beside, ledger_path
+from privot.ledger.ledger_key import Key
+from privot.ledger.ledger_rows import (
     BUDGET,
     CHARGE,
     HEADER,
@@ -48,7 +49,7 @@ from privot.ledger.records import (
     row_event,
 )
 from privot.ledger.refusal import other_records, refusal
-from privot.ledger.store import SCHEMA_VERSION, Store
+from privot.ledger.sqlite_store import SCHEMA_VERSION, Store
 from privot.ledger.tally import budget_of, charges_of, check_adjacency, entries_of, events_of, together
 
 

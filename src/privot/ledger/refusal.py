@@ -12,7 +12,7 @@ from pathlib import Path
 from privot.accounting import account
 from privot.accounting.events import Event
 from privot.errors import BudgetError, OtherRecordsError
-from privot.ledger.records import Budget, Entry
+from privot.ledger.ledger_rows import Budget, Entry
 
 _NAMED = 3
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from privot.accounting.events import Composed, Event, adjacency_of, repeated
 from privot.errors import BudgetError, NoTheoremError
-from privot.ledger.records import BUDGET, CHARGE, Budget, Entry, Row, as_budget, as_entry, row_event
+from privot.ledger.ledger_rows import BUDGET, CHARGE, Budget, Entry, Row, as_budget, as_entry, row_event
 
 
 def budget_of(rows: list[Row], fingerprint: str) -> Budget | None:

@@ -1,23 +1,23 @@
 """The only ways out of a vault: each says what it costs and needs, then runs; none sees the ledger."""
 
-from privot.mechanisms.alignment import AlignmentQuery, PublishedAlignment
-from privot.mechanisms.axes import LABEL, Axis
 from privot.mechanisms.directions import directions_of, draw_directions
 from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
-from privot.mechanisms.gradient import GradientQuery, SanitizedGradient
-from privot.mechanisms.grouped import GroupedMarginals
-from privot.mechanisms.grouping import GroupRule
-from privot.mechanisms.interpolation import Interpolation
-from privot.mechanisms.marginals import Marginals
+from privot.mechanisms.gradients.dp_sgd import ClippedGradients, PublishedGradients, Query
+from privot.mechanisms.gradients.generator_gradient import Handle, ParameterQuery, SanitizedParameters
+from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Answering, Facts, Identified, Mechanism, Needs, Records
-from privot.mechanisms.parameters import ClippedGradients, PublishedGradients, Query
 from privot.mechanisms.projection import RandomProjection
-from privot.mechanisms.pulled import Handle, ParameterQuery, SanitizedParameters
 from privot.mechanisms.representation import ProjectedRepresentation, Representation, RepresentationQuery
-from privot.mechanisms.scores import ScoredMarginals
-from privot.mechanisms.sketch import PrivateSketch
-from privot.mechanisms.sketch_design import SketchDesign
-from privot.mechanisms.weighing import WeightRule
+from privot.mechanisms.sketching.private_sketch import PrivateSketch
+from privot.mechanisms.sketching.sketch_design import SketchDesign
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.marginals import Marginals
+from privot.mechanisms.table_counts.pair_weights import WeightRule
+from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
+from privot.mechanisms.unproven.alignment import AlignmentQuery, PublishedAlignment
+from privot.mechanisms.unproven.interpolation import Interpolation
 
 __all__ = [
     "LABEL",

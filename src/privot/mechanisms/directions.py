@@ -1,7 +1,7 @@
 """Draws public random directions from a recorded seed; it may not see a record, nor be seeded by one.
 
 What is claimed about a projection rests on the law of H = ‖zᵀU‖²/‖z‖² for a z chosen *before* U
-(`privot.accounting.directions`). So:
+(`privot.accounting.laws.projection_law`). So:
 
   * U is independent of the records. Unless a seed is given, one comes from the operating system when the
     mechanism runs, after the vault was filled. Whoever gives a seed asserts that neither the records nor the
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
-from privot.transport.directions import Frame, check_own_seed, draw_directions, fresh_seed
+from privot.transport.slice_directions import Frame, check_own_seed, draw_directions, fresh_seed
 
 __all__ = ["check_own_seed", "directions_of", "draw_directions", "drawn", "fresh_seed"]
 

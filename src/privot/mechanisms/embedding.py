@@ -15,13 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
+from privot.common import arguments
+from privot.common.extras import needing
 from privot.errors import UsageError
-from privot.extras import needing
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms.lane import refuse_recording
+from privot.mechanisms.cuda_stream import refuse_recording
+from privot.mechanisms.exact_sums import (
+    MARGIN,
+    MAX_RECORDS,
+    FeatureMap,
+    Sums,
+    clip_features,
+    rounding_a_record,
+    try_map,
+)
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
-from privot.mechanisms.rowwise import MARGIN, MOST_RECORDS, FeatureMap, Sums, clip_features, rounding_a_record, try_map
-from privot.noise import NoiseSource, add_noise, arguments
+from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
 
 if TYPE_CHECKING:
@@ -176,7 +185,7 @@ class MeanEmbedding(Once):
         In units of the norm: each of n records by `rounding_a_record`, and k coordinates by the grid, g·√k.
         """
         grid = grid_of(self.sigma) * math.sqrt(classes * (self.features.size + 1))
-        if not (records < MOST_RECORDS and 2.0 * records * rounding_a_record(self.features) + grid <= MARGIN):
+        if not (records < MAX_RECORDS and 2.0 * records * rounding_a_record(self.features) + grid <= MARGIN):
             raise UsageError(
                 "Rounding could outgrow the margin that keeps this release private: use fewer records, "
                 "a map with fewer numbers, or less noise."

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
+from privot.common.extras import require
 from privot.errors import UsageError
-from privot.extras import require
 from privot.guarantee import Adjacency, Standing
 from privot.noise import NoiseSource
 from privot.release import Value

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Bound, Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
+from privot.common import arguments
+from privot.common.image_axes import Axes, image_axes
+from privot.common.processors import usable_cores
 from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
-from privot.images import Axes, image_axes
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.directions import check_own_seed, drawn, fresh_seed
 from privot.mechanisms.mechanism import Facts, Needs, Records
-from privot.noise import NoiseSource, add_noise, arguments
+from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import check_ratio
-from privot.processors import usable_cores
 
 _CACHED = 2**15
 """Numbers of directions that a core works with at a time: 256 KiB."""

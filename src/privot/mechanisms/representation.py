@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Frame, Projection, Sampled
 from privot.accounting.sampling import FixedSize
+from privot.common import arguments
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.directions import draw_directions, fresh_seed
 from privot.mechanisms.mechanism import Answer, Facts, Needs, Records
-from privot.noise import NoiseSource, add_noise, arguments
+from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import check_ratio
 from privot.noise.adding_tensor import plain
 from privot.release import Value

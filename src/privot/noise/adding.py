@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import UsageError
-from privot.noise.kept import KeptNoise
-from privot.noise.source import NoiseSource
+from privot.noise.kept_noise import KeptNoise
+from privot.noise.noise_source import NoiseSource
 
 GRID_BITS = 40
 LARGEST_RATIO = 2.0**21

@@ -6,7 +6,7 @@ With g = 2^(⌊log₂ σ⌋ − 40), v the value and n the noise, both float64 o
 
 Why the support of `out` does not depend on v. K is drawn without looking at v. Division by g is exact (a power of
 two), so K is the whole number nearest to n/g. The last summand of n is a dither, uniform on ±2⁻³⁰σ in steps of
-2⁻⁸²σ (`privot.noise.gaussian`): about 2¹¹ neighbouring whole numbers are reached from every single value of the rest
+2⁻⁸²σ (`privot.noise.normals`): about 2¹¹ neighbouring whole numbers are reached from every single value of the rest
 of n, and the rest is spread over ±8σ at least, in steps far below the dither's width, so no whole number in between is
 left out. The sum k + K of whole numbers is exact: |k| ≤ 2²¹·2⁴¹ by the public bound that is checked below, |K| < 2⁴⁶.
 So out/g runs through *all* whole numbers around k whatever the bits of v, and P(out/g = j) = P(K = j − k) depends on v
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from privot.errors import UsageError
 from privot.noise.adding import check_ratio, grid_of
-from privot.noise.source import NoiseSource
+from privot.noise.noise_source import NoiseSource
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from privot.errors import UsageError
-from privot.noise.gaussian import DITHER, SUMMANDS
+from privot.noise.normals import DITHER, SUMMANDS
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ def chacha20_words(key: bytes, nonce: bytes, counter: int, blocks: int, device: 
         raise UsageError(f"ChaCha20 has 2³² blocks a key, got blocks {counter} to {counter + blocks - 1}.")
     first = _first_block(key, nonce, device)
     if first.is_cuda and _fused(first.device):
-        from privot.noise.chacha_kernels import words_of
+        from privot.noise.chacha_cuda import words_of
 
         return words_of(first, counter, blocks)
     last = first[3].repeat(1, blocks)
@@ -80,7 +80,7 @@ def _fused(device: torch.device) -> bool:
     if find_spec("triton") is None:
         return False
     try:
-        from privot.noise.chacha_kernels import words_of
+        from privot.noise.chacha_cuda import words_of
 
         found = words_of(_first_block(bytes(range(32)), _EXAMPLE_NONCE, device), 1, 1)
         return bool(found[:, 0].tolist() == list(struct.unpack(">16i", _EXAMPLE)))
@@ -117,7 +117,7 @@ def _signed_53_bits(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
 def normal_chunk(key: bytes, sigma: float, count: int, device: torch.device | str) -> torch.Tensor:
     """`count` ≤ `CHUNK` independent N(0, σ²) variates as float64 on `device`, from `key`'s keystream.
 
-    The dithered sum of `privot.noise.gaussian`, which says what it guards against. The sixteen words of a
+    The dithered sum of `privot.noise.normals`, which says what it guards against. The sixteen words of a
     block are one pair of normals: three radii, three angles and two dithers of two words each.
     """
     import torch

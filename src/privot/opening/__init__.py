@@ -1,11 +1,12 @@
 """The one bounded way to open a file that somebody else wrote: size after unpacking, depth, counts, no links.
 
 Everything here refuses in one sentence (`DataError`), before memory is taken for what a header claims. Arrays and
-archives are in `privot.opening.arrays`, Parquet in `privot.opening.parquet`; they are imported where they are needed.
+archives are in `privot.opening.archives`, Parquet in `privot.opening.parquet`; they are imported where they are needed.
 The limits are listed in docs/reference/opening.md.
 """
 
-from privot.opening.files import check_inside, counted, open_file, read_bytes, stays_inside
+from privot.opening.csv_lines import CsvRows, csv_rows
+from privot.opening.json_toml import parse_json, parse_toml, read_json, read_text, read_toml
 from privot.opening.limits import (
     MAX_DEPTH,
     MAX_DIGITS,
@@ -17,8 +18,7 @@ from privot.opening.limits import (
     set_limits,
     too_large,
 )
-from privot.opening.lines import CsvRows, csv_rows
-from privot.opening.texts import parse_json, parse_toml, read_json, read_text, read_toml
+from privot.opening.plain_files import check_inside, counted, open_file, read_bytes, stays_inside
 
 __all__ = [
     "MAX_DEPTH",

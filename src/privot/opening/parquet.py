@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from privot.errors import DataError, brief
-from privot.opening.files import open_file
 from privot.opening.limits import Meter
+from privot.opening.plain_files import open_file
 
 _FOOTER = 1 << 24
 _PAGE_HEADER = 1 << 16

@@ -12,7 +12,7 @@ from privot.errors import UnprovenError, UsageError, brief
 
 
 @dataclass(frozen=True)
-class Finding:
+class StudyFinding:
     """One sentence of the published text, and what was measured."""
 
     text: str
@@ -53,11 +53,11 @@ class Study:
 
 _WDP = "Yang, Qi & Zhou 2024, Wasserstein differential privacy"
 STUDIES: tuple[Study, ...] = (
-    Study("wdp-figure-1", "Budgets of Laplace and Gaussian noise against the order", _WDP, "privot.studies.orders"),
-    Study("wdp-figure-2", "Composition over Weibull gradients, not clipped", _WDP, "privot.studies.composition"),
-    Study("wdp-figure-3", "What β and δ do to the accounted budget", _WDP, "privot.studies.knobs"),
-    Study("wdp-figure-4", "Composition over Weibull gradients, clipped", _WDP, "privot.studies.composition"),
-    Study("wdp-table-2", "One training run, every accountant's budget", _WDP, "privot.studies.training_run", True),
+    Study("wdp-figure-1", "Budgets of Laplace and Gaussian noise against the order", _WDP, "privot.studies.wdp_orders"),
+    Study("wdp-figure-2", "Composition over Weibull gradients, not clipped", _WDP, "privot.studies.wdp_composition"),
+    Study("wdp-figure-3", "What β and δ do to the accounted budget", _WDP, "privot.studies.wdp_knobs"),
+    Study("wdp-figure-4", "Composition over Weibull gradients, clipped", _WDP, "privot.studies.wdp_composition"),
+    Study("wdp-table-2", "One training run, every accountant's budget", _WDP, "privot.studies.wdp_training", True),
 )
 
 

@@ -1,17 +1,17 @@
 """Private synthesis: from a vault to a generator with a guarantee. It never sees a record, only releases."""
 
-from privot.extras import needing, require
+from privot.common.extras import needing, require
 
 with needing("Synthesis needs", "synthesis"):
     # all of them now: a folder whose report or weights cannot be written must not be found out after paying
     require("Synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
-    import privot.synthesis.architectures  # noqa: F401 (makes its generators known)
-    from privot.synthesis.embedding import Target, train
-    from privot.synthesis.features import Fourier, Stack, feature_map
-    from privot.synthesis.generators import Generator, build
-    from privot.synthesis.rules import Problem, Rules, choose_features, choose_rules
+    import privot.synthesis.generators.image_generators  # noqa: F401 (makes its generators known)
+    from privot.synthesis.defaults.embedding_defaults import Problem, Rules, choose_features, choose_rules
+    from privot.synthesis.features.fourier import Fourier, Stack, feature_map
+    from privot.synthesis.generators.generator import Generator, build
+    from privot.synthesis.methods.embedding_training import Target, train
     from privot.synthesis.synthesizer import Synthesizer
-    from privot.synthesis.training import Training
+    from privot.synthesis.training_state import TrainingState
 
 __all__ = [
     "Fourier",
@@ -21,7 +21,7 @@ __all__ = [
     "Stack",
     "Synthesizer",
     "Target",
-    "Training",
+    "TrainingState",
     "build",
     "choose_features",
     "choose_rules",

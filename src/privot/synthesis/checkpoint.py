@@ -1,9 +1,9 @@
 """Keeps a training on disk so that it goes on after a kill as if nothing had happened; no pickle, no record.
 
 What is kept: weights, the optimiser's moments, the state of the random numbers, the step and the losses, and what says
-which releases it was trained on: the digest of the one release (`privot.synthesis.job`), or the job's name and the
-blocks it has seen (`privot.synthesis.streams`). A checkpoint of a training on other releases is refused: what it
-learned would leave under a guarantee that does not count it.
+which releases it was trained on: the digest of the one release (`privot.jobs.job`), or the job's name and the
+blocks it has seen (`privot.synthesis.methods.paid_blocks`). A checkpoint of a training on other releases is refused:
+what it learned would leave under a guarantee that does not count it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 import torch
 
+from privot.common.cuda_graphs import lay_out
 from privot.errors import DataError
-from privot.recording import lay_out
-from privot.synthesis.files import read_tensors, write_tensors
-from privot.synthesis.rules import Rules
-from privot.synthesis.training import Training
+from privot.jobs.released_files import read_tensors, write_tensors
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.training_state import TrainingState
 
 NAME = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0
 
 
-def save(training: Training, path: Path, **facts: Any) -> None:
+def save(training: TrainingState, path: Path, **facts: Any) -> None:
     """Write everything, whole or not at all, with JSON `facts` that say which releases it was trained on."""
     tensors = {f"generator.{name}": t for name, t in training.generator.state_dict().items()}
     if training.average is not None:
@@ -43,10 +43,10 @@ def load_facts(path: Path) -> dict[str, Any]:
     return read_tensors(path)[1]
 
 
-def load(path: Path, rules: Rules, device: str, **wanted: Any) -> Training:
+def load(path: Path, rules: Rules, device: str, **wanted: Any) -> TrainingState:
     """Read what `save` wrote, for the same rules and the same facts about what it was trained on."""
     tensors, facts = read_tensors(path)
-    training = Training.start(rules, 0, device)
+    training = TrainingState.start(rules, 0, device)
     try:
         if facts["rules"] != rules.to_dict():
             raise DataError(f"{path} belongs to another training: its rules differ.")
@@ -84,7 +84,7 @@ class Keeper:
     def __init__(self, path: Path, digest: str, every: float = EVERY_SECONDS) -> None:
         self._path, self._digest, self._every, self._last = path, digest, every, time.monotonic()
 
-    def __call__(self, training: Training, now: bool = False) -> None:
+    def __call__(self, training: TrainingState, now: bool = False) -> None:
         """Called during training; with `now` a checkpoint is written in any case."""
         if now or training.step == training.rules.steps or time.monotonic() - self._last >= self._every:
             save(training, self._path, release=self._digest)

@@ -15,21 +15,21 @@ from privot.accounting import account
 from privot.accounting.events import Composed, Event, repeated
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
+from privot.jobs.job import CHOICE, LABELS, RELEASE, Job
 from privot.mechanisms import Facts, MeanEmbedding
 from privot.release import Release
-from privot.synthesis.choosing import Choosing
-from privot.synthesis.features import feature_map
-from privot.synthesis.job import CHOICE, LABELS, RELEASE, Job
-from privot.synthesis.labelling import Labelling
-from privot.synthesis.rehearsing import rehearse, rehearse_stream
-from privot.synthesis.rules import Rules
-from privot.synthesis.strategy import Strategy
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.features.fourier import feature_map
+from privot.synthesis.methods.dry_run import rehearse, rehearse_stream
+from privot.synthesis.methods.streaming_method import Strategy
+from privot.synthesis.refinement.relabelling import Labelling
+from privot.synthesis.refinement.warp_selection import WarpSelection
 
 METHODS = ("embedding", "sinkhorn", "sliced", "parameters")
 
 
 @dataclass(frozen=True)
-class Design:
+class SynthesisDesign:
     """Everything decided from public facts, before anything is paid."""
 
     mechanism: Any
@@ -62,7 +62,7 @@ class Design:
         return {**common, **held, "features": self.mechanism.features.to_dict()}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any], device: str) -> Design:
+    def from_dict(cls, fields: Mapping[str, Any], device: str) -> SynthesisDesign:
         """Read what `to_dict` wrote, for another device if need be."""
         try:
             method = str(fields["method"])
@@ -89,12 +89,12 @@ class Design:
         return Labelling.from_dict(self.rules.options.get("labelling"))
 
     @property
-    def choosing(self) -> Choosing | None:
+    def choosing(self) -> WarpSelection | None:
         """How far samples are warped, where a later release is for that."""
-        return Choosing.from_dict(self.rules.options.get("choosing"))
+        return WarpSelection.from_dict(self.rules.options.get("choosing"))
 
     @property
-    def parts(self) -> dict[str, Choosing | Labelling]:
+    def parts(self) -> dict[str, WarpSelection | Labelling]:
         """What is released after the first release, by the names of a job's parts, in that order."""
         found = {CHOICE: self.choosing, LABELS: self.labelling}
         return {name: part for name, part in found.items() if part is not None}
@@ -202,15 +202,15 @@ def plain_facts(facts: Facts) -> dict[str, Any]:
 def strategy_of(method: str) -> Strategy:
     """How a method that pays as it goes does it."""
     if method == "sinkhorn":
-        from privot.synthesis.sinkhorn import SinkhornStrategy
+        from privot.synthesis.methods.sinkhorn_training import SinkhornStrategy
 
         return SinkhornStrategy()
     if method == "sliced":
-        from privot.synthesis.sliced import SlicedStrategy
+        from privot.synthesis.methods.sliced_training import SlicedStrategy
 
         return SlicedStrategy()
     if method == "parameters":
-        from privot.synthesis.pulled import ParametersStrategy
+        from privot.synthesis.methods.sinkhorn_parameters import ParametersStrategy
 
         return ParametersStrategy()
     raise DataError(f"There is no method {method!r} that pays as it goes.")

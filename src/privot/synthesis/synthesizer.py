@@ -17,33 +17,40 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from privot.common import arguments
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
+from privot.jobs.estimator import PrivateEstimator
+from privot.jobs.job import BEFORE, CHOICE, LABELS, LESSON, NAME, Job
 from privot.mechanisms import FeatureMap
-from privot.mechanisms.hits import Hits
+from privot.mechanisms.accuracy_counts import CorrectCounts
+from privot.mechanisms.gradients.linear_head import TunedHead
 from privot.mechanisms.mechanism import Facts, Mechanism
-from privot.mechanisms.tuning import TunedHead
-from privot.noise import arguments
 from privot.release import Release
 from privot.synthesis import checkpoint
-from privot.synthesis.choosing import Choosing, classifiers, warped
-from privot.synthesis.design import Design, facts_of, shares, usable_device
-from privot.synthesis.embedding import Scale, Target, train
-from privot.synthesis.estimator import PrivateEstimator
-from privot.synthesis.features import to_unit
-from privot.synthesis.generators import Generator
-from privot.synthesis.job import BEFORE, CHOICE, LABELS, LESSON, NAME, Job
-from privot.synthesis.labelling import Drawn, Labelling, Lesson, check_labelling, labeller, labels_of
-from privot.synthesis.network import NetworkFeatures
-from privot.synthesis.planning import plan
-from privot.synthesis.rules import ASSUMED_RECORDS, Rules
-from privot.synthesis.streams import run_job, train_blocks
-from privot.synthesis.tables.design import TableDesign
-from privot.synthesis.tables.model import TableModel
-from privot.synthesis.team import ALONE, Team
-from privot.synthesis.training import Progress, Training
+from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS, Rules
+from privot.synthesis.design import SynthesisDesign, facts_of, shares, usable_device
+from privot.synthesis.distributed import ALONE, Team
+from privot.synthesis.features.fourier import to_unit
+from privot.synthesis.features.network_features import NetworkFeatures
+from privot.synthesis.generators.generator import Generator
+from privot.synthesis.methods.embedding_training import Scale, Target, train
+from privot.synthesis.methods.paid_blocks import run_job, train_blocks
+from privot.synthesis.planner import plan
+from privot.synthesis.refinement.relabelling import (
+    Drawn,
+    Labelling,
+    PretrainedLabeller,
+    check_labelling,
+    labeller,
+    labels_of,
+)
+from privot.synthesis.refinement.warp_selection import WarpSelection, classifiers, warped
+from privot.synthesis.tabular.table_design import TableDesign
+from privot.synthesis.tabular.table_model import TableModel
+from privot.synthesis.training_state import Progress, TrainingState
 from privot.tables.codec import TableCodec
-from privot.transport.directions import check_seed, fresh_seed
+from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 
 _SAMPLE_ROWS = 4096
@@ -109,7 +116,7 @@ class Synthesizer(PrivateEstimator):
         self.seed = seed
         self.allow_unproven = allow_unproven
 
-    def design(self, facts: Facts) -> Design | TableDesign:
+    def design(self, facts: Facts) -> SynthesisDesign | TableDesign:
         """What would be released and trained, from public facts alone; costs nothing."""
         if self.class_names is not None and len(self.class_names) != facts.classes:
             raise UsageError(f"There are {len(self.class_names)} class names for {facts.classes or 'no'} classes.")
@@ -139,15 +146,15 @@ class Synthesizer(PrivateEstimator):
         device, purpose = usable_device(self.device), f"synthesis by {self.method}"
         design.check(vault.facts, self.epsilon, self.delta, device)
 
-        if isinstance(design, Design) and design.parts:
+        if isinstance(design, SynthesisDesign) and design.parts:
             vault.check(design.event(vault.facts), purpose=purpose)
 
         def paid(part: str, made: Callable[[], Mechanism], _: Check) -> tuple[Release, int]:
             return self._pay(vault, made(), f"{purpose}, {part}"), 1
 
-        if isinstance(design, Design) and design.method != "embedding":
+        if isinstance(design, SynthesisDesign) and design.method != "embedding":
             self._forget()
-            start = Training.start(design.rules, design.seed, device)
+            start = TrainingState.start(design.rules, design.seed, device)
             trained = train_blocks(
                 lambda: vault,
                 design,
@@ -209,7 +216,7 @@ class Synthesizer(PrivateEstimator):
         """
         device = usable_device(self.device)
         fields, codec = job.settings.get("design", {}), self.codec
-        design = Design.from_dict(fields, device) if codec is None else TableDesign.from_dict(fields, codec)
+        design = SynthesisDesign.from_dict(fields, device) if codec is None else TableDesign.from_dict(fields, codec)
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: go on with that one.")
         opened: list[Vault] = []
@@ -219,7 +226,7 @@ class Synthesizer(PrivateEstimator):
             design.check(vault.facts, self.epsilon, self.delta, device)
             # a job that goes on pays anew, and whoever lets it has to say so anew
             design.check_standing(self.allow_unproven)
-            if isinstance(design, Design) and design.parts:
+            if isinstance(design, SynthesisDesign) and design.parts:
                 # what cannot be finished is not begun, and nothing is removed for it
                 vault.check(design.due(job, spent), purpose=f"synthesis by {self.method} {job.mark}")
             opened.append(vault)
@@ -230,7 +237,7 @@ class Synthesizer(PrivateEstimator):
             return vault.release(design.mechanism, purpose=f"synthesis by {self.method} {mark}", delta=design.delta)
 
         with job.alone():
-            said = design.parts if isinstance(design, Design) else {}
+            said = design.parts if isinstance(design, SynthesisDesign) else {}
             for part in set(BEFORE) - set(said):
                 if (job.folder / f"{part}.npz").exists():
                     raise DataError(
@@ -255,7 +262,7 @@ class Synthesizer(PrivateEstimator):
                 # what was paid for before may have been looked at, whatever became of its file
                 return release, max(1, int(spent(job.marked(part))))
 
-            if isinstance(design, Design) and design.method != "embedding":
+            if isinstance(design, SynthesisDesign) and design.method != "embedding":
                 self._forget()
                 unproven = self.allow_unproven
                 self._streamed(design, *run_job(job, design, ready, spent, device, progress, unproven))
@@ -287,12 +294,14 @@ class Synthesizer(PrivateEstimator):
         kept at `path`.
         """
         design = self.design_
-        assert isinstance(design, Design)
+        assert isinstance(design, SynthesisDesign)
         if design.choosing is not None:
             made_from = self._choose(design, design.choosing, paid, device, made_from)
         if design.labelling is not None:
             known = path is not None and path.exists()
-            lesson = Lesson.load(path, made_from) if path and known else self._lesson(design.labelling, device)
+            lesson = (
+                PretrainedLabeller.load(path, made_from) if path and known else self._lesson(design.labelling, device)
+            )
             if path and not known:
                 lesson.save(path, made_from)
             tuning = self._tuning(lesson, device)
@@ -302,17 +311,17 @@ class Synthesizer(PrivateEstimator):
             self._labelled(lesson, release, times)
         return self
 
-    def _choose(self, design: Design, choosing: Choosing, paid: Paid, device: str, made_from: str) -> str:
+    def _choose(self, design: SynthesisDesign, choosing: WarpSelection, paid: Paid, device: str, made_from: str) -> str:
         """Warp samples as far as the records say from now on, under the guarantee of all releases; its digest."""
         trained = self.generator_
 
-        def made() -> Hits:
+        def made() -> CorrectCounts:
             found: list[NetworkFeatures] = []
             for factor in choosing.factors:
                 other = copy.copy(self)
                 other.generator_ = warped(trained, factor).eval()
                 found += classifiers(other._drawn(choosing.samples, device), self._public_seed)
-            return Hits(tuple(found), choosing.sigma, device, made_from)
+            return CorrectCounts(tuple(found), choosing.sigma, device, made_from)
 
         release, times = paid(CHOICE, made, lambda found: choosing.check(found, design.facts, design.delta, made_from))
         # first, so that nothing is ever drawn under less than it cost
@@ -330,24 +339,24 @@ class Synthesizer(PrivateEstimator):
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _paid(self, design: Design | TableDesign, release: Release) -> None:
+    def _paid(self, design: SynthesisDesign | TableDesign, release: Release) -> None:
         """Keep what was paid for, whatever becomes of the training."""
         self._forget()
         self.design_, self.release_, self.guarantee_ = design, release, release.guarantee
 
-    def _trained(self, training: Training) -> Synthesizer:
+    def _trained(self, training: TrainingState) -> Synthesizer:
         mechanism: Any = self.design_.mechanism
         self.losses_ = training.losses
         self.use(training.generator, mechanism.features, Target.of(self.release_).counts, mechanism.labels)
         return self
 
-    def _lesson(self, labelling: Labelling, device: str) -> Lesson:
+    def _lesson(self, labelling: Labelling, device: str) -> PretrainedLabeller:
         """What a network learns from samples alone; costs nothing."""
-        return Lesson.learn(self._drawn(labelling.samples, device), labelling.columns, self._public_seed)
+        return PretrainedLabeller.learn(self._drawn(labelling.samples, device), labelling.columns, self._public_seed)
 
     @property
     def _public_seed(self) -> int:
-        assert isinstance(self.design_, Design)
+        assert isinstance(self.design_, SynthesisDesign)
         return self.design_.seed % 2**63
 
     def _drawn(self, samples: int, device: str) -> Drawn:
@@ -359,10 +368,10 @@ class Synthesizer(PrivateEstimator):
         labels = torch.from_numpy(y).to(device)
         return Drawn(unit, labels, self.generator_.classes, tuple(self.shape), (self.low, self.high))
 
-    def _tuning(self, lesson: Lesson, device: str) -> TunedHead:
+    def _tuning(self, lesson: PretrainedLabeller, device: str) -> TunedHead:
         """The mechanism of the second release, from the design and the first one."""
         design = self.design_
-        assert isinstance(design, Design)
+        assert isinstance(design, SynthesisDesign)
         assert design.labelling is not None
         records = design.facts.records or self.records or self._counted()
         return lesson.mechanism(design.labelling, float(records), device)
@@ -374,13 +383,13 @@ class Synthesizer(PrivateEstimator):
         value: Any = self.release_.value
         return float(np.asarray(value["counts"]).sum())
 
-    def _labelled(self, lesson: Lesson, release: Release, times: int = 1) -> Synthesizer:
+    def _labelled(self, lesson: PretrainedLabeller, release: Release, times: int = 1) -> Synthesizer:
         """Label by what was released from now on, under the guarantee of all releases, labels being paid `times`."""
         self.guarantee_ = self.guarantee_.compose(*[release.guarantee] * times)
         self.labeller_ = labeller(lesson, release)
         return self
 
-    def _streamed(self, design: Design, training: Training, guarantee: Guarantee) -> Synthesizer:
+    def _streamed(self, design: SynthesisDesign, training: TrainingState, guarantee: Guarantee) -> Synthesizer:
         self.design_, self.guarantee_, self.losses_ = design, guarantee, training.losses
         # how many records a class has was not paid for: samples go round all classes
         self.use(training.best, None, np.ones(training.generator.classes), design.labels)
@@ -465,14 +474,14 @@ class Synthesizer(PrivateEstimator):
 
     def save(self, folder: str | Path) -> None:
         """Write generator.safetensors, config.json and guarantee.json: all that sampling needs."""
-        from privot.synthesis.saved import write_generator
+        from privot.synthesis.output.saved_model import write_generator
 
         write_generator(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Synthesizer:
         """Read what `save` or `privot synth` wrote; needs no vault."""
-        from privot.synthesis.saved import read_generator
+        from privot.synthesis.output.saved_model import read_generator
 
         return read_generator(Path(folder), device)
 
@@ -485,7 +494,7 @@ class Synthesizer(PrivateEstimator):
     features_: FeatureMap | None
     labels_: bool
     labeller_: NetworkFeatures | None
-    design_: Design | TableDesign
+    design_: SynthesisDesign | TableDesign
 
 
 def _bare(rules: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ x, y = encode_file("private.csv", TableCodec(schema), compact=True)     # straig
 
 from privot.tables.codec import TableCodec
 from privot.tables.columns import Column
-from privot.tables.proposing import propose_from_sample
-from privot.tables.reading import encode_chunks, encode_file, read_chunks, read_header, read_table
 from privot.tables.schema import Schema, propose
+from privot.tables.schema_proposal import propose_from_sample
 from privot.tables.table import Table
-from privot.tables.writing import write_table
+from privot.tables.table_files import encode_chunks, encode_file, read_chunks, read_header, read_table
+from privot.tables.table_writing import write_table
 
 __all__ = [
     "Column",

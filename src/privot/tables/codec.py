@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError, brief
+from privot.tables.cell_values import parse, unparse
 from privot.tables.columns import Column
-from privot.tables.parsing import parse, unparse
 from privot.tables.schema import Schema
 from privot.tables.table import Table
 
 Segment = tuple[int, int, Literal["interval", "categorical"]]
 KIND = "table"
-MOST_VALUES = 128
+MAX_VALUES = 128
 """A column of at most this many whole numbers gets a cell for each."""
 CELLS = 64
 """How many cells other numbers are cut into, evenly in the scaled coordinate."""
@@ -201,7 +201,7 @@ def edges_of(column: Column) -> NDArray[np.float64]:
     of them. On a log scale the lowest value, often a spike (no gain, no debt), has a cell of its own.
     """
     low, high = column.range
-    if column.is_whole and high - low + 1 <= MOST_VALUES:
+    if column.is_whole and high - low + 1 <= MAX_VALUES:
         cuts = np.arange(low, high) + 0.5
     else:
         cuts = low + np.asarray(_even(column, np.arange(1, CELLS) / CELLS))

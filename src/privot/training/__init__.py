@@ -3,6 +3,6 @@
 `train` takes any gradients; models and their gradients need PyTorch, which their modules say where it is missing.
 """
 
-from privot.training.sgd import Training, train
+from privot.training.dp_sgd_loop import Training, train
 
 __all__ = ["Training", "train"]

@@ -9,20 +9,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from privot.extras import needing
+from privot.common.extras import needing
 
 if TYPE_CHECKING:
-    from privot.transport.barycenter import free_support_barycenter
-    from privot.transport.calibration import calibrated_gradients
-    from privot.transport.costs import with_labels
-    from privot.transport.directions import draw_directions
-    from privot.transport.divergence import semi_debiased, sinkhorn_divergence
-    from privot.transport.entropic import sinkhorn
-    from privot.transport.geometry import barycentric_map, bures, interpolate
-    from privot.transport.label_aware import otdd
-    from privot.transport.one_dimensional import wasserstein_1d
-    from privot.transport.optimal import exact
-    from privot.transport.slicing import max_sliced, sliced
+    from privot.transport._barycenter import free_support_barycenter
+    from privot.transport._divergences import semi_debiased, sinkhorn_divergence
+    from privot.transport._exact import exact
+    from privot.transport._lava import calibrated_gradients
+    from privot.transport._maps import barycentric_map, bures, interpolate
+    from privot.transport._otdd import otdd
+    from privot.transport._sinkhorn import sinkhorn
+    from privot.transport._sliced import max_sliced, sliced
+    from privot.transport._solvers.costs import with_labels
+    from privot.transport._univariate import wasserstein_1d
+    from privot.transport.slice_directions import draw_directions
 
 __all__ = [
     "barycentric_map",
@@ -45,21 +45,21 @@ __all__ = [
 # Imported when first asked for: drawing directions needs no tensors, and the barrier draws them. No module is
 # called what a function is called, or importing the module would hide the function.
 _HOMES = {
-    "barycentric_map": "geometry",
-    "bures": "geometry",
-    "calibrated_gradients": "calibration",
-    "draw_directions": "directions",
-    "exact": "optimal",
-    "free_support_barycenter": "barycenter",
-    "interpolate": "geometry",
-    "max_sliced": "slicing",
-    "otdd": "label_aware",
-    "semi_debiased": "divergence",
-    "sinkhorn": "entropic",
-    "sinkhorn_divergence": "divergence",
-    "sliced": "slicing",
-    "wasserstein_1d": "one_dimensional",
-    "with_labels": "costs",
+    "barycentric_map": "_maps",
+    "bures": "_maps",
+    "calibrated_gradients": "_lava",
+    "draw_directions": "slice_directions",
+    "exact": "_exact",
+    "free_support_barycenter": "_barycenter",
+    "interpolate": "_maps",
+    "max_sliced": "_sliced",
+    "otdd": "_otdd",
+    "semi_debiased": "_divergences",
+    "sinkhorn": "_sinkhorn",
+    "sinkhorn_divergence": "_divergences",
+    "sliced": "_sliced",
+    "wasserstein_1d": "_univariate",
+    "with_labels": "_solvers.costs",
 }
 
 

@@ -4,13 +4,13 @@ Everything here is post-processing of releases (labelled sketches), or is comput
 A *score* is of a record, and high is harmful; a *value* is of a party, and high is useful.
 """
 
-from privot.valuation.parties import Contributions, value_records, value_sketches
-from privot.valuation.points import Scores, score_by_records, score_by_sketch
-from privot.valuation.shapley import Plan
+from privot.valuation.party_values import Contributions, value_records, value_sketches
+from privot.valuation.record_scores import Scores, score_by_records, score_by_sketch
+from privot.valuation.shapley import CoalitionPlan
 
 __all__ = [
+    "CoalitionPlan",
     "Contributions",
-    "Plan",
     "Scores",
     "score_by_records",
     "score_by_sketch",

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from privot.errors import UsageError
-from privot.valuation.labelled import Array
+from privot.valuation.labelled_records import Array
 
-MOST_EXACT = 10
+MAX_EXACT = 10
 """Parties up to which all 2^k coalitions are asked for."""
-ORDERS, LEAST_GROUPS = 200, 5
+ORDERS, MIN_GROUPS = 200, 5
 """About so many random orders beyond that, in groups of 2k, and never fewer groups than this."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class CoalitionPlan:
     """Which coalitions must be asked for their worth, and what follows from the answers."""
 
     parties: int
@@ -34,7 +34,7 @@ class Plan:
     orders: tuple[tuple[int, ...], ...] | None
 
     @classmethod
-    def of(cls, parties: int, seed: int = 0, most_exact: int = MOST_EXACT, orders: int = ORDERS) -> Plan:
+    def of(cls, parties: int, seed: int = 0, most_exact: int = MAX_EXACT, orders: int = ORDERS) -> CoalitionPlan:
         """Exact for few parties; for more, about `orders` random ones that `seed` repeats."""
         if parties < 1:
             raise UsageError("There must be at least one party.")
@@ -42,7 +42,7 @@ class Plan:
             return cls(parties, tuple(range(1 << parties)), None)
         generator = np.random.default_rng(seed)
         drawn: list[tuple[int, ...]] = []
-        for _ in range(max(LEAST_GROUPS, round(orders / (2 * parties)))):
+        for _ in range(max(MIN_GROUPS, round(orders / (2 * parties)))):
             order = tuple(int(i) for i in generator.permutation(parties))
             # an order and its reverse, turned through all beginnings: within a group everybody stands everywhere twice,
             # and before everybody else half of the time, so that only what three or more do together is left to chance

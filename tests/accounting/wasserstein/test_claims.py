@@ -7,10 +7,10 @@ import pytest
 
 from privot import Adjacency, Standing
 from privot.accounting import Gaussian, Poisson, Sampled, WassersteinAccountant
-from privot.accounting.wasserstein import Law, distance, published, sampled_distance
-from privot.accounting.wasserstein.claims import CLAIMS, Verdict, claim
-from privot.accounting.wasserstein.counterexamples import Counterexample
+from privot.accounting.wasserstein import LineLaw, distance, published, sampled_distance
 from privot.errors import UnprovenError, UsageError
+from privot.studies.wdp_claims import CLAIMS, Verdict, claim
+from privot.studies.wdp_counterexamples import Counterexample
 
 AR = Adjacency.ADD_REMOVE
 REFUTED = [c for c in CLAIMS if c.verdict is not Verdict.HOLDS]
@@ -99,8 +99,8 @@ def test_published_conversions_refuse_nonsense():
 
 
 def test_12_a_map_that_stretches():
-    p, q = Law((0.0,), (1.0,), 1.0), Law((1.0,), (1.0,), 1.0)
-    hundred = Law((0.0,), (1.0,), 100.0), Law((100.0,), (1.0,), 100.0)
+    p, q = LineLaw((0.0,), (1.0,), 1.0), LineLaw((1.0,), (1.0,), 1.0)
+    hundred = LineLaw((0.0,), (1.0,), 100.0), LineLaw((100.0,), (1.0,), 100.0)
     assert distance(1.0, *hundred) == pytest.approx(100 * distance(1.0, p, q))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privot.accounting.wasserstein import (
-    Law,
+    LineLaw,
     additive,
     distance,
     kantorovich,
@@ -108,7 +108,7 @@ def test_noise_lowers_it_and_none_leaves_the_diracs():
 @pytest.mark.parametrize("mu", [1.0, 2.0, 3.5])
 def test_against_sorted_quantiles(noise, mu):
     """Sorted points on a fine grid of quantiles, matched in order."""
-    first, second = sampled(0.3, 2.0, 0.7, noise), Law((-1.0, 0.5), (0.4, 0.6), 0.5, noise)
+    first, second = sampled(0.3, 2.0, 0.7, noise), LineLaw((-1.0, 0.5), (0.4, 0.6), 0.5, noise)
     u = (np.arange(20000) + 0.5) / 20000
     t = np.log(u) - np.log1p(-u)
     points = np.abs(np.sort(first.quantile(t)) - np.sort(second.quantile(t)))
@@ -118,7 +118,7 @@ def test_against_sorted_quantiles(noise, mu):
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_kantorovichs_form_and_its_potential(noise):
-    first, second = sampled(0.3, 2.0, 0.7, noise), Law((-1.0, 2.5), (0.4, 0.6), 0.5, noise)
+    first, second = sampled(0.3, 2.0, 0.7, noise), LineLaw((-1.0, 2.5), (0.4, 0.6), 0.5, noise)
     dual = kantorovich(first, second)
     assert dual == pytest.approx(distance(1, first, second), rel=1e-8)
     test = potential(first, second)
@@ -137,7 +137,7 @@ def test_an_additive_mechanism_moves_by_its_shift_whatever_the_noise(shift, mu, 
 
 def test_a_translation_by_quantiles_too():
     """Not by the shortcut: the same law written as two halves has other weights, so quantiles are computed."""
-    halves = Law((1.0, 1.0), (0.25, 0.75), 2.0)
+    halves = LineLaw((1.0, 1.0), (0.25, 0.75), 2.0)
     assert distance(3.0, halves, additive(0.0, 2.0)) == pytest.approx(1.0, rel=1e-9)
 
 
@@ -150,6 +150,6 @@ def test_bad_arguments_are_refused(bad):
 def test_laws_are_checked():
     for wrong in [((), ()), ((0.0,), (0.5,)), ((0.0, 1.0), (1.0,)), ((math.nan,), (1.0,))]:
         with pytest.raises(UsageError):
-            Law(*wrong, 1.0)
+            LineLaw(*wrong, 1.0)
     with pytest.raises(UsageError):
-        Law((0.0,), (1.0,), 1.0, "cauchy")
+        LineLaw((0.0,), (1.0,), 1.0, "cauchy")

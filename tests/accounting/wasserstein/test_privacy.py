@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from privot import Adjacency, Standing
 from privot.accounting.wasserstein import (
-    Law,
+    LineLaw,
     WassersteinPrivacy,
     additive_mechanism,
     additive_to_dp,
@@ -31,7 +31,7 @@ def laws(draw):
     centres = tuple(draw(st.floats(-5, 5)) for _ in range(n))
     weights = [r / sum(raw) for r in raw]
     weights[-1] = 1.0 - sum(weights[:-1])
-    return Law(centres, tuple(weights), draw(st.floats(0.05, 3)), draw(st.sampled_from(["gaussian", "laplace"])))
+    return LineLaw(centres, tuple(weights), draw(st.floats(0.05, 3)), draw(st.sampled_from(["gaussian", "laplace"])))
 
 
 few = settings(max_examples=5)
@@ -105,7 +105,9 @@ def test_12_one_lipschitz_maps_keep_it(mu):
 @given(st.floats(1, 64), st.floats(0.01, 10), st.integers(1, 50))
 def test_13_group_privacy(mu, shift, records):
     group = additive_mechanism(shift, mu, AR).group(records)
-    assert group.epsilon == pytest.approx(distance(mu, Law((0.0,), (1.0,), 1.0), Law((shift * records,), (1.0,), 1.0)))
+    assert group.epsilon == pytest.approx(
+        distance(mu, LineLaw((0.0,), (1.0,), 1.0), LineLaw((shift * records,), (1.0,), 1.0))
+    )
 
 
 @given(st.floats(1, 32), st.floats(1e-3, 20), st.integers(2, 6))

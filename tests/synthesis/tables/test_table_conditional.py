@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from privot.errors import ConvergenceError
-from privot.synthesis.tables import conditional
-from privot.synthesis.tables.conditional import draw, fit_conditional, one_hot, ridge
+from privot.synthesis.tabular import conditional
+from privot.synthesis.tabular.conditional import draw, fit_conditional, one_hot, ridge
 
 
 def law(z: np.ndarray, theta: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def test_draws_follow_the_law() -> None:
 
 
 def test_a_fit_that_stops_early_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditional, "MOST_STEPS", 1)
+    monkeypatch.setattr(conditional, "MAX_STEPS", 1)
     codes = np.random.default_rng(4).integers(0, 4, (500, 3))
     z = one_hot(codes, [4, 4, 4])
     moments = np.random.default_rng(5).dirichlet(np.ones(24)).reshape(12, 2)

@@ -14,13 +14,13 @@ import pytest
 from privot import Release, Vault
 from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
-from privot.evaluation.tables import train_and_test
+from privot.evaluation.table_quality import train_and_test
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, ScoredMarginals
-from privot.synthesis.tables import TableModel, fit_table, table_mechanism
-from privot.synthesis.tables.fit import order_of
-from privot.synthesis.tables.label import LabelLaw
-from privot.synthesis.tables.model import Factor, Levels
+from privot.synthesis.tabular import TableModel, fit_table, table_mechanism
+from privot.synthesis.tabular.label_model import LabelLaw
+from privot.synthesis.tabular.table_fit import order_of
+from privot.synthesis.tabular.table_model import Factor, Levels
 from privot.tables import Column, Schema, Table, TableCodec, encode_file, read_table, write_table
 
 ROWS = 6000

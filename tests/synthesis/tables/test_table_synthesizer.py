@@ -13,11 +13,11 @@ from sklearn.base import clone
 from privot import Vault
 from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
+from privot.jobs.job import Job
+from privot.jobs.released_files import read_json, write_json
 from privot.synthesis import Synthesizer
-from privot.synthesis.files import read_json, write_json
-from privot.synthesis.folder import write_folder
-from privot.synthesis.job import Job
-from privot.synthesis.tables.design import TableDesign
+from privot.synthesis.output.output_folder import write_folder
+from privot.synthesis.tabular.table_design import TableDesign
 from privot.tables import Column, Schema, Table, TableCodec, read_table
 
 CODEC = TableCodec(
@@ -185,7 +185,7 @@ def test_a_schema_that_cannot_be_fitted_costs_nothing(monkeypatch: pytest.Monkey
         raise DataError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.tables.design.fit_table", fails)
+        patch.setattr("privot.synthesis.tabular.table_design.fit_table", fails)
         with pytest.raises(DataError):
             synthesizer.fit(held)
     # the whole budget is still there

@@ -1,7 +1,7 @@
 """Wasserstein differential privacy: the type, the exact distances, and the published claims, each with its standing."""
 
 from privot.accounting.wasserstein import published
-from privot.accounting.wasserstein.accountant import WassersteinAccountant
+from privot.accounting.wasserstein.absolute_moment import log_absolute_moment
 from privot.accounting.wasserstein.distance import (
     distance,
     kantorovich,
@@ -9,9 +9,9 @@ from privot.accounting.wasserstein.distance import (
     sampled_distance,
     translation_distance,
 )
-from privot.accounting.wasserstein.laws import Law, additive, sampled
-from privot.accounting.wasserstein.moment import log_absolute_moment
-from privot.accounting.wasserstein.privacy import (
+from privot.accounting.wasserstein.line_laws import LineLaw, additive, sampled
+from privot.accounting.wasserstein.wasserstein_accountant import WassersteinAccountant
+from privot.accounting.wasserstein.wasserstein_privacy import (
     WassersteinPrivacy,
     additive_mechanism,
     additive_to_dp,
@@ -21,7 +21,7 @@ from privot.accounting.wasserstein.privacy import (
 )
 
 __all__ = [
-    "Law",
+    "LineLaw",
     "WassersteinAccountant",
     "WassersteinPrivacy",
     "additive",

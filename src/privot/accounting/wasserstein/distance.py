@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtri_exp
 
-from privot.accounting.checks import check_positive
-from privot.accounting.wasserstein.laws import Law
-from privot.accounting.wasserstein.moment import check_order
+from privot.accounting.wasserstein.absolute_moment import check_order
+from privot.accounting.wasserstein.line_laws import LineLaw
+from privot.common.arguments import check_positive, is_number
 from privot.errors import UsageError, brief
-from privot.guarantee import is_number
 
 Array = NDArray[np.float64]
 
@@ -110,7 +109,7 @@ def _log_tail_growth(side: Array, move: float, hazard: Array) -> Array:
     return np.where(abs(move) * (1.0 - side) < 1e-4, near, log_ndtr(side + move) - log_ndtr(side))
 
 
-def distance(mu: float, first: Law, second: Law) -> float:
+def distance(mu: float, first: LineLaw, second: LineLaw) -> float:
     """W_μ between any two laws on the line, by their quantiles.
 
     Absolute accuracy about 1e-12 of the larger scale; for one sampled Gaussian step `sampled_distance` is sharper.
@@ -160,13 +159,13 @@ def _signed(edges: Array, function: Callable[[Array], Array]) -> tuple[Array, Ar
     return x, weight, function(x)
 
 
-def kantorovich(first: Law, second: Law) -> float:
+def kantorovich(first: LineLaw, second: LineLaw) -> float:
     """W₁ = ∫ |F − G| dx: what the best 1-Lipschitz test function can tell the two laws apart by."""
     _, weight, values = _signed(_line(first, second), lambda x: _difference(first, second, x))
     return float(weight @ np.abs(values))
 
 
-def potential(first: Law, second: Law) -> Callable[[Array], Array]:
+def potential(first: LineLaw, second: LineLaw) -> Callable[[Array], Array]:
     """The test function φ with |φ'| ≤ 1 whose means differ by W₁: φ' is the sign of G − F. φ is 0 at the left end."""
     x, weight, values = _signed(_line(first, second), lambda at: _difference(first, second, at))
     heights = np.concatenate([[0.0], np.cumsum(-weight * np.sign(values))])
@@ -174,14 +173,14 @@ def potential(first: Law, second: Law) -> Callable[[Array], Array]:
     return lambda at: np.interp(np.asarray(at, float), ends, heights)
 
 
-def _difference(first: Law, second: Law, x: Array) -> Array:
+def _difference(first: LineLaw, second: LineLaw, x: Array) -> Array:
     """F − G, taken on the side where both are small."""
     left = np.exp(first.log_below(x)) - np.exp(second.log_below(x))
     right = np.exp(second.log_above(x)) - np.exp(first.log_above(x))
     return np.where(first.log_below(x) < math.log(0.5), left, right)
 
 
-def _line(first: Law, second: Law) -> Array:
+def _line(first: LineLaw, second: LineLaw) -> Array:
     """Edges of panels that cover both laws."""
     edges = []
     for law in (first, second):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from privot.accounting.checks import check_positive
-from privot.accounting.wasserstein.moment import check_order
-from privot.accounting.wasserstein.privacy import WassersteinPrivacy
+from privot.accounting.wasserstein.absolute_moment import check_order
+from privot.accounting.wasserstein.wasserstein_privacy import WassersteinPrivacy
+from privot.common.arguments import check_positive, is_number
 from privot.errors import UnprovenError, UsageError, brief
-from privot.guarantee import Adjacency, Standing, is_number
+from privot.guarantee import Adjacency, Standing
 
 
 def check_allowed(what: str, allow_unproven: bool) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from privot import extras
-from privot.files import private_folder
+from privot.common import extras
+from privot.common.files import private_folder
 
 __all__ = ["quiet", "require"]
 

@@ -47,12 +47,12 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 
 from privot.errors import DataError, NoAnswerError, UsageError
-from privot.federation.coordinating import ABSENT
-from privot.federation.enrolling import AUTHORITY, SECRET
+from privot.federation.coordination.coordinator import ABSENT
+from privot.federation.coordination.federated_job import Member
+from privot.federation.flower.flower_messages import TYPE, Incoming, Outgoing, bytes_in, record_of
 from privot.federation.flower.superlink import AGAIN, LOG
 from privot.federation.flower.watching import Late, bounded, limit
-from privot.federation.flower.wire import TYPE, Incoming, Outgoing, bytes_in, record_of
-from privot.federation.job import Member
+from privot.federation.parties.enrolment import AUTHORITY, SECRET
 
 POLL = 0.2
 OPENING, LEAVING = 60.0, 5.0

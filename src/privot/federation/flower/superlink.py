@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from privot.common.files import private_file, private_folder
 from privot.errors import NoAnswerError, UsageError
-from privot.federation.enrolling import AUTHORITY, CERTIFICATE, SECRET
-from privot.files import private_file, private_folder
+from privot.federation.parties.enrolment import AUTHORITY, CERTIFICATE, SECRET
 
 STARTING = 180.0
 LOG, DATABASE = "superlink.log", "superlink.db"

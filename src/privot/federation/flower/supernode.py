@@ -29,10 +29,10 @@ from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpI
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from privot.common.files import write_whole
 from privot.errors import DataError, NoAnswerError, UsageError
+from privot.federation.flower.flower_messages import Incoming, Outgoing, bytes_in, record_of
 from privot.federation.flower.watching import CALL, MAX_PAUSE, limit, pauses
-from privot.federation.flower.wire import Incoming, Outgoing, bytes_in, record_of
-from privot.files import write_whole
 
 POLL = 0.5
 ARRIVAL = 60.0

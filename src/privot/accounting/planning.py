@@ -1,0 +1,246 @@
+"""Plan a budget before any data is touched: projection, gradient and embedding releases in a user's own terms.
+
+Each function takes either σ or ε and answers with a `Plan`: the event that will be charged and its guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from privot.accounting.accountant import account
+from privot.accounting.calibration import calibrate, largest_count
+from privot.accounting.events import (
+    Bound,
+    Event,
+    Frame,
+    Gaussian,
+    Projection,
+    Sampled,
+    repeated,
+)
+from privot.accounting.sampling import FixedSize, Poisson, Sampling
+from privot.common.arguments import check_count, check_delta, check_kind, check_positive
+from privot.errors import NoTheoremError, UsageError, brief
+from privot.guarantee import Adjacency, Guarantee
+
+MAX_STEPS = 10**9
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is going to happen and what it costs."""
+
+    event: Event
+    guarantee: Guarantee
+    sigma: float
+    steps: int
+    sensitivity: float
+    batch: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer of `privot account`, as plain JSON types."""
+        cost = self.guarantee.epsilon()
+        return {
+            "sigma": self.sigma,
+            "epsilon": cost if math.isfinite(cost) else None,
+            "delta": self.guarantee.at_delta,
+            "adjacency": str(self.guarantee.adjacency),
+            "sampling": self.guarantee.sampling,
+            "standing": str(self.guarantee.standing),
+            "steps": self.steps,
+            "batch": self.batch,
+            "sensitivity": self.sensitivity,
+            "assumptions": list(self.guarantee.assumptions),
+            "events": [dict(e) for e in self.guarantee.events],
+        }
+
+
+def count_steps(records: int | None, batch: int | None, epochs: float | None, steps: int | None) -> int:
+    """How many steps run: `steps`, or enough batches for `epochs` passes (⌈epochs·records/batch⌉), or one."""
+    if steps is not None:
+        if epochs is not None:
+            raise UsageError("Say either the number of steps or the number of epochs, not both.")
+        check_count("The number of steps", steps)
+        total = steps
+    elif epochs is not None:
+        check_positive("The number of epochs", epochs)
+        if batch is None or records is None:
+            raise UsageError("A number of epochs needs the number of records and the batch.")
+        total = math.ceil(epochs * records / batch)
+    else:
+        total = 1
+    if total > MAX_STEPS:
+        raise UsageError(f"{total} steps are more than the {MAX_STEPS} privot counts.")
+    return total
+
+
+def choose_sampling(adjacency: Adjacency, records: int | None, batch: int | None) -> Sampling | None:
+    """Fixed size for replace-one, Poisson at rate batch/records for add/remove, none without a batch."""
+    if batch is None:
+        return None
+    check_count("The batch", batch)
+    if records is None:
+        raise UsageError("A batch needs the number of records it is drawn from.")
+    check_count("The number of records", records)
+    sampling = FixedSize(batch, records)
+    return sampling if adjacency is Adjacency.REPLACE_ONE else Poisson(sampling.share)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What the user said; whatever is left out is the answer."""
+
+    adjacency: Adjacency
+    delta: float
+    sigma: float | None
+    epsilon: float | None
+    records: int | None
+    batch: int | None
+    epochs: float | None
+    steps: int | None
+
+    def solve(self, release: Callable[[float, int], Event], sensitivity: float) -> Plan:
+        """Find σ, ε, the number of steps or the batch, for `release`(σ, steps) as one step."""
+        check_delta(self.delta)
+        if self.sigma is not None:
+            check_positive("σ", self.sigma)
+        if self.sigma is None and self.epsilon is None:
+            raise UsageError("Say σ or ε: the one that is left out is the answer.")
+        batch, steps = self.batch, self.steps
+        if self.sigma is not None and self.epsilon is not None:
+            batch, steps = self._affordable(release, self.sigma, self.epsilon)
+        sampling = choose_sampling(self.adjacency, self.records, batch)
+        total = count_steps(self.records, batch, self.epochs, steps)
+
+        def make(sigma: float) -> Event:
+            return _repeat(release(sigma, total), sampling, total)
+
+        if self.sigma is not None:
+            sigma = float(self.sigma)
+        else:
+            assert self.epsilon is not None
+            sigma = calibrate(make, epsilon=self.epsilon, delta=self.delta)
+        event = make(sigma)
+        return Plan(event, account(event, self.delta), sigma, total, sensitivity, batch)
+
+    def _affordable(
+        self, release: Callable[[float, int], Event], sigma: float, epsilon: float
+    ) -> tuple[int | None, int | None]:
+        """σ and ε are both given: the number of steps they pay for, or the largest batch."""
+        if self.steps is None and self.epochs is None:
+            sampling = choose_sampling(self.adjacency, self.records, self.batch)
+            steps = largest_count(
+                lambda n: _repeat(release(sigma, n), sampling, n), epsilon=epsilon, delta=self.delta, limit=MAX_STEPS
+            )
+            return self.batch, steps
+        if self.batch is not None or self.records is None:
+            raise UsageError("σ, ε, the steps and the batch are all given: leave one out to have it answered.")
+        records = self.records
+
+        def with_batch(batch: int) -> Event:
+            total = count_steps(records, batch, self.epochs, self.steps)
+            return _repeat(release(sigma, total), choose_sampling(self.adjacency, records, batch), total)
+
+        return largest_count(with_batch, epsilon=epsilon, delta=self.delta, limit=records), self.steps
+
+
+def _repeat(release: Event, sampling: Sampling | None, times: int) -> Event:
+    """`release` on fresh samples, `times` times."""
+    one = release if sampling is None else Sampled(release, sampling)
+    return repeated(one, times)
+
+
+def projection(
+    dim: int,
+    slices: int,
+    *,
+    adjacency: Adjacency | str,
+    delta: float,
+    sigma: float | None = None,
+    epsilon: float | None = None,
+    records: int | None = None,
+    batch: int | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
+    clip: float = 0.5,
+    frame: Frame = "orthogonal",
+    bound: Bound = "exact",
+) -> Plan:
+    """Plan random projections of clipped records (DP-SWD): σ from ε, ε from σ, or what both together pay for.
+
+    With σ and ε both given the answer is the number of steps, or, where the steps are given too, the largest batch.
+    With `bound` "bernstein" or "clt", half of δ pays for bad directions, split over all `steps` draws of them.
+
+    >>> plan = projection(784, 784, adjacency="replace-one", delta=1e-5, sigma=1.0)
+    >>> round(plan.guarantee.epsilon(), 4), str(plan.guarantee.standing)
+    (4.3772, 'proven')
+    """
+    adjacency = Adjacency.parse(adjacency)
+    check_positive("The clipping bound", clip)
+    if adjacency is Adjacency.ADD_REMOVE:
+        raise NoTheoremError(
+            "A projection release shows how many records took part, so adding or removing one is never private: "
+            "use replace-one neighbours."
+        )
+    sensitivity = adjacency.sensitivity(clip)
+    check_delta(delta)
+    check_kind("The bound", bound, str)
+
+    def release(s: float, times: int) -> Event:
+        failure = None if bound == "exact" else delta / (2.0 * times)
+        return Projection(dim, slices, s, sensitivity, adjacency, frame, bound, failure)
+
+    return _Terms(adjacency, delta, sigma, epsilon, records, batch, epochs, steps).solve(release, sensitivity)
+
+
+def gradient(
+    *,
+    adjacency: Adjacency | str,
+    delta: float,
+    sigma: float | None = None,
+    epsilon: float | None = None,
+    records: int | None = None,
+    batch: int | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
+    clip: float = 1.0,
+    clipping: Literal["whole", "per-example"] = "whole",
+) -> Plan:
+    """Plan noisy clipped gradients: σ (the noise's standard deviation, not a multiplier) from ε, or ε from σ, …
+
+    `clipping` "whole" (DP-Sinkhorn): the whole matrix is scaled to norm ≤ clip, so any two values differ by at most
+    2·clip whatever the neighbours. "per-example" (DP-SGD): a sum of gradients each of norm ≤ clip, so the difference is
+    clip when a record is added or removed and 2·clip when one is replaced.
+    """
+    adjacency = Adjacency.parse(adjacency)
+    check_positive("The clipping bound", clip)
+    check_kind("The clipping", clipping, str)
+    if clipping not in ("whole", "per-example"):
+        raise UsageError(f"Unknown clipping {brief(clipping)}: say whole or per-example.")
+    sensitivity = 2.0 * clip if clipping == "whole" else adjacency.sensitivity(clip)
+    terms = _Terms(adjacency, delta, sigma, epsilon, records, batch, epochs, steps)
+    return terms.solve(lambda s, _: Gaussian(s, sensitivity, adjacency), sensitivity)
+
+
+def embedding(
+    *,
+    adjacency: Adjacency | str,
+    delta: float,
+    sigma: float | None = None,
+    epsilon: float | None = None,
+    norm: float = 1.0,
+    releases: int = 1,
+) -> Plan:
+    """Plan embeddings released once: sums over records of features with ‖φ(x)‖ ≤ `norm`, all classes together.
+
+    One record touches one class, so the sensitivity of the whole is `norm` (add/remove) or 2·`norm` (replace-one).
+    """
+    adjacency = Adjacency.parse(adjacency)
+    check_positive("The norm", norm)
+    check_count("The number of releases", releases)
+    sensitivity = adjacency.sensitivity(norm)
+    terms = _Terms(adjacency, delta, sigma, epsilon, None, None, None, releases)
+    return terms.solve(lambda s, _: Gaussian(s, sensitivity, adjacency), sensitivity)

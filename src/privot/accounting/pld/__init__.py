@@ -1,0 +1,1 @@
+"""Privacy loss distributions: dominating pairs, their discretisation, and composition by FFT."""

@@ -1,0 +1,133 @@
+"""The answer to a request: one release, paid for once by whoever holds the target, signed; read back distrustfully."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privot.accounting import account, event_from_dict, read_guarantee
+from privot.accounting.events import Gaussian
+from privot.adaptation.adaptation_request import AdaptationRequest
+from privot.common.files import private_folder
+from privot.errors import DataError
+from privot.federation.wire.messages import MAX_BYTES, decode, encode
+from privot.federation.wire.signing import open_sealed, seal
+from privot.guarantee import Guarantee, Standing
+from privot.jobs.once import KEPT, lock_folder, made_once
+from privot.opening import read_bytes
+from privot.release import Release
+from privot.vault import Vault
+
+KIND = "adaptation answer"
+SUFFIX = ".release"
+_ELSEWHERE = (
+    "whoever answered has the records and the noise that the answer states: a signature shows which key signed it, "
+    "not that"
+)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The bytes of an answer, the release in it, and whether it was paid for just now."""
+
+    content: bytes
+    release: Release
+    paid: bool
+
+
+def check_asked(request: AdaptationRequest, vault: Vault) -> None:
+    """Refuse records about which other things are public than the request says."""
+    for name in ("records", "dim"):
+        asked, held = getattr(request.facts, name), getattr(vault.facts, name)
+        if asked != held:
+            what = "records" if name == "records" else "columns"
+            raise DataError(f"The request is about {asked} {what} and these are {held}: nothing was paid.")
+
+
+def stored(request: AdaptationRequest, folder: Path, data: str) -> Path:
+    """Where the answer that these records gave lies, if they gave one."""
+    return folder / f"{request.digest()[:32]}-{data[:16]}{SUFFIX}"
+
+
+def answer_once(
+    request: AdaptationRequest, vault: Vault, folder: Path, data: str, key: Ed25519PrivateKey | None = None
+) -> Answered:
+    """The answer that lies in `folder`, or else a new one, charged to the vault's ledger before it is made.
+
+    `data` is the ledger's name for the records: other records are another question. The order on disk is that of a
+    party's sketches: secret → charge → file → secret removed. Without a `key` one is made, used once and forgotten.
+    """
+    check_asked(request, vault)
+    private_folder(folder)
+    lock = lock_folder(folder, "party")
+    try:
+        path = stored(request, folder, data)
+        if path.exists():
+            content = read_bytes(path, most=MAX_BYTES, inside=folder)
+            release = read_answer(content, request)[0]
+            path.with_suffix(KEPT).unlink(missing_ok=True)
+            return Answered(content, release, False)
+
+        def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
+            release = vault.release_once(
+                request.mechanism(said["sigma"]),
+                purpose=f"answer to the request {request.digest()[:16]}",
+                secret=secret,
+                delta=request.delta,
+            )
+            return seal(to_bytes(release, request), Ed25519PrivateKey.generate() if key is None else key)
+
+        content = made_once(path, lambda: {"sigma": request.sigma}, make)
+        return Answered(content, read_answer(content, request)[0], True)
+    finally:
+        os.close(lock)
+
+
+def to_bytes(release: Release, request: AdaptationRequest) -> bytes:
+    """The message, not yet signed: whose answer it is, its guarantee, and the noisy sums; the rest follows."""
+    if not isinstance(release.value, Mapping):
+        raise DataError("This release is not a mean embedding.")
+    facts = {"request": request.digest(), "guarantee": release.guarantee.to_dict()}
+    return encode(KIND, facts, {name: np.asarray(release.value[name]) for name in ("sums", "counts")})
+
+
+def read_answer(data: bytes, request: AdaptationRequest, trusted: tuple[str, ...] | None = None) -> tuple[Release, str]:
+    """(release, public key of the signer) of an answer to this very request; its guarantee is counted anew.
+
+    With `trusted` keys only from one of those.
+    """
+    sealed = open_sealed(data, "The answer")
+    if trusted is not None and sealed.signer not in trusted:
+        raise DataError(f"The answer is signed by {sealed.signer[:16]}…, which is not among the trusted keys.")
+    facts, arrays = decode(sealed.payload, KIND, {"sums": 2, "counts": 1})
+    if set(facts) != {"request", "guarantee"}:
+        raise DataError("An answer says its request and its guarantee, and nothing else.")
+    if facts["request"] != request.digest():
+        raise DataError("This is the answer to another request: ask for the answer to this job's.")
+    try:
+        stated = Guarantee.from_dict(facts["guarantee"])
+        # before it is counted: a stranger's events could take for ever
+        event = event_from_dict(dict(stated.events[0])) if len(stated.events) == 1 else None
+    except DataError:
+        raise
+    except Exception:
+        raise DataError("The guarantee inside the answer cannot be read.") from None
+    if not isinstance(event, Gaussian) or stated.standing is not Standing.PROVEN or stated.at_delta != request.delta:
+        raise DataError("The guarantee inside the answer is not that of what was asked.")
+    mechanism = request.mechanism(event.sigma)
+    if event != mechanism.event(request.facts):
+        raise DataError("The guarantee inside the answer is not that of what was asked.")
+    read_guarantee(json.dumps(facts["guarantee"]))
+    # that did not state too little; what a stranger writes about itself does not go into our reports
+    guarantee = account(event, request.delta)
+    guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, _ELSEWHERE))
+    if arrays["sums"].shape != (1, mechanism.features.size) or arrays["counts"].shape != (1,):
+        raise DataError("The sums inside the answer do not fit the map that was asked for.")
+    return Release(arrays, guarantee, mechanism.public(request.facts, event.sigma)), sealed.signer

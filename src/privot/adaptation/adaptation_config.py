@@ -1,0 +1,143 @@
+"""Everything an adaptation decides besides σ, as plain JSON types; chosen from public facts, not from target labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from privot.accounting.events import Frame
+from privot.common import arguments
+from privot.errors import DataError, UsageError
+
+METHODS = ("sketch", "projection", "dp-dann", "published", "source")
+"""sketch and projection are proven, and so is dp-dann; published is not; source looks at no target."""
+UNPROVEN = ("published",)
+
+
+@dataclass(frozen=True)
+class AdaptationConfig:
+    """How to train, and what to ask of the vault.
+
+    `warmup` steps on the source alone come first. Then `blocks` charges are made, each of `asks` releases; after every
+    release `steps` gradient steps follow. `finish` steps on the source end the training; for `sketch` they are all of
+    the classifier's training, on transformed records. λ rises as in DANN, λ·(2/(1 + e^(−10p)) − 1) with p the share of
+    alignment that is done.
+
+    Model choice: the last weights are taken. No figure computed from target labels exists during training.
+    """
+
+    method: str = "sketch"
+    network: str = "features"
+    learning_rate: float = 1e-3
+    batch: int = 128
+    warmup: int = 0
+    blocks: int = 1
+    asks: int = 1
+    steps: int = 1
+    finish: int = 1000
+    weight: float = 1.0
+    """λ, what alignment weighs at the end of its rise."""
+    slices: int = 200
+    frame: Frame = "orthogonal"
+    clip: float = 0.5
+    sample: int | None = None
+    """Records a release shows; None for all."""
+    frequencies: int = 1000
+    """Of a sketch, at most: a transformation has few parameters, and more would cost time and add noise."""
+    fit: int = 400
+    """Steps in which a transformation is fitted to a sketch, …"""
+    fit_batch: int = 512
+    """… source records that each looks at, …"""
+    tries: int = 1
+    """… and how often it is begun again; the fit with the least objective is kept."""
+    wide: float = 1.2
+    augment: bool = True
+    """Whether source images are turned, bent and shaded at random where no transformation was fitted."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise UsageError(f"Unknown method {self.method!r}: say {', '.join(METHODS)}.")
+        for name, least in (
+            ("batch", 2),
+            ("blocks", 1),
+            ("asks", 1),
+            ("steps", 0),
+            ("slices", 1),
+            ("frequencies", 4),
+            ("fit_batch", 2),
+        ):
+            arguments.whole(f"The number of {name}", getattr(self, name), least)
+        if self.method == "sketch" and self.asks != 1:
+            raise UsageError("A sketch has one release a charge: set blocks in place of asks.")
+        for name in ("warmup", "finish", "fit"):
+            arguments.whole(f"The number of {name} steps", getattr(self, name), 0)
+        if self.sample is not None:
+            arguments.whole("The sample", self.sample, 1)
+        if self.method in ("dp-dann", "published") and self.sample is None:
+            raise UsageError(f"The method {self.method} draws samples: say how many records one has.")
+        if not (0.0 < self.learning_rate < 1e3 and 0.0 <= self.weight < 1e6 and 0.0 < self.clip < 1e6):
+            raise UsageError("The learning rate and the clip must be greater than 0, and λ at least 0.")
+        if not 1.0 <= self.wide < 10.0:
+            raise UsageError("wide, by which fitted spreads are stretched, must be at least 1.")
+        if self.frame not in ("orthogonal", "independent"):
+            raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
+
+    @property
+    def releases(self) -> int:
+        """How many releases are paid for in all."""
+        return 0 if self.method == "source" else self.blocks * self.asks
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> AdaptationConfig:
+        """Read what `to_dict` wrote."""
+        names = {f.name for f in fields(cls)}
+        if set(given) != names:
+            raise DataError("These are not the settings of an adaptation.")
+        try:
+            return cls(**dict(given))
+        except TypeError as error:
+            raise DataError(f"These are not the settings of an adaptation ({type(error).__name__}).") from None
+
+
+def choose(method: str, image: bool, records: int, network: str | None = None, cuda: bool = False) -> AdaptationConfig:
+    """The default config, from the method, whether records are images, and the public number of target records."""
+    base = AdaptationConfig(method="source", network=network or ("digits" if image else "features"))
+    long = 4000 if cuda else 1500
+    # on a GPU larger batches cost next to nothing
+    base = replace(base, batch=256, fit=800, tries=3) if cuda else replace(base, fit=300, tries=2)
+    if base.network == "digits":
+        # its sigmoids learn slowly
+        base = replace(base, learning_rate=2e-3)
+    if not image:
+        # the few hundred records of such sets are told by fewer frequencies
+        base = replace(
+            base,
+            batch=64,
+            wide=1.0,
+            augment=False,
+            learning_rate=2e-3,
+            fit=150,
+            fit_batch=256,
+            tries=1,
+            frequencies=300,
+        )
+        long = 300
+    if method == "sketch":
+        return replace(base, method=method, finish=long)
+    if method == "projection":
+        # few releases of everything: what they cost does not depend on how long is trained on each
+        return replace(base, method=method, warmup=long // 2, blocks=10, steps=long // 20, finish=0, slices=50)
+    if method in ("dp-dann", "published"):
+        batch = min(128 if image else 32, max(2, records // 4))
+        # few steps, after the source was learned: DP-SGD pays for each, and takes its time for gradients of each record
+        blocks, asks = (10, 50) if image else (4, 20)
+        return replace(
+            base, method=method, warmup=long // 2, blocks=blocks, asks=asks, finish=0, batch=batch, sample=batch,
+            slices=200 if image else 100, frame="independent", clip=1.0 if method == "dp-dann" else 0.5,
+        )  # fmt: skip
+    return replace(base, method=method, finish=long)

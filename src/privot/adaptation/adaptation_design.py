@@ -1,0 +1,172 @@
+"""What an adaptation decides before anything is paid: σ, the mechanism of one block and its cost; public facts only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting import Plan, embedding, gradient, projection
+from privot.accounting.events import Composed, Event, Repeated
+from privot.adaptation.adaptation_config import AdaptationConfig
+from privot.adaptation.adversarial import DomainGradients
+from privot.adaptation.networks import FrozenRepresentation, Networks
+from privot.errors import DataError, UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import (
+    ClippedGradients,
+    MeanEmbedding,
+    ProjectedRepresentation,
+    PublishedAlignment,
+    Query,
+)
+from privot.mechanisms.gradients.dp_sgd import default_sampling
+from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.synthesis.defaults.embedding_defaults import Problem, frequencies
+from privot.synthesis.features.fourier import feature_map
+
+BANDWIDTHS = {True: (0.3, 0.5), False: (1.0, 2.0)}
+"""In units of the source's median distance, for images and for vectors: fine ones tell styles apart, as in synthesis;
+wide ones pull from afar, which columns that moved need."""
+
+
+@dataclass(frozen=True)
+class AdaptationDesign:
+    """Everything decided from public facts and the public source, as plain JSON types but for `facts`."""
+
+    settings: AdaptationConfig
+    networks: dict[str, Any]
+    sigma: float | None
+    epsilon: float
+    delta: float
+    seed: int
+    facts: Facts
+    features: dict[str, Any] | None = None
+    """The map of a sketch."""
+    source: str | None = None
+    """Which source it was made for, as a digest: for the folder of a job, not for what is sent or handed on."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        facts = {n: v for n, v in vars(self.facts).items() if n != "adjacency"}
+        fields = {
+            "settings": self.settings.to_dict(),
+            "networks": self.networks,
+            "sigma": self.sigma,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "seed": self.seed,
+            "adjacency": str(self.facts.adjacency),
+            "facts": facts,
+            "features": self.features,
+        }
+        return fields if self.source is None else {**fields, "source": self.source}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> AdaptationDesign:
+        """Read what `to_dict` wrote."""
+        try:
+            given = dict(fields)
+            facts = Facts(adjacency=Adjacency.parse(given.pop("adjacency")), **given.pop("facts"))
+            return cls(settings=AdaptationConfig.from_dict(given.pop("settings")), facts=facts, **given)
+        except (KeyError, TypeError) as error:
+            raise DataError(f"This does not describe an adaptation ({type(error).__name__}).") from None
+
+    def check_facts(self, facts: Facts) -> None:
+        """Refuse records about which other things are public than about those that this was designed for."""
+        for name, value in vars(self.facts).items():
+            if value != getattr(facts, name):
+                raise DataError(f"These are not the records this adaptation was designed for: their {name} differs.")
+
+    def check_source(self, x: NDArray[Any], y: NDArray[np.int64]) -> None:
+        """Refuse another source than this was made for; a design of an earlier version knows its measures only."""
+        fits = (x.shape[1], int(y.max()) + 1) == (self.networks.get("columns"), self.networks.get("classes"))
+        if not fits or (self.source is not None and source_digest(x, y) != self.source):
+            raise DataError(
+                "This is not the source that the job was started with: go on with the same rows and labels, in the "
+                "same order."
+            )
+
+    def mechanism(self, networks: Networks, query: Query | None, domain: DomainGradients | None) -> Mechanism:
+        """The mechanism of one block; `query` and `domain` are there for DP-SGD."""
+        s, device = self.settings, _device_of(networks)
+        if self.sigma is None:
+            raise UsageError("A training on the source alone releases nothing.")
+        if s.method == "sketch":
+            return MeanEmbedding(feature_map(self.features or {}), self.sigma, device=device)
+        if s.method == "dp-dann":
+            if query is None or domain is None or s.sample is None:
+                raise UsageError("Gradients of a discriminator need its weights and a sample.")
+            sampling = default_sampling(self.facts.adjacency, s.sample / (self.facts.records or 1), self.facts.records)
+            return ClippedGradients(domain, query, self.sigma, s.clip, sampling, s.asks, labels=False)
+        g = FrozenRepresentation(networks, device)
+        if s.method == "published":
+            return PublishedAlignment(g, s.slices, self.sigma, s.sample or 1, s.asks, s.frame)
+        return ProjectedRepresentation(g, s.slices, self.sigma, s.clip, s.frame, s.sample, s.asks)
+
+    def cost(self, mechanism: Mechanism, blocks: int) -> Event:
+        """What `blocks` charges of `mechanism` cost together."""
+        one = mechanism.event(self.facts)
+        block = one if mechanism.steps == 1 else Repeated(one, mechanism.steps)
+        return block if blocks == 1 else Composed((block,) * blocks)
+
+
+def source_digest(x: NDArray[Any], y: NDArray[np.int64]) -> str:
+    """SHA-256 of rows and labels as training uses them: in their order, in float32, −0 the same as 0."""
+    # a value too large for float32 is an infinity to training, too
+    with np.errstate(over="ignore"):
+        rows = np.asarray(x, dtype="<f4") + np.float32(0.0)
+    digest = hashlib.sha256(json.dumps(rows.shape).encode())
+    digest.update(np.ascontiguousarray(rows).tobytes())
+    digest.update(np.asarray(y, dtype="<i8").tobytes())
+    return digest.hexdigest()
+
+
+def plan(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, delta: float) -> Plan | None:
+    """σ for (ε, δ) and all releases together; `size` is the latent dimension that is really projected."""
+    if settings.method == "source":
+        return None
+    if facts.records is None:
+        raise UsageError("Adaptation counts under replace-one neighbours, where the number of records is public.")
+    total = settings.releases
+    if settings.method == "sketch":
+        return embedding(adjacency=facts.adjacency, delta=delta, epsilon=epsilon, releases=total)
+    if settings.sample is not None and settings.sample > facts.records:
+        raise UsageError(f"A sample of {settings.sample} cannot be drawn from {facts.records} target records.")
+    if settings.method == "dp-dann":
+        return gradient(
+            adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=facts.records, batch=settings.sample,
+            steps=total, clip=settings.clip, clipping="per-example",
+        )  # fmt: skip
+    # as published: rows are brought to norm 1/2, so Δ = 1
+    clip = 0.5 if settings.method == "published" else settings.clip
+    return projection(
+        size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=facts.records,
+        batch=settings.sample, steps=total, clip=clip, frame=settings.frame,
+    )  # fmt: skip
+
+
+def sketch_map(
+    facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float, most: int, image: bool
+) -> dict[str, Any]:
+    """Fourier features, `most` frequencies or fewer; `spread` is the median distance of *source* records in [0, 1]."""
+    problem = Problem(facts.dim, 1, sigma, facts.records, None, "cpu")
+    return {
+        "kind": "fourier",
+        "dim": facts.dim,
+        "frequencies": min(frequencies(problem), most),
+        "bandwidths": [share * spread for share in BANDWIDTHS[image]],
+        "seed": seed,
+        "low": low,
+        "high": high,
+        "frame": "orthogonal",
+    }
+
+
+def _device_of(networks: Networks) -> str:
+    return next(networks.parameters()).device.type

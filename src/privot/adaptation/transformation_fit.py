@@ -1,0 +1,121 @@
+"""Fits a transformation of the public source to a released mean embedding of the target: post-processing of a release.
+
+θ = argmin ‖mean_w φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n². ρ is what cannot be told: the mean over b
+records is off by about 1/b in squared norm, and μ̃ by σ²·size/n². mean_w weighs the source's classes as the target has
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from privot.adaptation.adaptation_config import AdaptationConfig
+from privot.adaptation.transformations import Transformation
+from privot.common.cuda_graphs import adam, cosine, recorded, set_rate
+from privot.release import Release
+from privot.synthesis.methods.embedding_training import Target
+
+RATE = 3e-2
+_JUDGED = 16
+"""Batches over which a fit is judged."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The public records in their own unit, their labels and their range."""
+
+    x: Tensor
+    y: Tensor
+    low: float
+    span: float
+
+    def unit(self, rows: Tensor) -> Tensor:
+        """Rows scaled to [0, 1] and clamped there."""
+        return ((rows - self.low) / self.span).clamp(0.0, 1.0)
+
+    def pick(self, count: int, random: torch.Generator) -> Tensor:
+        """Numbers of records, each as likely as the others."""
+        return torch.randint(len(self.x), (count,), generator=random, device=self.x.device)
+
+
+class Fit:
+    """What a release asks of a transformation: the objective, from fixed buffers that `draw` fills."""
+
+    def __init__(
+        self, change: Transformation, source: Source, release: Release, batch: int, random: torch.Generator
+    ) -> None:
+        target, device = Target.of(release), source.x.device
+        self.change, self.source, self.random, self.device = change, source, random, device
+        self.optimizer: torch.optim.Optimizer = adam(change, RATE)
+        self._features = target.features
+        self._wanted = torch.as_tensor(target.means[0], dtype=torch.float32, device=device)
+        records = float(release.public["records"])
+        self._pull = 1.0 / batch + target.features.size * (float(release.public["sums_sigma"]) / records) ** 2
+        self._chosen = torch.zeros(batch, dtype=torch.int64, device=device)
+        self._drawn = torch.zeros(batch, change.draws(False), device=device)
+
+    def draw(self) -> None:
+        """Choose source records and draw their ξ."""
+        self._chosen.copy_(self.source.pick(len(self._chosen), self.random))
+        self._drawn.normal_(generator=self.random)
+
+    def mean(self) -> Tensor:
+        """mean_w φ(T_θ(x_s)) of the chosen records."""
+        source, change = self.source, self.change
+        made = change(source.unit(source.x[self._chosen]), self._drawn)
+        weights = change.weights(source.y[self._chosen])
+        found: Tensor = (weights @ self._features.features(source.low + source.span * made)) / weights.sum()
+        return found
+
+    def objective(self, mean: Tensor) -> Tensor:
+        """‖mean − μ̃‖² + ρ·prior(θ)."""
+        found: Tensor = (mean - self._wanted).square().sum() + self._pull * self.change.prior()
+        return found
+
+    def work(self) -> None:
+        """One step of Adam on what was drawn."""
+        self.objective(self.mean()).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    def descend(self, steps: int) -> None:
+        """From where θ stands, with a rate that falls as a cosine to 0."""
+        self.optimizer = adam(self.change, RATE)
+        run = None
+        for step in range(steps):
+            set_rate(self.optimizer, cosine(RATE, step, steps))
+            self.draw()
+            # recorded only once there are records in the buffers
+            run = run or recorded(self.change, self.optimizer, self.work)
+            run()
+
+    @torch.no_grad()
+    def value(self) -> float:
+        """The objective at a mean over many batches."""
+        means = []
+        for _ in range(_JUDGED):
+            self.draw()
+            means.append(self.mean())
+        return float(self.objective(torch.stack(means).mean(dim=0)))
+
+
+def fit(
+    change: Transformation, source: Source, release: Release, settings: AdaptationConfig, random: torch.Generator
+) -> list[float]:
+    """Move the parameters of `change` to the best θ of some descents, judged by the objective alone; all values.
+
+    A descent may end in a place that is only locally best, which its objective tells and needs no label.
+    """
+    made = Fit(change, source, release, settings.fit_batch, random)
+    start = {n: t.clone() for n, t in change.state_dict().items()}
+    best, values = start, []
+    for _ in range(settings.tries):
+        change.load_state_dict(start)
+        made.descend(settings.fit)
+        values.append(made.value())
+        if values[-1] <= min(values):
+            best = {n: t.clone() for n, t in change.state_dict().items()}
+    change.load_state_dict(best)
+    return values

@@ -1,0 +1,50 @@
+"""Attacks any mechanism at all: two data sets, a view of its releases, and a distinguisher that is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.audit.findings import Claim
+from privot.audit.simulation.neighbours import World, releases
+from privot.mechanisms import Mechanism
+from privot.noise import NoiseSource, SystemNoise
+from privot.release import Release
+
+Array = NDArray[np.float64]
+
+
+def flat(release: Release) -> Array:
+    """All numbers of a release in one row."""
+    held = release._arrays()
+    return np.concatenate([np.ravel(held[name]) for name in sorted(held)]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class LearnedAttack:
+    """`mechanism`, one step a trial, on `without` and on `with_`; what is learned is a score of what `view` returns."""
+
+    name: str
+    mechanism: Mechanism
+    without: World
+    with_: World
+    claim: Claim
+    clip: float = 1.0
+    view: Callable[[Release], Array] = field(default=flat, repr=False)
+    noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
+    how: str = "two data sets that differ in one record; a linear or quadratic score learned on other trials"
+
+    def real(self, present: bool, trials: int) -> Array:
+        """Rows of what is seen."""
+        world = self.with_ if present else self.without
+        found = releases(
+            world, self.mechanism, trials, clip=self.clip, adjacency=self.claim.adjacency, noise=self.noise
+        )
+        return np.array([self.view(r) for r in found])
+
+    def core(self, present: bool, trials: int) -> Array | None:
+        """None: nothing is known of the mechanism."""
+        return None

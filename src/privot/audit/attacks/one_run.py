@@ -1,0 +1,112 @@
+"""Audits DP-SGD from a single run: many canaries at once, each put in by the toss of a coin.
+
+Canary i has the gradient C·e_i in a space with as many dimensions as canaries, so none hides another. After one run of
+the real mechanism its score is the sum of coordinate i over all steps. The highest scores are guessed in, the lowest
+out, and the rest abstains (Steinke, Nasr & Jagielski 2023). Add-remove neighbours.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting import account
+from privot.accounting.events import repeated
+from privot.accounting.sampling import Poisson
+from privot.audit.attacks.dp_sgd_attack import RowGradients
+from privot.audit.findings import Claim
+from privot.audit.simulation.neighbours import World, releases
+from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE, check_confidence, one_run_epsilon
+from privot.guarantee import Adjacency
+from privot.mechanisms import ClippedGradients, Query
+from privot.mechanisms.mechanism import Facts
+from privot.noise import NoiseSource, SystemNoise
+
+Array = NDArray[np.float64]
+
+GUESSED = (0.02, 0.05, 0.1, 0.25, 0.5)
+"""Shares of the canaries that are guessed in, and as many out; fixed beforehand, and the error is shared among them."""
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """What one run showed: `guesses` of `canaries` canaries, `right` of them rightly."""
+
+    name: str
+    claim: Claim
+    epsilon: float
+    confidence: float
+    canaries: int
+    guesses: int
+    right: int
+    seconds: float
+
+    @property
+    def refuted(self) -> bool:
+        """Whether more was measured than claimed."""
+        return self.epsilon > self.claim.epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return {
+            "kind": "one run",
+            "name": self.name,
+            "claimed": self.claim.to_dict(),
+            "measured": {
+                "epsilon": self.epsilon,
+                "confidence": self.confidence,
+                "delta": self.claim.delta,
+                "adjacency": str(self.claim.adjacency),
+            },
+            "canaries": self.canaries,
+            "guesses": self.guesses,
+            "right": self.right,
+            "refuted": self.refuted,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+def best_guesses(scores: Array, there: NDArray[np.bool_], delta: float, confidence: float) -> tuple[float, int, int]:
+    """(ε, guesses, right ones) of the best of the numbers of guesses that were fixed beforehand."""
+    order = np.argsort(scores)
+    each = 1.0 - (1.0 - confidence) / len(GUESSED)
+    best = (-1.0, 0, 0)
+    for share in GUESSED:
+        count = max(1, int(share * len(scores)))
+        right = int(there[order[-count:]].sum() + (~there[order[:count]]).sum())
+        best = max(best, (one_run_epsilon(len(scores), 2 * count, right, delta, each), 2 * count, right))
+    return best
+
+
+def one_run(
+    sigma: float,
+    delta: float,
+    *,
+    rate: float = 1.0,
+    steps: int = 1,
+    canaries: int = 1000,
+    clip: float = 1.0,
+    confidence: float = DEFAULT_CONFIDENCE,
+    noise: NoiseSource | None = None,
+) -> OneRun:
+    """One run of `ClippedGradients` for `steps` steps with Poisson samples at `rate`."""
+    began = time.monotonic()
+    check_confidence(confidence)
+    there = np.random.default_rng().random(canaries) < 0.5
+    mechanism = ClippedGradients(RowGradients(canaries), Query(np.zeros(canaries)), sigma, clip, Poisson(rate))
+    # two records of zeros keep the vault open when no canary is there
+    x = np.vstack([1e3 * clip * np.eye(canaries)[there], np.zeros((2, canaries))])
+    world = World(x, np.zeros(len(x), dtype=np.int64), 1)
+    scores = np.zeros(canaries)
+    source = SystemNoise() if noise is None else noise
+    for release in releases(world, mechanism, steps, clip=clip, adjacency=Adjacency.ADD_REMOVE, noise=source):
+        scores += np.asarray(release.value)
+    event = mechanism.event(Facts(canaries, None, clip, Adjacency.ADD_REMOVE, 1))
+    claim = Claim.of(account(repeated(event, steps), delta))
+    epsilon, guesses, right = best_guesses(scores, there, delta, confidence)
+    name = f"DP-SGD in one run, σ {sigma:g}, C {clip:g}, rate {rate:g}, {steps} steps, {canaries} canaries"
+    return OneRun(name, claim, epsilon, confidence, canaries, guesses, right, time.monotonic() - began)

@@ -1,0 +1,137 @@
+"""Attacks private sketches: a record added far outside, or moved so that every block of a sketch changes most.
+
+With public data there are two prototypes, ±2·e, knots of squared radii and one principal direction e, all public.
+A record far out along +e has a feature of length 1 and fills the last shell, the second cell and the last residual; one
+at −2·e has the opposite feature, a whole inner shell, the first cell and no residual. All four bounds of a sketch are
+then reached at once, but for the margin kept for rounding. Without public data there are features and shells alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting import account
+from privot.audit.findings import Claim
+from privot.audit.simulation.gaussian_trials import core_scores
+from privot.audit.simulation.neighbours import World, releases
+from privot.audit.simulation.noiseless import Silence
+from privot.guarantee import Adjacency
+from privot.mechanisms import PrivateSketch, SketchDesign
+from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.sketching.sketch_design import KNOTS, WEIGHTS_PUBLIC
+from privot.noise import NoiseSource, SystemNoise
+
+Array = NDArray[np.float64]
+
+_INNER = 2.0
+"""Distance from the centre of the record that is replaced: beyond the radius, and its square is a knot."""
+_FAR = 1e6
+
+
+def worst_design(dim: int, classes: int = 0, public: bool = True) -> SketchDesign:
+    """A design whose bounds two records reach in every block."""
+    if not public:
+        made = SketchDesign.plain(dim, _INNER, directions=dim)  # its knots are those of C²/4 = 1
+    else:
+        basis = np.eye(dim, 1)
+        prototypes = np.vstack([-_INNER * basis.T, _INNER * basis.T])
+        made = SketchDesign(dim, 1.5, np.zeros(dim), basis, prototypes, np.array(KNOTS), WEIGHTS_PUBLIC, 4)
+    return made.labelled(classes)
+
+
+@dataclass(frozen=True)
+class SketchAttack:
+    """`PrivateSketch` with σ of `sigma`, of records without labels (`classes` 0) or with them.
+
+    With labels, the record that is replaced keeps its class, which moves features most, unless `relabelled`.
+    """
+
+    sigma: float
+    delta: float
+    adjacency: Adjacency
+    classes: int = 0
+    relabelled: bool = False
+    public: bool = True
+    dim: int = 8
+    records: int = 3
+    noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
+    device: str = "cpu"
+    make: Callable[..., PrivateSketch] = field(default=PrivateSketch, repr=False)
+
+    @property
+    def name(self) -> str:
+        """In a few words."""
+        labels = f", {self.classes} classes" if self.classes else ""
+        labels += ", another class" if self.relabelled else ""
+        around = "around prototypes" if self.public else "without public data"
+        return f"sketch {around}, σ {self.sigma:g}{labels}, {self.adjacency}"
+
+    @property
+    def how(self) -> str:
+        """In words."""
+        what = "added far outside" if self.adjacency is Adjacency.ADD_REMOVE else "moved from −2·e to far outside"
+        return f"one record {what}; likelihood ratio along the change of all blocks, and the counts of each by itself"
+
+    @cached_property
+    def design(self) -> SketchDesign:
+        """What would be public."""
+        return worst_design(self.dim, self.classes, self.public)
+
+    @cached_property
+    def mechanism(self) -> PrivateSketch:
+        """What is attacked."""
+        return self.make(self.design, self.sigma)
+
+    @cached_property
+    def claim(self) -> Claim:
+        """Counted from the event the mechanism itself states."""
+        count = self.records if self.adjacency is Adjacency.REPLACE_ONE else None
+        facts = Facts(self.dim, count, 1.0, self.adjacency, self.classes or None)
+        shift = self.design.sensitivity(self.adjacency) / self.sigma
+        return Claim.of(account(self.mechanism.event(facts), self.delta), shift)
+
+    def world(self, present: bool) -> World:
+        """D or D': the first record is the canary, the others sit in the middle."""
+        x, y = np.zeros((self.records, self.dim)), np.zeros(self.records, dtype=np.int64)
+        x[0, 0] = _FAR if present else -_INNER
+        y[0] = int(self.classes > 1 and (self.adjacency is Adjacency.ADD_REMOVE or (self.relabelled and present)))
+        if self.adjacency is Adjacency.ADD_REMOVE and not present:
+            x, y = x[1:], y[1:]
+        return World(x, y if self.classes else None, self.classes or None)
+
+    def _values(self, present: bool, steps: int, noise: NoiseSource) -> tuple[Array, Array]:
+        """(steps, all numbers of a sketch) in units in which each has noise σ; (steps, sums of its histograms)."""
+        found = releases(self.world(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise)
+        rows, counts = [], []
+        for release in found:
+            value: Any = release.value
+            weights = release.public["weights"]
+            rows.append(np.concatenate([weights[name] * value[name] for name in sorted(value)]))
+            by_class = value["shells"].reshape(max(1, self.classes), -1).sum(1)
+            counts.append([*by_class, *(value[name].sum() for name in ("cells", "residuals") if name in value)])
+        return np.array(rows), np.array(counts)
+
+    @cached_property
+    def change(self) -> tuple[Array, float]:
+        """(what the change of one record does to the un-noised sketch, the σ that the code asks for)."""
+        silence = Silence(self.noise)
+        values = [self._values(present, 1, silence)[0][0] for present in (False, True)]
+        return values[1] - values[0], max(silence.sigmas)
+
+    def real(self, present: bool, trials: int) -> Array:
+        """Rows of (likelihood ratio, records by class, records by cell and by residual)."""
+        seen, counts = self._values(present, trials, self.noise)
+        direction, _ = self.change
+        return np.column_stack([seen @ direction, counts])
+
+    def core(self, present: bool, trials: int) -> Array | None:
+        """The change that the code was seen to make, along its own direction, and the noise it asks for."""
+        direction, sigma = self.change
+        gap = float(np.linalg.norm(direction))
+        return core_scores(present, trials, gap=gap, sigma=sigma, noise=self.noise, device=self.device)

@@ -1,0 +1,71 @@
+"""Looks at everything of a release but its numbers: shapes, public facts and failures must not depend on one record.
+
+An empty sample is the case to try: a Poisson sample is empty now and then, and a mechanism that returns a shorter
+array, another fact or an error then tells that it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privot.audit.findings import Check
+from privot.audit.simulation.neighbours import World, open_stream
+from privot.errors import PrivotError
+from privot.guarantee import Adjacency
+from privot.mechanisms import Mechanism
+from privot.noise import NoiseSource
+
+SEEDS = ("seed", "step")
+"""Public facts that may differ: they are drawn without looking at records, or count steps."""
+
+
+def outline(release: Any) -> str:
+    """Everything of a release that is not a number the noise covers, as one text."""
+    arrays = {name: (a.shape, str(a.dtype)) for name, a in release._arrays().items()}
+    facts = {name: value for name, value in release.public.items() if name not in SEEDS}
+    return repr((sorted(arrays.items()), sorted(facts.items(), key=lambda item: item[0])))
+
+
+def outlines(
+    mechanism: Mechanism,
+    world: World,
+    steps: int,
+    *,
+    clip: float,
+    adjacency: Adjacency,
+    noise: NoiseSource,
+    query: Any = None,
+) -> set[str]:
+    """The different outlines of `steps` steps; a failure is one too."""
+    try:
+        stream = open_stream(world, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+    except PrivotError as error:
+        return {f"refused: {type(error).__name__}"}
+    found: set[str] = set()
+    for _ in range(steps):
+        try:
+            found.add(outline(next(stream) if query is None else stream.ask(query)))
+        except PrivotError as error:
+            found.add(f"failed: {type(error).__name__}")
+    return found
+
+
+def same_outline(
+    name: str,
+    mechanism: Mechanism,
+    without: World,
+    with_: World,
+    *,
+    steps: int = 50,
+    clip: float,
+    adjacency: Adjacency,
+    noise: NoiseSource,
+    query: Any = None,
+) -> Check:
+    """Whether every step on either data set, empty samples among them, has the one same outline."""
+    seen: set[str] = set()
+    for world in (without, with_):
+        seen |= outlines(mechanism, world, steps, clip=clip, adjacency=adjacency, noise=noise, query=query)
+    passed = len(seen) == 1 and not any(text.startswith(("failed", "refused")) for text in seen)
+    detail = f"{2 * steps} steps, {len(seen)} different outline{'s' if len(seen) > 1 else ''}"
+    return Check(f"shapes and public facts of {name}", passed, detail)

@@ -1,0 +1,111 @@
+"""The pairs of data sets whose releases must take the same time: canaries of every kind, and samples that are empty.
+
+The records are few and wide, so that one of them is a good part of the work and what it costs shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.sampling import Poisson
+from privot.audit.attacks.dp_sgd_attack import RowGradients
+from privot.audit.attacks.embedding_attack import SignedMap
+from privot.audit.findings import Check
+from privot.audit.implementation.timing import PAIRS, Clock, most_runs, same_time
+from privot.audit.simulation.neighbours import World, open_stream
+from privot.guarantee import Adjacency
+from privot.mechanisms import (
+    ClippedGradients,
+    GradientQuery,
+    MeanEmbedding,
+    Mechanism,
+    PrivateSketch,
+    Query,
+    RandomProjection,
+    SanitizedGradient,
+    SketchDesign,
+)
+from privot.noise import NoiseSource
+
+Array = NDArray[np.float64]
+Run = Callable[[], Any]
+
+RECORDS, DIM = 8, 64
+SOME = Poisson(0.5)
+
+CANARIES: Mapping[str, float] = {"extreme": 1e150, "denormal": 5e-324, "zero": 0.0}
+"""Entries of the record that takes the place of an ordinary one; records that are not finite the vault refuses."""
+
+
+class Chosen:
+    """A source whose Poisson samples are all records or none, as it is told; everything else is that of `source`."""
+
+    def __init__(self, source: NoiseSource, full: bool) -> None:
+        self._source, self._full = source, full
+
+    def poisson_sample(self, records: int, rate: float) -> NDArray[np.int64]:
+        """Everybody or nobody."""
+        self._source.poisson_sample(records, rate)
+        return np.arange(records if self._full else 0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def worlds(canary: float) -> tuple[World, World]:
+    """Ordinary records, and the same with one record made of `canary`."""
+    x = np.random.default_rng(0).uniform(0.1, 0.9, (RECORDS, DIM))
+    other = x.copy()
+    other[0] = canary
+    y = np.zeros(RECORDS, dtype=np.int64)
+    return World(x, y, 1), World(other, y, 1)
+
+
+def mechanisms() -> dict[str, tuple[Mechanism, Adjacency, Any]]:
+    """Every kind by name, its adjacency, and what it is asked, if it answers queries."""
+    import torch
+
+    sanitized = SanitizedGradient(points=4, sigma=1.0, clip=0.5, sampling=SOME, capacity=RECORDS, sweeps=3)
+    return {
+        "projections": (RandomProjection(DIM, 1.0), Adjacency.REPLACE_ONE, None),
+        "embeddings": (MeanEmbedding(SignedMap(DIM), 1.0), Adjacency.ADD_REMOVE, None),
+        "sketches": (PrivateSketch(SketchDesign.plain(DIM, 8.0), 4.0), Adjacency.ADD_REMOVE, None),
+        "DP-SGD": (
+            ClippedGradients(RowGradients(DIM), Query(np.zeros(DIM)), 1.0, 1.0, SOME),
+            Adjacency.ADD_REMOVE,
+            None,
+        ),
+        "sanitized gradients": (sanitized, Adjacency.ADD_REMOVE, GradientQuery(torch.zeros(4, DIM))),
+    }
+
+
+def audit_times(noise: NoiseSource, *, pairs: int = PAIRS, clock: Clock = time.perf_counter) -> list[Check]:
+    """One check for each mechanism and canary, and for empty samples where there are samples."""
+    checks = []
+    for name, (mechanism, adjacency, query) in mechanisms().items():
+        sampled = name in ("DP-SGD", "sanitized gradients")
+        # everybody takes part while canaries are compared, so that only they differ
+        source: Any = Chosen(noise, True) if sampled else noise
+        steps = (len(CANARIES) + 2) * most_runs(pairs)
+
+        def runs(
+            world: World, draws: Any, m: Any = mechanism, a: Any = adjacency, q: Any = query, n: int = steps
+        ) -> Run:
+            stream = open_stream(world, m, n, clip=1.0, adjacency=a, noise=draws)
+            return (lambda: next(stream)) if q is None else (lambda: stream.ask(q))
+
+        ordinary = worlds(0.0)[0]
+        usual = runs(ordinary, source)
+        others = {f"{kind} record": runs(worlds(value)[1], source) for kind, value in CANARIES.items()}
+        if adjacency is Adjacency.ADD_REMOVE:
+            assert ordinary.y is not None
+            others["absent record"] = runs(World(ordinary.x[1:], ordinary.y[1:], ordinary.classes), source)
+        if sampled:
+            others["empty sample"] = runs(ordinary, Chosen(noise, False))
+        checks += [same_time(f"{name}, {k}", usual, run, pairs=pairs, clock=clock) for k, run in others.items()]
+    return checks

@@ -1,0 +1,109 @@
+"""Opens vaults on the data sets an audit makes, and runs mechanisms in them as often as there are trials.
+
+The records are the audit's own, so nothing is protected here: the budget is as good as unlimited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event
+from privot.accounting.sampling import Poisson, Sampling
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms import Facts, Mechanism, Needs, Records
+from privot.noise import NoiseSource
+from privot.release import Release, Value
+from privot.vault import Vault
+from privot.vault.stream import Stream
+
+Array = NDArray[np.float64]
+
+_UNLIMITED = (1e300, 0.5)
+
+
+@dataclass(frozen=True)
+class World:
+    """One of two neighbouring data sets: records, and labels where the mechanism wants them."""
+
+    x: Array
+    y: NDArray[np.int64] | None = None
+    classes: int | None = None
+
+
+@dataclass(frozen=True)
+class Again:
+    """A mechanism of one release, made `steps` times: the same code, charged as a stream."""
+
+    mechanism: Mechanism
+    steps: int
+
+    @property
+    def needs(self) -> Needs:
+        """The mechanism's."""
+        return self.mechanism.needs
+
+    @property
+    def standing(self) -> Standing:
+        """The mechanism's."""
+        return self.mechanism.standing
+
+    @property
+    def seed(self) -> int | None:
+        """The mechanism's."""
+        return self.mechanism.seed
+
+    def event(self, facts: Facts) -> Event:
+        """The mechanism's, of one step."""
+        return self.mechanism.event(facts)
+
+    def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:
+        """The mechanism's."""
+        return self.mechanism.run(records, noise, event, step)
+
+
+def open_stream(
+    world: World, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
+) -> Stream:
+    """`steps` steps of the mechanism on these records, through a vault, as a user would get them."""
+    vault = Vault(
+        world.x,
+        world.y,
+        clip=clip,
+        classes=world.classes,
+        adjacency=adjacency,
+        budget=_UNLIMITED,
+        noise=noise,
+        label="made by the audit",
+    )
+    repeated = mechanism if mechanism.steps == steps else _with_steps(mechanism, steps)
+    return vault.stream(repeated, purpose="audit", allow_unproven=True)
+
+
+def releases(
+    world: World, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
+) -> Iterator[Release]:
+    """The releases of `open_stream`, for mechanisms that take no queries."""
+    yield from open_stream(world, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+
+
+def _with_steps(mechanism: Mechanism, steps: int) -> Mechanism:
+    if hasattr(mechanism, "begin"):
+        import dataclasses
+
+        return dataclasses.replace(mechanism, steps=steps)  # type: ignore[type-var]
+    return Again(mechanism, steps)
+
+
+def counted_under(sampling: Sampling) -> Adjacency:
+    """The adjacency under which a sampler is counted."""
+    return Adjacency.ADD_REMOVE if isinstance(sampling, Poisson) else Adjacency.REPLACE_ONE
+
+
+def sampled(sampling: Sampling, steps: int) -> str:
+    """The sampler and the number of steps, in a few words."""
+    return sampling.describe() + ("" if steps == 1 else f", {steps} steps")

@@ -1,0 +1,142 @@
+"""Whether an attack gets a record back better when the record was in than when it was not: the right null for recovery.
+
+A guess that resembles a record shows nothing by itself: it may resemble every record of that kind. So a pool of
+records is halved at random, again and again; each half makes a release of its own, each release is attacked, and every
+record is compared with the guesses from its own half and with those from the other half, which never saw it. Both
+halves follow one distribution and both releases have the same size, so all that is left between the two is that the
+record was in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from privot.audit.attacks.reconstruction import assignment
+from privot.audit.statistics.effects import Effect, Happened, share_above
+from privot.audit.statistics.recovery import CLEAR, is_exact, psnr
+from privot.errors import UsageError
+
+Array = NDArray[np.float64]
+Attacked = Callable[[Array], Array]
+"""Records → what an attacker makes of what they send, one guess a record, in any order."""
+Scored = Callable[[Array, Array], Array]
+"""(records that were in, candidates) → a score for each candidate, higher where it seems to have been in."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of records that an attack recovers at one quality, by the guess most like each of them.
+
+    `prior` needs no release; `outside` and `inside` are means over halvings. `beyond` is the share recovered inside
+    that the prior does not recover, and `beyond_at_most` its upper bound at 95 %: nothing is subtracted there for
+    records that the prior alone recovers.
+    """
+
+    prior: float
+    outside: float
+    inside: float
+    over_prior: Effect
+    over_outside: Effect
+    beyond: float
+    beyond_at_most: float
+
+    @classmethod
+    def of(cls, prior: Happened, outside: Happened, inside: Happened) -> Share:
+        """From (records, halvings), the prior's being the same in every halving."""
+        beyond = inside & ~prior
+        return cls(
+            float(prior.mean()),
+            float(outside.mean()),
+            float(inside.mean()),
+            Effect.paired(inside, prior),
+            Effect.paired(inside, outside),
+            float(beyond.mean()),
+            share_above(beyond),
+        )
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What being in does to a record's recovery: in dB of PSNR, and in the share of records recovered.
+
+    `prior`, `outside` and `inside` are mean dB by the guess most like a record, which is about that record alone.
+    `by_match` is the gain of inside over outside by the best one-to-one match, which also rewards knowing how *many*
+    records are of each kind. `exact` counts records that came back to EXACT of the range, `clear` those from CLEAR dB.
+    """
+
+    name: str
+    prior: float
+    outside: float
+    inside: float
+    over_prior: Effect
+    over_outside: Effect
+    by_match: Effect
+    exact: Share
+    clear: Share
+    records: int
+    halvings: int
+
+
+def inside_gain(
+    name: str, attacked: Attacked, prior: Array, pool: Array, *, halvings: int, span: float, seed: int = 0
+) -> Gain:
+    """Attack both halves of `pool`, `halvings` times; `prior` are guesses that need no release at all."""
+    shape = (2, len(pool), halvings)
+    # inside and outside, by record and halving
+    near, matched, exact = np.empty(shape), np.empty(shape), np.empty(shape, dtype=bool)
+    for k, own, other in _halvings(len(pool), halvings, seed):
+        guess = attacked(pool[own])
+        for where, rows in enumerate((own, other)):
+            truth = pool[rows]
+            closest = _nearest(truth, guess)
+            near[where, rows, k] = psnr(closest, truth, span)
+            matched[where, rows, k] = psnr(guess[assignment(truth, guess)], truth, span)
+            exact[where, rows, k] = is_exact(closest, truth, span)
+    closest = _nearest(pool, prior)
+    known = np.repeat(psnr(closest, pool, span)[:, None], halvings, axis=1)
+    known_exact = np.repeat(is_exact(closest, pool, span)[:, None], halvings, axis=1)
+    return Gain(
+        name,
+        float(known.mean()),
+        float(near[1].mean()),
+        float(near[0].mean()),
+        Effect.of(near[0] - known),
+        Effect.of(near[0] - near[1]),
+        Effect.of(matched[0] - matched[1]),
+        Share.of(known_exact, exact[1], exact[0]),
+        Share.of(known >= CLEAR, near[1] >= CLEAR, near[0] >= CLEAR),
+        len(pool),
+        halvings,
+    )
+
+
+def membership_auc(scored: Scored, pool: Array, *, halvings: int, seed: int = 0) -> Effect:
+    """How well scores tell who was in from who was not: the area under the curve, ½ for nothing, over halvings."""
+    areas = []
+    for _, own, other in _halvings(len(pool), halvings, seed):
+        scores = scored(pool[own], pool[np.concatenate([own, other])])
+        ranks = rankdata(scores)[: len(own)]
+        areas.append((float(ranks.sum()) - len(own) * (len(own) + 1) / 2.0) / (len(own) * len(other)))
+    return Effect.of(np.array(areas).reshape(halvings, 2).mean(1))
+
+
+def _halvings(count: int, halvings: int, seed: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+    """(number, one half, the other half), both ways round for each number."""
+    if count < 4 or count % 2 or halvings < 2:
+        raise UsageError("A gain is measured on an even number of records from 4, and by at least 2 halvings.")
+    generator = np.random.default_rng(seed)
+    for k in range(halvings):
+        order = generator.permutation(count)
+        one, two = order[: count // 2], order[count // 2 :]
+        yield k, one, two
+        yield k, two, one
+
+
+def _nearest(rows: Array, guesses: Array) -> Array:
+    """For each row the guess that is most like it."""
+    return np.asarray(guesses[((guesses**2).sum(1) - 2.0 * rows @ guesses.T).argmin(1)])

@@ -1,0 +1,1 @@
+"""What can be audited from a path: a folder of `privot synth`, a release, an exchange, a transcript."""

@@ -1,0 +1,83 @@
+"""Audits a release or a guarantee read from a file: its events are played, its numbers looked at bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from privot.accounting import read_guarantee
+from privot.audit.attack import audit
+from privot.audit.attacks.event_attack import EventAttack
+from privot.audit.attacks.projection_attack import ProjectionAttack
+from privot.audit.findings import Check, Findings
+from privot.audit.implementation.floating_point import embedding_on_grid, on_grid
+from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE
+from privot.errors import DataError, said_by
+from privot.guarantee import Adjacency, Guarantee
+from privot.opening import read_text
+from privot.release import Release
+
+
+def audit_guarantee(
+    guarantee: Guarantee, *, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
+) -> Findings:
+    """Play its events; that they are the ones that happened is the ledger's word, not the file's."""
+    return [audit(EventAttack(guarantee, device=device), runs=0, trials=trials, confidence=confidence)]
+
+
+def read_guarantee_file(path: Path) -> Guarantee:
+    """The guarantee in a JSON file, counted anew."""
+    try:
+        return read_guarantee(read_text(path))
+    except UnicodeDecodeError:
+        raise DataError(f"{path.name!r} is not a guarantee privot wrote: not text.") from None
+
+
+def audit_release(
+    path: Path, *, runs: int, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
+) -> tuple[Findings, Guarantee]:
+    """Everything that a release's file allows: counted anew, played, and its own numbers examined.
+
+    For a projection the mechanism itself is run too, with the release's public facts on records of the audit's own.
+    """
+    release = Release.load(path)
+    public, guarantee = release.public, release.guarantee
+    findings = audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
+    kind = public.get("mechanism")
+    if kind == "embedding":
+        with said_by(path.name):
+            findings += embedding_on_grid(release)
+    elif "sigma" in public:
+        with said_by(path.name):
+            findings.append(on_grid(release, float(public["sigma"])))
+    if guarantee.adjacency is Adjacency.ADD_REMOVE:
+        hidden = public.get("records") is None
+        findings.append(Check("the release does not say how many records there were", hidden, "add-remove"))
+    if kind == "projection":
+        with said_by(path.name):
+            attack, batch = _projection(public, guarantee.at_delta, device), public["batch"]
+        findings.append(
+            audit(
+                attack,
+                runs=runs,
+                trials=trials if batch in (None, 1) else 0,
+                confidence=confidence,
+            )
+        )
+    return findings, guarantee
+
+
+def _projection(public: Any, delta: float, device: str) -> ProjectionAttack:
+    """One step of the mechanism that the public facts describe."""
+    return ProjectionAttack(
+        public["dim"],
+        public["slices"],
+        public["sigma"],
+        delta,
+        public["clip"],
+        public["frame"],
+        # without a batch every record has a row of its own, and a few of them are as good as many
+        public["records"] if public["batch"] else min(public["records"], 4),
+        public["batch"],
+        device=device,
+    )

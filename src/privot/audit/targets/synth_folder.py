@@ -1,0 +1,225 @@
+"""Audits a folder that `privot synth` made, without anybody's records: the same synthesis is run on records of its own.
+
+Candidates are synthetic records of the folder, so they look like the data; a coin decides which are trained on. The
+mechanism of the folder (its feature map, its σ) releases their sums anew and a generator is trained on that, with the
+folder's own rules. Who can be told from it by the same means can be told from the folder. Later releases, for a choice
+or for labels, are attacked by what the guarantee says happened.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Composed, Event, Gaussian, event_from_dict, leaves
+from privot.audit.attack import audit
+from privot.audit.attacks.embedding_attack import EmbeddingAttack
+from privot.audit.attacks.membership import Membership, attack_generator, copying
+from privot.audit.findings import Check, Findings
+from privot.audit.implementation.disk_leftovers import checkpoint_reveals_no_record
+from privot.audit.implementation.floating_point import embedding_on_grid
+from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE
+from privot.audit.targets.release_file import audit_guarantee
+from privot.errors import DataError
+from privot.guarantee import Adjacency, Guarantee
+from privot.jobs.job import CHOICE, LABELS, RELEASE
+from privot.jobs.released_files import read_json, write_json
+from privot.mechanisms import FeatureMap, MeanEmbedding
+from privot.release import Release
+from privot.synthesis import Generator, Rules, Synthesizer, train
+from privot.synthesis.checkpoint import NAME as CHECKPOINT
+from privot.synthesis.output.html_report import AUDIT, write_report
+from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee, read_generator
+from privot.synthesis.refinement.warp_selection import warped
+from privot.vault import Vault
+
+Array = NDArray[np.float64]
+
+CANDIDATES = 600
+STEPS = 300
+RUNS = 400
+"""Runs of the mechanism with the folder's own map, which may be large."""
+
+
+def audit_folder(
+    folder: Path,
+    *,
+    candidates: int = CANDIDATES,
+    steps: int = STEPS,
+    runs: int = RUNS,
+    trials: int = 1_000_000,
+    confidence: float = DEFAULT_CONFIDENCE,
+    device: str = "cpu",
+) -> tuple[Findings, list[Membership], Guarantee]:
+    """Everything that can be tried on a folder; what was found is also written there, and into its report."""
+    began = time.monotonic()
+    synthesizer = read_generator(folder, device)
+    guarantee = read_folder_guarantee(folder)
+    findings: Findings = [
+        Check(
+            "the guarantee is what its events cost",
+            True,
+            f"counted anew: ε = {guarantee.epsilon():.6g} at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, "
+            f"{guarantee.standing}",
+        )
+    ]
+    findings += _files(folder)
+    features = None if synthesizer.codec is not None else synthesizer.features_
+    tests: list[Membership] = []
+    if features is None:
+        # a table, or a method that pays as it goes: what its guarantee says happened is attacked
+        findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
+    else:
+        attack = _attack(synthesizer, features, guarantee, device)
+        findings.append(audit(attack, runs=runs, trials=trials, confidence=confidence))
+        if len(_events(guarantee)) > 1:
+            findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
+        tests = _membership(synthesizer, features, guarantee, folder, candidates, steps, confidence, device)
+        findings += _guesses(tests, guarantee)
+    answer = {
+        "findings": [f.to_dict() for f in findings],
+        "membership": [t.to_dict() for t in tests],
+        "claimed": guarantee.epsilon(),
+        "delta": guarantee.at_delta,
+        "adjacency": str(guarantee.adjacency),
+        "standing": str(guarantee.standing),
+        "candidates": candidates if tests else 0,
+        "steps": steps if tests else 0,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    write_json(folder / AUDIT, answer)
+    write_report(folder)
+    return findings, tests, guarantee
+
+
+def _guesses(tests: list[Membership], guarantee: Guarantee) -> list[Check]:
+    """Whether guesses stay below the claim, and whether they would notice if they did not."""
+    ours, control = tests[: len(tests) // 2], tests[len(tests) // 2 :]
+    return [
+        Check(
+            "the membership tests would notice",
+            all(t.stands_out for t in control),
+            f"against a generator that copies: AUC {min(t.auc for t in control):.3f} or more",
+        ),
+        Check(
+            "guesses of membership stay below the claim",
+            all(t.epsilon <= guarantee.epsilon(t.delta) for t in ours),
+            f"ε of at least {max(t.epsilon for t in ours):.3g} at δ = {guarantee.at_delta:g} from one run, add-remove",
+        ),
+    ]
+
+
+def _files(folder: Path) -> list[Check]:
+    """What lies in the folder besides the generator."""
+    found = []
+    for path in (folder / RELEASE, folder / f"{CHOICE}.npz", folder / f"{LABELS}.npz"):
+        if not path.exists():
+            continue
+        release = Release.load(path)
+        public = release.public
+        if public.get("mechanism") == "embedding":
+            found += embedding_on_grid(release)
+        if release.guarantee.adjacency is Adjacency.ADD_REMOVE:
+            said = public.get("records")
+            what = f"{path.name} does not say how many records there were"
+            found.append(Check(what, said is None, "add-remove"))
+    if (folder / CHECKPOINT).exists():
+        found.append(checkpoint_reveals_no_record(folder / CHECKPOINT))
+    return found
+
+
+def _attack(synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee, device: str) -> EmbeddingAttack:
+    """The folder's own map and σ, with records from two corners of the public range."""
+    low = np.broadcast_to(np.asarray(synthesizer.low, dtype=np.float64), (features.dim,))
+    high = np.broadcast_to(np.asarray(synthesizer.high, dtype=np.float64), (features.dim,))
+    return EmbeddingAttack(
+        _sigma(guarantee),
+        guarantee.at_delta,
+        guarantee.adjacency,
+        synthesizer.labels_,
+        features,
+        np.array(high),
+        np.array(low),
+        None,
+        device=device,
+        title="embedding of this folder",
+    )
+
+
+def _events(guarantee: Guarantee) -> list[Event]:
+    events = [event_from_dict(e) for e in guarantee.events]
+    return list(events[0].events) if len(events) == 1 and isinstance(events[0], Composed) else events
+
+
+def _sigma(guarantee: Guarantee) -> float:
+    events = _events(guarantee)
+    # those after the first, if any, are for a choice and for labels: Gaussian ones too
+    gaussian = all(isinstance(leaf, Gaussian) for e in events for leaf, _ in leaves(e))
+    if not gaussian or not isinstance(events[0], Gaussian):
+        raise DataError(
+            "Only folders made by the embedding method can be audited: their guarantee begins with a Gaussian event."
+        )
+    return events[0].sigma
+
+
+def _membership(
+    synthesizer: Synthesizer,
+    features: FeatureMap,
+    guarantee: Guarantee,
+    folder: Path,
+    count: int,
+    steps: int,
+    confidence: float,
+    device: str,
+) -> list[Membership]:
+    """Both tests against a generator trained as the folder's was, then both against one that copies."""
+    drawn, labels = _sample(synthesizer, synthesizer.generator_, 3 * count)
+    candidates, reference = drawn[:count], drawn[count:]
+    there = np.random.default_rng().random(count) < 0.5
+    there[:2], there[2:4] = True, False
+    classes = synthesizer.generator_.classes
+    y = None if labels is None else labels[:count]
+    vault = Vault(
+        candidates[there],
+        None if y is None else y[there],
+        clip=1.0,
+        classes=None if y is None else classes,
+        adjacency=guarantee.adjacency,
+        budget=(1e300, 0.5),
+        label="made by the audit",
+    )
+    mechanism = MeanEmbedding(features, _sigma(guarantee), y is not None, device=device)
+    release = vault.release(mechanism, purpose="audit")
+    rules = _rules(folder)
+    training = train(release, replace(rules, steps=min(steps, rules.steps)), device=device, seed=0)
+    made = training.generator
+    if made.warp:
+        # samples are warped as far as the folder's are
+        made = warped(made, synthesizer.generator_.warp / made.warp)
+    ours, _ = _sample(synthesizer, made.eval(), 4 * count)
+    common = {"delta": guarantee.at_delta, "confidence": confidence}
+    spread = 0.01 * float(drawn.std())
+    copies = copying(candidates[there], 4 * count, spread)
+    return [
+        *attack_generator("trained as here", candidates, there, ours, reference, **common),
+        *attack_generator("copying, without privacy", candidates, there, copies, reference, **common),
+    ]
+
+
+def _rules(folder: Path) -> Rules:
+    rules = read_json(folder / CONFIG)["learned"].get("rules")
+    if rules is None:
+        raise DataError(f"{folder / CONFIG} does not say how the generator was trained: make the folder anew.")
+    return Rules.from_dict(rules)
+
+
+def _sample(synthesizer: Synthesizer, generator: Generator, count: int) -> tuple[Array, NDArray[np.int64] | None]:
+    """Records as the generator makes them, before any codec: numbers in the public range."""
+    bare = Synthesizer.from_params({**synthesizer.to_params(), "codec": None}, synthesizer.device)
+    bare.use(generator, synthesizer.features_, synthesizer.counts_, synthesizer.labels_)
+    x, y = bare.sample(count)
+    return np.asarray(x, dtype=np.float64), y

@@ -1,0 +1,273 @@
+"""`privot federate …`: distances between organisations on their own machines; coordinator, party, matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privot.cli.parsing.options import AsJson, NewRecords
+from privot.cli.printing.output import number, print_facts, print_json, print_table
+
+app = typer.Typer(
+    help="Distances between organisations, each on its own machines, on Flower.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Folder = Annotated[Path, typer.Argument(help="The folder of keys, policy or job.")]
+MAX_CERTIFICATES = 1 << 20
+"""Bytes of a file of certificates."""
+
+
+@app.command(epilog="Example: privot federate enrol north --name 'north clinic'")
+def enrol(
+    folder: Folder,
+    name: Annotated[str, typer.Option(help="What the party is called in reports.")] = "a party",
+    as_json: AsJson = False,
+) -> None:
+    """Make a party's keys, and a policy that allows nothing until it is edited."""
+    from privot.federation.parties.enrolment import make_party
+
+    signer = make_party(folder, name)
+    facts = {"folder": str(folder), "signer": signer, "node": str(folder / "node.key.pub")}
+    if as_json:
+        print_json(facts)
+        return
+    print_facts(
+        [
+            ("signer", f"{signer}: send this …"),
+            ("node key", f"{facts['node']}: … and this file to the coordinator"),
+            ("policy", f"{folder / 'policy.toml'}: say what you allow"),
+        ]
+    )
+
+
+@app.command(epilog="Example: privot federate setup hub --host hub.example.org")
+def setup(
+    folder: Folder,
+    host: Annotated[list[str], typer.Option(help="Name or address that parties will connect to; may be repeated.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a coordinator's keys and certificate."""
+    from privot.federation.parties.enrolment import make_coordinator
+
+    signer = make_coordinator(folder, host)
+    if as_json:
+        print_json({"folder": str(folder), "signer": signer, "authority": str(folder / "ca.pem")})
+        return
+    print_facts(
+        [
+            ("signer", f"{signer}: parties that let you ask write this into their policies"),
+            ("authority", f"{folder / 'ca.pem'}: parties need this file to know your SuperLink"),
+        ]
+    )
+
+
+@app.command(epilog="Example: privot federate coordinate hub job.toml --host 0.0.0.0 --port 9092")
+def coordinate(
+    folder: Folder,
+    jobs: Annotated[
+        list[Path], typer.Argument(help="Jobs (TOML): protocol, parameters, parties. JOB.toml is kept in a folder JOB.")
+    ],
+    host: Annotated[str, typer.Option(help="Address that the SuperLink listens on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Its port.")] = 9092,
+    as_json: AsJson = False,
+) -> None:
+    """Start a SuperLink, ask all parties and write the result; the same command again goes on where it was left."""
+    from privot.errors import UsageError
+    from privot.federation.coordination.coordinator import Coordinator
+    from privot.federation.coordination.federated_job import FederatedJob
+    from privot.federation.flower import quiet, require
+    from privot.federation.wire.signing import read_key
+
+    require()
+    works = [(path.parent / path.stem, FederatedJob.read(path)) for path in jobs]
+    members = list({member.signer: member for _, work in works for member in work.members}.values())
+    if not all(member.node for member in members):
+        raise UsageError("Every [[party]] of a job between machines names its node key.")
+    key = read_key(folder / "signing.key")
+    quiet((folder / "flower").absolute())
+    from privot.federation.flower.serverapp import FlowerChannel
+    from privot.federation.flower.superlink import SuperLink
+
+    with SuperLink(folder.absolute(), host, port) as link:
+        reached = link.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")  # noqa: S104
+        with FlowerChannel(folder, reached, members, link.check) as channel:
+            results = []
+            for out, work in works:
+                coordinator = Coordinator(out, key, channel)
+                try:
+                    results.append(coordinator.run(work))
+                finally:
+                    coordinator.close()
+    if as_json:
+        print_json({"results": results})
+    else:
+        for result in results:
+            _tell(result)
+    _check_obtained({path.name: result for path, result in zip(jobs, results, strict=True)})
+
+
+def _check_obtained(results: dict[str, dict[str, Any]]) -> None:
+    """Refuse to end well where a job has no distance at all; some of them are a result, though not a complete one."""
+    from privot.errors import DataError, NoAnswerError
+    from privot.federation.coordination.coordinator import ABSENT, LATE
+
+    for name, result in results.items():
+        table = result["distances"]
+        if all(value is None for i, row in enumerate(table) for j, value in enumerate(row) if i != j):
+            why = "; ".join(f"{party} {reason}" for party, reason in result["missing"].items())
+            silent = any(reason in (ABSENT, LATE) for reason in result["missing"].values())
+            raise (NoAnswerError if silent else DataError)(
+                f"{name} gave no distance at all: {why or 'see its result'}."
+            )
+
+
+def _tell(result: dict[str, Any]) -> None:
+    names = result["parties"]
+    facts = [("protocol", f"{result['protocol']}, {result['standing'] or 'nothing was released'}")]
+    if "privacy" in result:
+        facts.append(("privacy", result["privacy"]))
+    for name, g in result.get("guarantees", {}).items():
+        facts.append(
+            (
+                f"privacy of {name}",
+                f"ε = {number(g['epsilon'])} at δ = {g['delta']:g}, {g['adjacency']}, {g['standing']}",
+            )
+        )
+    facts.append(("complete", "yes" if result["complete"] else "no"))
+    facts += [(f"missing {name}", why) for name, why in result["missing"].items()]
+    print_facts(facts)
+    print_table(
+        ["W_2", *names],
+        [
+            [name, *("–" if value is None else number(value) for value in row)]
+            for name, row in zip(names, result["distances"], strict=True)
+        ],
+    )
+
+
+@app.command(epilog="Example: privot federate join north --link hub.example.org:9092 --authority ca.pem")
+def join(
+    folder: Folder,
+    link: Annotated[str, typer.Option(help="The coordinator's SuperLink, host:port.")],
+    authority: Annotated[Path, typer.Option(help="The coordinator's certificate authority (ca.pem).")],
+    patience: Annotated[
+        float,
+        typer.Option(help="Give up after this many seconds in which the coordinator could not be reached; inf: never."),
+    ] = 3600.0,
+    new_records: NewRecords = False,
+) -> None:
+    """Join as a party: answer what the policy allows, refuse the rest, and write both to party.log.
+
+    While the coordinator is away, or somebody with another certificate is in its place, it is tried again with pauses
+    of up to 15 seconds.
+    """
+    import signal
+
+    from privot.cli.ledgers import naming_the_option
+    from privot.errors import PrivotError
+    from privot.federation.flower import quiet, require
+    from privot.federation.parties.desk import Desk
+    from privot.opening import read_bytes
+
+    require()
+    certificates = read_bytes(authority, most=MAX_CERTIFICATES)
+    with naming_the_option():
+        desk = Desk(folder, new_records=new_records)
+    quiet((folder / "flower").absolute())
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        from privot.federation.flower.supernode import serve
+
+        # `kill` ends a party as Ctrl-C does: it takes leave of the coordinator first
+        signal.signal(signal.SIGTERM, stop)
+        serve(desk.handle, link, certificates, folder, desk.log, patience, lambda line: typer.echo(line, err=True))
+    except KeyboardInterrupt:
+        desk.log.info("stopped by its owner")
+        raise
+    except PrivotError as error:
+        desk.log.error("stopped: %s", error)
+        raise
+    finally:
+        desk.close()
+
+
+def _sketches_in(folder: Path) -> list[Path]:
+    from privot.opening import check_inside
+
+    return [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
+
+
+@app.command(epilog="Example: privot federate matrix a.sketch b.sketch c.sketch --out map.png")
+def matrix(
+    sketches: Annotated[list[Path], typer.Argument(help="Sketch files of one design, or a folder of them.")],
+    trust: Annotated[list[Path] | None, typer.Option(help="Public keys (.pub) whose sketches are accepted.")] = None,
+    distance: Annotated[str, typer.Option(help="Which distance is drawn: w2 or sliced.")] = "w2",
+    out: Annotated[
+        Path | None, typer.Option(help="Draw the matrix, a dendrogram and a map of the parties here.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads; as many as there are cores unless given.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Distances between all pairs of sketches, free of charge."""
+    from privot.errors import UsageError
+    from privot.federation import Sketch
+    from privot.federation.sketches.sketch_matrix import distance_matrix, order_of
+    from privot.federation.wire.signing import read_public
+
+    if distance not in ("w2", "sliced"):
+        raise UsageError(f"Unknown distance {distance!r}: say w2 or sliced.")
+    files = [f for path in sketches for f in (_sketches_in(path) if path.is_dir() else [path])]
+    if len(files) < 2:
+        raise UsageError("A matrix needs at least two sketch files.")
+    trusted = None if not trust else tuple(read_public(path) for path in trust)
+    read = [Sketch.load(file, trusted) for file in files]
+    names = [file.stem for file in files]
+    found = distance_matrix(read, workers)
+    table = getattr(found, distance)
+    order, tree = order_of(table)
+    if out is not None:
+        from privot.cli.printing.charts import draw_parties
+
+        draw_parties(table, names, order, tree, distance, out)
+    guarantees: list[dict[str, Any]] = [
+        {
+            "epsilon": s.guarantee.epsilon(),
+            "delta": s.guarantee.at_delta,
+            "adjacency": str(s.guarantee.adjacency),
+            "standing": str(s.guarantee.standing),
+        }
+        for s in read
+    ]
+    if as_json:
+        print_json(
+            {
+                "names": names,
+                "w2": found.w2.tolist(),
+                "sliced": found.sliced.tolist(),
+                "order": [names[k] for k in order],
+                "guarantees": guarantees,
+                "signers": [s.signer for s in read],
+                "plot": None if out is None else str(out),
+            }
+        )
+        return
+    if len(names) <= 20:
+        print_table([distance, *names], [[n, *map(number, row)] for n, row in zip(names, table.tolist(), strict=True)])
+    worst = max(guarantees, key=lambda g: float(g["epsilon"]))
+    print_facts(
+        [
+            ("parties", f"{len(names)}, alike ones side by side: {', '.join(names[k] for k in order[:20])}"),
+            (
+                "privacy",
+                f"each at most ε = {number(worst['epsilon'])} at δ = {worst['delta']:g}, {worst['adjacency']}, "
+                f"{worst['standing']}; comparing costs nothing more",
+            ),
+        ]
+    )

@@ -1,0 +1,162 @@
+"""`privot ledger …`: make a ledger, see what was spent, check that nobody changed it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privot.cli.parsing.options import AsJson, NewRecords, Shape
+from privot.cli.printing.output import number, print_facts, print_json, print_table
+from privot.cli.records import read_records, stated
+from privot.cli.table_input import SchemaFile, open_codec, table_records
+
+if TYPE_CHECKING:
+    from privot.ledger import Budget, Entry, Ledger
+
+app = typer.Typer(
+    help="The record of what a data set may spend and has spent.", no_args_is_help=True, rich_markup_mode=None
+)
+
+File = Annotated[Path, typer.Argument(help="The ledger. Its key and anchor lie beside it; keep the key secret.")]
+
+
+def _spending(ledger: Ledger, budget: Budget) -> dict[str, Any]:
+    spent = ledger.spent(budget.fingerprint)
+    return {
+        **budget.to_dict(),
+        "spent_epsilon": 0.0 if spent is None else spent.epsilon(),
+        "standing": None if spent is None else str(spent.standing),
+        "entries": _costs(ledger.entries(budget.fingerprint), budget),
+    }
+
+
+def _costs(entries: list[Entry], budget: Budget) -> list[dict[str, Any]]:
+    """Each entry with what it alone costs at the budget's δ; these do not add up: all are counted together."""
+    from privot.accounting import account
+
+    # the steps of one training are equal events, thousands of them
+    known: dict[str, dict[str, Any]] = {}
+    answer = []
+    for entry in entries:
+        said = entry.to_dict()
+        key = json.dumps(said["event"], sort_keys=True)
+        if key not in known:
+            alone = account(entry.event, budget.delta)
+            known[key] = {"epsilon": alone.epsilon(), "standing": str(alone.standing)}
+        answer.append(said | known[key])
+    return answer
+
+
+@app.command(
+    epilog="Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one"
+)
+def init(
+    file: File,
+    data: Annotated[str | None, typer.Option(help="Data whose budget is set: a file, or digits.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="ε that all releases together may cost.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of that budget.")] = None,
+    adjacency: Annotated[str | None, typer.Option(help="replace-one or add-remove.")] = None,
+    schema: SchemaFile = None,
+    shape: Shape = None,
+    new_records: NewRecords = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a ledger, and set the budget of the data set that it guards (also in one that exists already).
+
+    One ledger file guards one data set. Other records in it need --new-records.
+    """
+    from privot.cli.ledgers import label_of, naming_the_option
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.errors import UsageError
+    from privot.guarantee import Adjacency
+    from privot.ledger import Ledger
+    from privot.vault import Vault
+    from privot.vault.budget import row_digests
+
+    given = [data, epsilon, delta, adjacency]
+    if any(g is not None for g in given) and any(g is None for g in given):
+        raise UsageError("A budget needs --data, --epsilon, --delta and --adjacency together.")
+    budget = None
+    if data is not None and epsilon is not None and delta is not None and adjacency is not None:
+        # everything that can be refused is refused before a file is made
+        check_epsilon(epsilon)
+        check_delta(delta)
+        Adjacency.parse(adjacency)
+        codec = open_codec(schema)
+        # as privot synth reads them: the ledger knows records by the numbers they are
+        facts = stated(None, shape)
+        # labels are left out: the ledger knows records by their values
+        records = table_records(data, codec) if codec else read_records(data, facts, labels=False, private=True)
+        label = label_of(data)
+        # a vault checks the records before a file is made, and is the one that knows how the ledger names them
+        Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
+        terms: dict[str, Any] = {"budget": (epsilon, delta), "label": label, "new_records": new_records}
+        with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
+            with naming_the_option():
+                Vault(records.x, clip=1.0, adjacency=adjacency, ledger=ledger, **terms)
+            budget = ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
+    else:
+        Ledger.create(file).close()
+    if as_json:
+        print_json({"ledger": str(file), "budget": None if budget is None else budget.to_dict()})
+    elif budget is None:
+        typer.echo(f"Made {file}; keep {file}.key secret and both backed up together.")
+    else:
+        typer.echo(
+            f"{file}: {budget.label} may spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}."
+        )
+
+
+def _spent(s: dict[str, Any]) -> str:
+    if s["standing"] is None:
+        return "nothing"
+    return f"ε = {number(s['spent_epsilon'], 6)} at δ = {s['delta']:g}, {s['adjacency']}, {s['standing']}"
+
+
+@app.command(epilog="Example: privot ledger show digits.ledger")
+def show(file: File, as_json: AsJson = False) -> None:
+    """What the data set may spend and has spent, entry by entry; which records were stated to be new."""
+    from privot.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        spending = [_spending(ledger, budget) for budget in ledger.datasets()]
+    if as_json:
+        print_json({"ledger": str(file), "datasets": spending})
+        return
+    if not spending:
+        typer.echo("No data set has a budget yet: privot ledger init FILE --data … sets one.")
+    for s in spending:
+        typer.echo("")
+        print_facts(
+            [
+                ("data set", f"{s['label']}  ({s['fingerprint'][:12]}…)"),
+                ("budget", f"ε = {s['epsilon']:g} at δ = {s['delta']:g}, {s['adjacency']}"),
+                ("spent", _spent(s)),
+                *([("note", "stated to be new records, beside those above")] if s["new_records"] else []),
+            ]
+        )
+        if s["entries"]:
+            rows = [
+                [str(e["id"]), e["at"], e["event"]["kind"], number(e["epsilon"], 6), e["standing"], e["purpose"]]
+                for e in s["entries"]
+            ]
+            print_table(
+                ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['adjacency']}", "standing", "purpose"],
+                rows,
+            )
+
+
+@app.command(epilog="Example: privot ledger verify digits.ledger")
+def verify(file: File, as_json: AsJson = False) -> None:
+    """Check every row, seal and page; exit code 3 if anything was edited, removed or reordered."""
+    from privot.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        rows = ledger.verify()
+    if as_json:
+        print_json({"ledger": str(file), "rows": rows, "intact": True})
+    else:
+        typer.echo(f"{file}: {rows} rows, all intact.")

@@ -1,0 +1,34 @@
+"""`privot report`: one page about a folder; it reads that folder and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privot.cli.parsing.options import AsJson
+from privot.cli.printing.output import print_json
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth or adapt made.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write one self-contained HTML page about a folder.
+
+    Example: privot report digits-synth
+    """
+    from privot.adaptation import model_folder as adaptation
+    from privot.errors import said_by
+    from privot.jobs.released_files import read_json
+    from privot.synthesis.output import html_report as synthesis
+    from privot.synthesis.output.saved_model import CONFIG
+
+    adapted = read_json(folder / CONFIG).get("kind") == "adaptation"
+    with said_by(folder):
+        page = (adaptation if adapted else synthesis).write_report(folder)
+    if as_json:
+        print_json({"report": str(page)})
+    else:
+        typer.echo(str(page))

@@ -1,0 +1,1 @@
+"""How options are declared, read, bounded, recalled and shown in help."""

@@ -1,0 +1,126 @@
+"""`--resume --out DIR` alone: what else a job was started with is taken from the folder, so nothing has to be repeated.
+
+`job.json` is untrusted input. Only options that a job may keep are taken from it, and only as text that is then parsed
+and checked like anything that is typed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from privot.errors import DataError
+
+COMMANDS = ("synth", "adapt")
+KEY = "command"
+"""Under which name `job.json` keeps the arguments and options of its command."""
+_NOT_KEPT = {"out", "resume", "pay_again", "new_records", "allow_unproven", "as_json", "ask", "answer", "trust", "help"}
+"""Said anew each time, or of no use to a job that goes on."""
+_MAX_WORDS, _MAX_LETTERS = 500, 100_000
+
+
+def kept(context: Any, ledger: Path | None = None) -> list[list[str]]:
+    """What a job keeps of its command: [option, values …], or ["", value …] for arguments; paths made absolute."""
+    found = []
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name)
+        if (
+            parameter.name in _NOT_KEPT
+            or value is None
+            or context.get_parameter_source(parameter.name).name == "DEFAULT"
+        ):
+            continue
+        option = parameter.opts[0] if parameter.param_type_name == "option" else ""
+        if getattr(parameter, "is_flag", False):
+            found += [[option]] if value else []
+        else:
+            several = value if isinstance(value, list | tuple) else [value]
+            found += [[option, _absolute(v)] for v in several]
+    if ledger is not None:
+        found = [entry for entry in found if entry[0] != "--ledger"] + [["--ledger", str(ledger.absolute())]]
+    return found
+
+
+def _absolute(value: Any) -> str:
+    """Files by their whole path, so that a job goes on from any folder; everything else as it is."""
+    text = str(value)
+    is_file = isinstance(value, Path) or (bool(text) and text != "digits" and _exists(text))
+    return str(Path(text).absolute()) if is_file else text
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def recalled(arguments: list[str], commands: Any) -> list[str]:
+    """`arguments`, and beside `--resume` whatever else the job in `--out` was started with.
+
+    `commands` maps names to commands with their parameters. What is typed counts; the job's own checks refuse it where
+    the job was started with something else.
+    """
+    # options of privot itself may come first
+    at = 0 if arguments and not arguments[0].startswith("-") else _first(arguments)
+    if at is None or arguments[at] not in COMMANDS or "--resume" not in arguments or "--answer" in arguments:
+        return arguments
+    command = commands[arguments[at]]
+    options = {
+        name: parameter
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+        if name.startswith("-")
+    }
+    given, typed = _typed(arguments[at + 1 :], options)
+    out = Path(given.get("--out", ""))
+    if not given.get("--out") or not (out / "job.json").exists():
+        return arguments
+    # code that only a file names is not run: a network of one's own is typed again
+    entries = [entry for entry in _entries(out, options) if entry[0] != "--network" or ":" not in entry[1]]
+    more = [word for entry in entries if entry[0] and entry[0] not in given for word in entry]
+    values = [entry[1] for entry in entries if not entry[0]]
+    # arguments come in one order: those that are not typed are the last ones
+    return [*arguments, *more, *(["--", *values[typed:]] if values[typed:] else [])]
+
+
+def _first(arguments: list[str]) -> int | None:
+    return next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
+
+
+def _typed(words: list[str], options: dict[str, Any]) -> tuple[dict[str, str], int]:
+    """The options that were typed with their last value, and how many arguments."""
+    given: dict[str, str] = {}
+    count, at = 0, 0
+    while at < len(words):
+        name, equals, value = words[at].partition("=")
+        parameter = options.get(name)
+        if parameter is None:
+            count += 1
+        elif getattr(parameter, "is_flag", False):
+            given[name] = ""
+        elif equals:
+            given[name] = value
+        else:
+            given[name] = words[at + 1] if at + 1 < len(words) else ""
+            at += parameter.nargs
+        at += 1
+    return given, count
+
+
+def _entries(out: Path, options: dict[str, Any]) -> list[list[str]]:
+    """What the job in `out` keeps; nothing where an earlier privot, or Python, started it."""
+    from privot.jobs.job import Job
+
+    entries = Job.open(out).settings.get(KEY, [])
+    wrong = DataError(f"{out / 'job.json'} keeps a command that cannot be read: type all options once more.")
+    if not isinstance(entries, list) or len(entries) > _MAX_WORDS:
+        raise wrong
+    allowed = {name for name, parameter in options.items() if parameter.name not in _NOT_KEPT} | {""}
+    for entry in entries:
+        if not isinstance(entry, list) or not entry or not all(isinstance(word, str) for word in entry):
+            raise wrong
+        flag = entry[0] in options and getattr(options[entry[0]], "is_flag", False)
+        if entry[0] not in allowed or len(entry) != (1 if flag else 2) or sum(map(len, entry)) > _MAX_LETTERS:
+            raise wrong
+    return entries

@@ -1,0 +1,1 @@
+"""How answers, charts, progress and errors are shown."""

@@ -1,0 +1,81 @@
+"""What a command says when it is interrupted: what was paid, what is kept, and the command that goes on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from privot.common.interruption import charged
+from privot.errors import StoppedError
+
+if TYPE_CHECKING:
+    from privot.jobs.job import Job
+
+WAITING = "Stopping as soon as what is paid for is kept; Ctrl-C once more stops at once, and may lose it."
+SAME_COMMAND = "the same command again goes on, and what is paid for is not charged a second time"
+
+
+def sentence() -> str:
+    """What is said of an interrupt that no command speaks of itself: what this process charged."""
+    if not charged:
+        return "Interrupted: nothing was paid, and nothing is left to go on with."
+    return f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; privot ledger show lists what was paid."
+
+
+@contextmanager
+def saying(words: str) -> Iterator[None]:
+    """Where something was charged within, an interrupt says so and then `words`."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not charged:
+            raise
+        raise StoppedError(f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; {words}.") from None
+
+
+@contextmanager
+def telling(command: str, job: Job, spent: Callable[[str], int]) -> Iterator[None]:
+    """Within, an interrupt says what `job` paid and kept, and how `privot COMMAND` goes on with it.
+
+    `spent`(mark) counts the job's charges, those of its later parts and blocks included.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        paid = spent(f"(job {job.name}")
+        again = f"privot {command} --resume --out {shlex.quote(str(job.folder))}"
+        if not paid:
+            raise StoppedError(f"Interrupted: nothing was paid. Start it with: {again}") from None
+        kept, blocks, step = _on_disk(job)
+        if not kept and not blocks:
+            raise StoppedError(
+                f"Interrupted: {_times(paid)} charged, and stopped before the release was kept: that budget is spent. "
+                f"To charge a second time: {again} --pay-again"
+            ) from None
+        lost = "; the block under way is lost" if not kept and blocks < paid else ""
+        reached = f", trained up to step {step}" if step else ""
+        raise StoppedError(
+            f"Interrupted: {_times(paid)} charged, what was released is kept{reached}{lost}. Go on, without paying for "
+            f"it again, with: {again}"
+        ) from None
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _on_disk(job: Job) -> tuple[bool, int, int]:
+    """(whether a release is kept, how many blocks the checkpoint has seen, up to which step it was trained)."""
+    from privot.errors import PrivotError
+    from privot.jobs.released_files import read_tensors
+
+    kept = (job.folder / "release.npz").exists() or any(job.folder.glob("block-*.npz"))
+    path = job.folder / "checkpoint.safetensors"
+    try:
+        facts = read_tensors(path)[1] if path.exists() else {}
+    except (PrivotError, OSError):
+        facts = {}
+    blocks, step = (facts.get(name, 0) for name in ("done" if "done" in facts else "blocks", "step"))
+    return kept, blocks, step

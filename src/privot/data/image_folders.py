@@ -1,0 +1,130 @@
+"""Reads a folder of images: each sub-folder holds one stated class; it scales and converts nothing.
+
+What an image becomes depends on that image, its sub-folder's name and the stated facts alone: a class keeps its number
+when its sub-folder is empty or missing. What an image file is called may say whose it is, so a refusal counts files
+instead of naming them; an unknown sub-folder is not named either.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.data.stated_facts import MODES, StatedFacts
+from privot.errors import DataError, UsageError
+from privot.opening import Meter, open_file, stays_inside
+
+_ENDINGS = (".png", ".jpg", ".jpeg")
+_MAX_PIXELS = 2**24
+"""Of one image; a file of some kilobytes can unpack to far more."""
+
+
+def read_images(folder: Path, stated: StatedFacts) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
+    """Rows of pixels from 0 to 255 (height, width, colour), and the class of each image unless labels are left out.
+
+    Images are PNG or JPEG of the stated shape (grey, RGB or RGBA). Without a stated shape all must agree. An unknown
+    sub-folder is refused, a missing one is an empty class. Hidden files are ignored.
+    """
+    places = [place for place in _shown(folder) if place.is_dir()]
+    if not places:
+        raise DataError(f"{folder.name!r} is a folder without sub-folders: put the images of each class into one.")
+    if any(_is_image(place) for place in _shown(folder)):
+        raise DataError(f"{folder.name!r} has images outside its sub-folders: put each into that of its class.")
+    if stated.classes is None:
+        raise UsageError(
+            f"{folder.name!r} is a folder of images, whose class names are public and stated: give the names of all "
+            "classes, or say that labels are left out."
+        )
+    classes = _numbered(folder, places, stated)
+    files = [(number, place, file) for number, place in classes for file in enumerate(_shown(place), 1)]
+    if not files:
+        raise DataError(f"The sub-folders of {folder.name!r} hold no images: put PNG or JPEG files there.")
+    form, rows = _form(stated.shape), np.empty((0, 0), dtype=np.uint8)
+    for row, (_, place, (count, file)) in enumerate(files):
+        which = f"File {count} by name in {place.name!r}"
+        if not file.is_file() or not _is_image(file):
+            raise DataError(f"{which} is no image: keep PNG and JPEG files there, and nothing else.")
+        if not stays_inside(file, folder):
+            raise DataError(f"{which} is a link that leaves the folder: put the image itself there.")
+        found, pixels = _read(file, which, form, "stated are" if stated.shape else "the first image is")
+        if row == 0:
+            form = found
+            # a pixel of one byte takes eight once it is used
+            Meter(folder.name).claim(8 * len(files) * pixels.size)
+            rows = np.empty((len(files), pixels.size), dtype=np.uint8)
+        rows[row] = pixels
+    return rows, np.array([number for number, _, _ in files], dtype=np.int64) if stated.labels else None
+
+
+def _numbered(folder: Path, places: list[Path], stated: StatedFacts) -> list[tuple[int, Path]]:
+    """The sub-folders in the stated order of their classes, each with its class."""
+    if not stated.labels:
+        return [(0, place) for place in places]
+    number_of = {name: number for number, name in enumerate(stated.names or ())}
+    for count, place in enumerate(places, 1):
+        if place.name not in number_of:
+            only = " (a number N stands for the names 0 to N − 1)" if isinstance(stated.classes, int) else ""
+            raise DataError(
+                f"Sub-folder {count} by name of {folder.name!r} is none of the {stated.count} stated classes{only}: "
+                "state the names of all classes, or move it away."
+            )
+    return sorted(((number_of[place.name], place) for place in places), key=lambda found: found[0])
+
+
+def _form(shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
+    """((width, height), mode) of images of this shape."""
+    if shape is None:
+        return None
+    channels = shape[2] if len(shape) == 3 else 1
+    if len(shape) not in (2, 3) or channels not in MODES:
+        raise UsageError("The shape of an image in a folder is (height, width), with 3 or 4 channels after it or none.")
+    return (shape[1], shape[0]), MODES[channels]
+
+
+def _shown(folder: Path) -> list[Path]:
+    """What lies in `folder` and is not hidden, by name."""
+    try:
+        return sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=lambda p: p.name)
+    except OSError:
+        raise DataError(f"The folder {folder.name!r} cannot be read: see who may.") from None
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in _ENDINGS
+
+
+def _read(
+    file: Path, which: str, form: tuple[Any, ...] | None, whose: str
+) -> tuple[tuple[Any, ...], NDArray[np.uint8]]:
+    """((width, height), mode) and all pixels; an image of another form than `form` is never unpacked."""
+    from PIL import Image, UnidentifiedImageError
+
+    complaint = f"{which} cannot be read as an image: it is damaged, or of another kind than its name says."
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns where it doubts; the bounds below decide
+            warnings.simplefilter("ignore")
+            with open_file(file) as opened, Image.open(opened, formats=("PNG", "JPEG")) as image:
+                found = (image.size, image.mode)
+                if image.size[0] * image.size[1] > _MAX_PIXELS:
+                    complaint = f"{which} has more than {_MAX_PIXELS} pixels: make the images smaller."
+                elif image.mode not in MODES.values():
+                    complaint = f"{which} has the mode {image.mode}: save all images as 8-bit grey, RGB or RGBA."
+                elif form is not None and found != form:
+                    complaint = f"{which} is {_said(found)}, {whose} {_said(form)}: give all images one size and mode."
+                else:
+                    return found, np.asarray(image, dtype=np.uint8).reshape(-1)
+    except Image.DecompressionBombError:
+        complaint = f"{which} has more than {_MAX_PIXELS} pixels: make the images smaller."
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, MemoryError):
+        pass
+    raise DataError(complaint)
+
+
+def _said(form: tuple[Any, ...]) -> str:
+    (width, height), mode = form
+    return f"{width} × {height} {mode}"

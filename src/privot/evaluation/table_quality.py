@@ -1,0 +1,231 @@
+"""Judges a synthetic table against a real one: what models learn from it, and how its marginals compare.
+
+Everything that reads real records is as private as they are: scores on a public test set may be published, scores on
+private records may not be unless somebody pays for them. Nearest-neighbour distances are marked as private always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError, UsageError
+from privot.synthesis.tabular.schema_axes import axes_of
+from privot.tables.codec import TableCodec
+from privot.tables.table import Table
+
+PRIVATE = "private, do not publish"
+Model = Literal["boosting", "logistic"]
+MODELS: tuple[Model, ...] = ("boosting", "logistic")
+_BINS = 16
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a model trained on one table does on another; `auc` is None where only one class can be told."""
+
+    model: Model
+    accuracy: float
+    auc: float | None
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """Everything `evaluate_table` measures."""
+
+    scores: tuple[Score, ...]
+    marginals: dict[str, float]
+    marginal_distance: float
+    pair_distance: float
+    label_balance: tuple[float, ...] | None
+    real_label_balance: tuple[float, ...] | None
+    nearest: NearestDistances
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types: accuracy under `scores`, as for every other kind of data, and the area under `auc`."""
+        return {
+            **asdict(self),
+            "scores": {score.model: score.accuracy for score in self.scores},
+            "auc": {score.model: score.auc for score in self.scores},
+        }
+
+
+@dataclass(frozen=True)
+class NearestDistances:
+    """Distances from synthetic rows to the nearest real one, next to those from other real rows."""
+
+    synthetic: tuple[float, float, float]
+    """The 1st, 5th and 50th percentile of the distance to the nearest real row."""
+    held_out: tuple[float, float, float]
+    """The same for other real rows: synthetic rows should not be closer than these."""
+    marked: str = PRIVATE
+
+
+def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = "boosting", seed: int = 0) -> Score:
+    """Train `model` on `train` to predict the label and test it on `test`; scikit-learn's defaults throughout.
+
+    "boosting" is HistGradientBoostingClassifier on the columns as they are (categories declared as such, a missing
+    number left missing); "logistic" is LogisticRegression on scaled numbers and one-hot categories.
+    """
+    if codec.classes is None:
+        raise UsageError("Train-on-synthetic scores need a label column: name one in the schema.")
+    if model not in MODELS:
+        raise UsageError(f"The model must be one of {', '.join(MODELS)}.")
+    (x, y), (x_test, y_test) = (codec.encode(t, compact=model == "boosting") for t in (train, test))
+    assert y is not None
+    assert y_test is not None
+    x, x_test = _for(model, x, codec), _for(model, x_test, codec)
+    # a column of which nothing is known cannot be cut into bins, and tells nothing
+    empty = np.isnan(x).all(axis=0)
+    x[:, empty] = x_test[:, empty] = 0.0
+    chance = _probabilities(_estimator(model, codec, seed), x, y, x_test, codec)
+    accuracy = float(np.mean(np.argmax(chance, axis=1) == y_test))
+    return Score(model, accuracy, _auc(y_test, chance))
+
+
+def _for(model: Model, x: NDArray[np.float64], codec: TableCodec) -> NDArray[np.float64]:
+    if model == "logistic":
+        return x
+    numbers = [place for place, column in enumerate(codec.features) if column.is_number]
+    out = x.copy()
+    out[:, numbers] = np.where(out[:, numbers] < 0.0, np.nan, out[:, numbers])
+    return out
+
+
+def _estimator(model: Model, codec: TableCodec, seed: int) -> Any:
+    if model == "logistic":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=1000)
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    # more than 255 categories are beyond the histogram's bins: those columns are taken as numbers
+    named = [i for i, c in enumerate(codec.features) if not c.is_number and len(c.words) + c.missing <= 255]
+    return HistGradientBoostingClassifier(categorical_features=named or None, random_state=seed)
+
+
+def _probabilities(
+    estimator: Any, x: NDArray[np.float64], y: NDArray[np.int64], x_test: NDArray[np.float64], codec: TableCodec
+) -> NDArray[np.float64]:
+    """(records, classes); a class that the training table lacks has probability 0."""
+    out = np.zeros((len(x_test), codec.classes or 1))
+    present = np.unique(y)
+    if len(present) == 1:
+        out[:, present[0]] = 1.0
+    else:
+        out[:, present] = estimator.fit(x, y).predict_proba(x_test)
+    return out
+
+
+def _auc(y: NDArray[np.int64], chance: NDArray[np.float64]) -> float | None:
+    """The area under the ROC curve, one class against the rest averaged over those present in `y`."""
+    from sklearn.metrics import roc_auc_score
+
+    classes = [1] if chance.shape[1] == 2 else range(chance.shape[1])
+    areas = [float(roc_auc_score(y == k, chance[:, k])) for k in classes if 0 < int(np.sum(y == k)) < len(y)]
+    return float(np.mean(areas)) if areas else None
+
+
+def marginal_distances(synthetic: Table, real: Table, codec: TableCodec) -> dict[str, float]:
+    """Total-variation distance ½ Σ |p − q| of each column over the codec's cells, by name."""
+    ours, theirs = (_cells(table, codec, None) for table in (synthetic, real))
+    return {name: _variation(ours[name], theirs[name]) for name in ours}
+
+
+def pair_distances(synthetic: Table, real: Table, codec: TableCodec) -> dict[tuple[str, str], float]:
+    """The same for each pair of columns, numbers in at most 16 cells of equal public width."""
+    ours, theirs = (_cells(table, codec, _BINS) for table in (synthetic, real))
+    out = {}
+    for first, second in combinations(ours, 2):
+        width = 1 + max(int(t[second].max()) for t in (ours, theirs))
+        out[first, second] = _variation(*(t[first] * width + t[second] for t in (ours, theirs)))
+    return out
+
+
+def _cells(table: Table, codec: TableCodec, most: int | None) -> dict[str, NDArray[np.int64]]:
+    rows, labels = codec.encode(table, compact=True)
+    out = {}
+    for column, axis in zip(codec.features, axes_of(codec, compact=True), strict=True):
+        cell = axis.index(rows, None)
+        if most is not None and column.is_number and axis.cells > most:
+            gone = cell == axis.cells - 1 if column.missing else np.zeros(len(cell), dtype=bool)
+            cell = np.where(gone, most, cell * most // axis.cells)
+        out[column.name] = cell
+    if labels is not None and codec.schema.label is not None:
+        out[codec.schema.label] = labels
+    return out
+
+
+def _variation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    size = 1 + max(int(a.max()), int(b.max()))
+    return 0.5 * float(np.abs(np.bincount(a, minlength=size) / len(a) - np.bincount(b, minlength=size) / len(b)).sum())
+
+
+def nearest_distances(
+    synthetic: Table, real: Table, held_out: Table | None, codec: TableCodec, most: int = 5000, seed: int = 0
+) -> NearestDistances:
+    """Distances to the nearest of the `real` rows in the wide layout, from at most `most` rows of each kind.
+
+    Without `held_out` they are compared with those of real rows to the nearest *other* real row. At most ten times
+    `most` real rows are looked at. Whatever `real` is, what comes back is private and must not be published.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    rng = np.random.default_rng(seed)
+
+    def some(table: Table, count: int) -> NDArray[np.float64]:
+        rows = codec.encode(table, compact=True)[0]
+        return codec.widen(rows[rng.permutation(len(rows))[:count]])
+
+    seen = some(real, 10 * most)
+    index = NearestNeighbors(n_neighbors=1).fit(seen)
+    distances = [index.kneighbors(some(synthetic, most))[0][:, 0]]
+    if held_out is None:
+        # each row is its own nearest: the next one counts
+        distances.append(index.kneighbors(seen[:most], n_neighbors=2)[0][:, 1])
+    else:
+        distances.append(index.kneighbors(some(held_out, most))[0][:, 0])
+    found = []
+    for far in distances:
+        low, middle, high = (float(v) for v in np.percentile(far, (1, 5, 50)))
+        found.append((low, middle, high))
+    return NearestDistances(found[0], found[1])
+
+
+def evaluate_table(
+    synthetic: Table, test: Table, codec: TableCodec, *, private: Table | None = None, seed: int = 0
+) -> TableReport:
+    """Train on `synthetic`, test on `test`, compare marginals, and look for the nearest real rows.
+
+    Those are looked for among `private` (the records behind the release) where given, else among `test`.
+    """
+    if synthetic.rows < 2 or test.rows < 2:
+        raise DataError("Both tables need at least two rows to be compared.")
+    scores: tuple[Score, ...] = ()
+    balance = real_balance = None
+    if codec.classes is not None:
+        scores = tuple(train_and_test(synthetic, test, codec, model, seed) for model in MODELS)
+        balance, real_balance = (label_balance(table, codec) for table in (synthetic, test))
+    marginals = marginal_distances(synthetic, test, codec)
+    held_out = None if private is None else test
+    return TableReport(
+        scores,
+        marginals,
+        float(np.mean(list(marginals.values()))),
+        float(np.mean(list(pair_distances(synthetic, test, codec).values()) or [0.0])),
+        balance,
+        real_balance,
+        nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed),
+    )
+
+
+def label_balance(table: Table, codec: TableCodec) -> tuple[float, ...]:
+    """The share of each class, in the schema's order."""
+    labels = codec.encode(table, compact=True)[1]
+    if labels is None or codec.classes is None:
+        raise UsageError("The table has no label column.")
+    return tuple(float(v) for v in np.bincount(labels, minlength=codec.classes) / len(labels))

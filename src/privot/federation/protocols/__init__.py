@@ -1,0 +1,1 @@
+"""FedWad and TriangleWad as published, with corrections; they protect nobody, and say so."""

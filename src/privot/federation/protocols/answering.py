@@ -1,0 +1,99 @@
+"""How a party answers a question about its points: in a simulation from arrays at hand, otherwise from its vault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privot.errors import DataError
+from privot.federation.wire.messages import Array, Interpolant, Question
+from privot.mechanisms import Interpolation
+from privot.vault import Vault
+
+NO_PRIVACY = "none: an interpolant gives the records back to whoever knows what they were moved towards (unproven)"
+
+Party = Callable[[Question], Interpolant]
+
+
+@dataclass(frozen=True)
+class FederatedResult:
+    """A distance, what it is worth as privacy (nothing), and what was exchanged to get it."""
+
+    value: float
+    rounds: int
+    history: tuple[float, ...]
+    bytes_sent: int
+    privacy: str = NO_PRIVACY
+
+
+def party_at_hand(x: Any) -> Party:
+    """A simulated party holding `x`: for studies and attacks. It gives no privacy at all."""
+    points = np.array(x, dtype=np.float64)
+    if points.ndim == 1:
+        points = points[:, None]
+
+    def answer(question: Question) -> Interpolant:
+        from privot.transport import exact, interpolate
+
+        if points.ndim != 2 or points.shape[1] != question.towards.shape[1]:
+            raise DataError("The question is about points in another space than this party's.")
+        found = exact(points, question.towards, p=question.p)
+        eta = interpolate(points, question.towards, question.t, p=question.p, plan=found.plan).value
+        return Interpolant(np.asarray(eta), float(found.value), question.t, question.p, question.number)
+
+    return answer
+
+
+def party_with_vault(vault: Vault, *, allow_unproven: bool = False) -> Party:
+    """A party whose records leave its vault as interpolants, if it says `allow_unproven=True` and its budget lets them.
+
+    No finite budget does: the vault's refusal (`UnprovenError`, then `BudgetError`) is the answer to expect.
+    """
+
+    def answer(question: Question) -> Interpolant:
+        mechanism = Interpolation(question.towards, question.t, question.p)
+        purpose = f"interpolant of round {question.number}"
+        release = vault.release(mechanism, purpose=purpose, allow_unproven=allow_unproven)
+        value: Any = release.value
+        return Interpolant(value["points"], float(value["distance"][0]), question.t, question.p, question.number)
+
+    return answer
+
+
+Steps = Generator[tuple[Question, Question], tuple[Interpolant, Interpolant], tuple[float, ...]]
+"""A protocol between two parties as it goes: questions out, checked answers in, and the values round by round."""
+
+
+def drive(steps: Steps, first: Party, second: Party) -> FederatedResult:
+    """Play `steps` with two parties at hand; between machines a coordinator does the same with messages."""
+    sent = 0
+    try:
+        questions = next(steps)
+        while True:
+            (one, some), (two, more) = ask(first, questions[0]), ask(second, questions[1])
+            sent += some + more
+            questions = steps.send((one, two))
+    except StopIteration as end:
+        history: tuple[float, ...] = end.value
+    return FederatedResult(history[-1], len(history), history, sent)
+
+
+def ask(party: Party, question: Question) -> tuple[Interpolant, int]:
+    """The party's answer, after both messages went through bytes and every check, and how many bytes that was."""
+    asked = question.to_bytes()
+    said = party(Question.from_bytes(asked)).to_bytes()
+    answer = Interpolant.from_bytes(said)
+    answer.check_answers(question)
+    return answer, len(asked) + len(said)
+
+
+def as_points(name: str, x: Any) -> Array:
+    """`x` as points (n, d) in float64; a flat array lies on a line."""
+    points = np.array(x.detach().cpu().numpy() if hasattr(x, "detach") else x, dtype=np.float64)
+    points = points[:, None] if points.ndim == 1 else points
+    if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
+        raise DataError(f"{name} must be finite numbers of shape (points, dimensions).")
+    return points

@@ -1,0 +1,72 @@
+"""TriangleWad: one round towards defence data, with the factor corrected. It hides nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privot.errors import DataError, UsageError, brief
+from privot.federation.protocols.answering import FederatedResult, Steps, as_points, drive, party_at_hand
+from privot.federation.wire.messages import MIN_T, Array, Question, check_order, check_share
+
+
+def triangle(
+    x: Any,
+    y: Any,
+    t: float = 0.5,
+    defence: Any = "constant",
+    p: float = 2,
+    *,
+    shared: bool = True,
+    seed: int | None = None,
+) -> FederatedResult:
+    """W_p(η_x, η_y)/(1 − t), η = (1 − t)·x + t·T(x) on the way to defence data γ: a simulation, without privacy.
+
+    (Li, Fu & Pang 2024, "Data valuation and detections in federated learning" and its successor TriangleWad.)
+    With σ_p(γ) = inf_c ‖γ − c‖ in L^p, for any p ≥ 1, sizes and weights,
+
+        |W_p(η_x, η_y) − (1 − t) W_p(x, y)| ≤ 2t σ_p(γ)                    zero for a constant γ
+        W_2(η_x, η_y) ≥ (1 − t) W_2(x, y)                                  it never underestimates
+        W_2(η_x, η_y) ≤ (1 − t) LOT_γ(x, y)                                equal sizes: linearised transport
+
+    The published factor t^p is right at p = 1, t = ½ only. `defence`: "constant" (all ones), "random" (standard
+    normal, as many rows as x), or an array. `shared` False lets each side draw its own random γ (then the bound has
+    one σ_p of each and the distance between them): the published "private" variant.
+
+    Formal guarantees: none. For a shared γ of equal size the optimal plan from η to γ is the plan from x, so one
+    call gives every record back; a constant γ is an affine map; a secret γ still points towards the record.
+    """
+    one, two = as_points("x", x), as_points("y", y)
+    own = None if shared else defence_points(defence, two, None if seed is None else seed + 1)
+    steps = triangle_steps(defence_points(defence, one, seed), t, p, own)
+    return drive(steps, party_at_hand(one), party_at_hand(two))
+
+
+def defence_points(defence: Any, like: Array, seed: int | None = None) -> Array:
+    """γ by name, of the shape of `like`, or as given."""
+    if isinstance(defence, str):
+        if defence == "constant":
+            return np.ones((1, like.shape[1]))
+        if defence == "random":
+            return np.random.default_rng(seed).standard_normal(like.shape)
+        raise UsageError(f"Unknown defence {brief(defence)}: say constant, random, or give points.")
+    points = as_points("The defence data", defence)
+    if points.shape[1] != like.shape[1]:
+        raise DataError(f"The defence data has {points.shape[1]} columns and the records {like.shape[1]}.")
+    return points
+
+
+def triangle_steps(defence: Array, t: float = 0.5, p: float = 2, other_defence: Array | None = None) -> Steps:
+    """The one round: γ to both sides, η back from each, and the distance between the two η."""
+    try:
+        t, p = check_share("t", t, MIN_T), check_order(p)
+    except DataError as error:
+        raise UsageError(str(error)) from None
+    from privot.transport import exact
+
+    question = Question(defence, t, p)
+    one, two = yield question, question if other_defence is None else Question(other_defence, t, p)
+    if one.points.shape[1] != two.points.shape[1]:
+        raise DataError("The two sides lie in spaces of different dimension.")
+    return (float(exact(one.points, two.points, p=p).value) / (1.0 - t),)

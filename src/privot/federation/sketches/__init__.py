@@ -1,0 +1,1 @@
+"""Signed sketches of a party's records, and everything computed from them."""

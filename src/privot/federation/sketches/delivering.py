@@ -1,0 +1,75 @@
+"""A sketch that is paid for once and kept until whoever ordered it has it: a full disk or a kill loses neither."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privot.accounting import Gaussian, calibrate
+from privot.common.files import private_folder, sync
+from privot.errors import DataError
+from privot.federation.coordination.requests import Order
+from privot.federation.sketches.signed_sketch import Sketch, sketch_of
+from privot.federation.wire.messages import MAX_BYTES
+from privot.jobs.once import KEPT, lock_folder, made_once
+from privot.mechanisms import PrivateSketch
+from privot.opening import read_bytes
+from privot.vault import Vault
+
+SUFFIX = ".paid"
+
+
+@dataclass(frozen=True)
+class Due:
+    """A sketch to be delivered, and whether an earlier attempt to deliver it had made it already."""
+
+    sketch: Sketch
+    before: bool
+
+
+@contextmanager
+def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> Iterator[Due]:
+    """The sketch that was ordered, for the block to deliver; forgotten when the block ends well, kept when it fails.
+
+    `data` names the records and, where they count, their labels: of others it is another sketch. What was paid for and
+    not delivered lies in `folder`, which is private; the same order finds it there and costs nothing more. The order on
+    disk is secret → charge → sketch → secret removed → delivered → sketch removed, so no charge ever gives two
+    releases.
+    """
+    private_folder(folder)
+    lock = lock_folder(folder, "owner")
+    try:
+        path = folder / f"{order.digest()[:32]}-{data[:16]}{SUFFIX}"
+        before = path.exists()
+        content = read_bytes(path, most=MAX_BYTES, inside=folder) if before else _made(vault, order, path, purpose)
+        # a kill may have left it beside a sketch that is whole
+        path.with_suffix(KEPT).unlink(missing_ok=True)
+        yield Due(Sketch.from_bytes(content), before)
+        path.unlink()
+        sync(folder)
+    finally:
+        os.close(lock)
+
+
+def _made(vault: Vault, order: Order, path: Path, purpose: str) -> bytes:
+    bound = order.design.sensitivity(order.adjacency)
+
+    def choose() -> dict[str, float]:
+        sigma = calibrate(lambda s: Gaussian(s, bound, order.adjacency), epsilon=order.epsilon, delta=order.delta)
+        return {"sigma": sigma}
+
+    def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
+        mechanism = PrivateSketch(order.design, said["sigma"])
+        return sketch_of(vault.release_once(mechanism, purpose=purpose, secret=secret, delta=order.delta)).to_bytes()
+
+    try:
+        return made_once(path, choose, make)
+    except OSError as error:
+        raise DataError(
+            f"{path.parent} cannot be written ({error.strerror}): make room there and give the same command again; if "
+            "the sketch is paid for already, that costs nothing more."
+        ) from None

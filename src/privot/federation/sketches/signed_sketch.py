@@ -1,0 +1,288 @@
+"""A party's sketch: released once through its vault, written signed, read back distrustfully. Proven."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from privot.accounting import Downgraded, Event, Gaussian, calibrate, event_from_dict, read_guarantee
+from privot.common.files import write_whole
+from privot.errors import DataError, UsageError
+from privot.federation.wire.messages import MAX_BYTES, MAX_COLUMNS, Array, check_array, decode, encode
+from privot.federation.wire.signing import open_sealed, seal
+from privot.guarantee import Adjacency, Guarantee
+from privot.mechanisms import PrivateSketch, SketchDesign
+from privot.mechanisms.sketching.private_sketch import expected_sensitivity
+from privot.mechanisms.sketching.sketch_design import BLOCKS, LARGEST, MAX_CLASSES, PROPORTION, RADII, SHARES, WEIGHTS
+from privot.opening import read_bytes
+from privot.release import Release
+from privot.vault import Vault
+
+KIND = "sketch"
+_FACTS = {
+    "mechanism": str,
+    "design": str,
+    "dim": int,
+    "radius": float,
+    "knots": list,
+    "weights": dict,
+    "prototype_costs": list,
+    "unmatched": list,
+    "rank": float,
+    "seed": int,
+    "classes": int,
+    "sigma": float,
+    "records": int | None,
+}
+MAX_CELLS = 2000
+SIGMAS = (1e-9, 1e9)
+"""Between these lies the noise of every sketch: outside, `PrivateSketch` refuses to add it."""
+SAMPLES = 1e12
+"""Largest sample size of a calibration."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sketch:
+    """Noisy sums by block, the guarantee they left under, what is public about them, and who signed them."""
+
+    value: Mapping[str, Array]
+    guarantee: Guarantee
+    public: Mapping[str, Any]
+    signer: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.value, self.guarantee, self.public)
+
+    @property
+    def records(self) -> float:
+        """How many records: as stated under replace-one, estimated from the noisy counts under add-remove."""
+        if self.public["records"] is not None:
+            return float(self.public["records"])
+        total = weight = 0.0
+        for name in ("shells", "cells", "residuals"):
+            if name in self.value:
+                # the sum of a block carries the noise of all its coordinates
+                precision = self.public["weights"][name] ** 2 / len(self.value[name])
+                total, weight = total + precision * float(self.value[name].sum()), weight + precision
+        return max(1.0, total / weight)
+
+    def __repr__(self) -> str:
+        g = self.guarantee
+        return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
+
+    def digest(self) -> str:
+        """Names the release: copies of it have the same, whoever signed them, and no two releases do.
+
+        It is taken of the noisy numbers alone, which chance does not draw twice.
+        """
+        sha = hashlib.sha256()
+        for name in sorted(self.value):
+            sha.update(f"{name} {len(self.value[name])}\n".encode() + self.value[name].astype("<f8").tobytes())
+        return sha.hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """The message as it travels, not yet signed."""
+        return encode(KIND, {"guarantee": self.guarantee.to_dict(), "public": dict(self.public)}, self.value)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, signer: str | None = None) -> Sketch:
+        """Read a message: shapes, ranges and version are checked, and the guarantee is counted again."""
+        try:
+            facts, arrays = decode(data, KIND, dict.fromkeys(BLOCKS, 1))
+        except DataError as first:
+            # a sketch without public data has two blocks
+            try:
+                facts, arrays = decode(data, KIND, dict.fromkeys(BLOCKS[:2], 1))
+            except DataError:
+                raise first from None
+        if set(facts) != {"guarantee", "public"} or not isinstance(facts["public"], dict):
+            raise DataError("A sketch says its guarantee and what is public about it, and nothing else.")
+        try:
+            # before it is counted: a stranger's events could take for ever
+            _the_event(Guarantee.from_dict(facts["guarantee"]))
+            counted = read_guarantee(json.dumps(facts["guarantee"]))
+        except DataError:
+            raise
+        except Exception:
+            raise DataError("The guarantee inside the sketch cannot be read.") from None
+        try:
+            return cls(arrays, counted, facts["public"], signer)
+        except DataError:
+            raise
+        except Exception:
+            raise DataError("What the sketch states about itself cannot be read.") from None
+
+    def save(self, path: str | Path, key: Ed25519PrivateKey | None = None) -> None:
+        """Write the signed file, whole or not at all, for everybody to read: it is made to be sent.
+
+        Without a key one is made, used once and forgotten: then the signature shows changes, not who.
+        """
+        content = seal(self.to_bytes(), Ed25519PrivateKey.generate() if key is None else key)
+        write_whole(Path(path), content, mode=0o644)
+
+    @classmethod
+    def load(cls, path: str | Path, trusted: tuple[str, ...] | None = None) -> Sketch:
+        """Read a signed file; with `trusted` (public keys in hexadecimal), only from one of those signers."""
+        name = Path(path).name
+        try:
+            data = read_bytes(path, most=MAX_BYTES)
+        except FileNotFoundError:
+            raise DataError(f"There is no file {name!r}: give a sketch that `privot sketch` wrote.") from None
+        sealed = open_sealed(data, repr(name))
+        if trusted is not None and sealed.signer not in trusted:
+            raise DataError(f"{name!r} is signed by {sealed.signer[:16]}…, which is not among the trusted keys.")
+        return cls.from_bytes(sealed.payload, sealed.signer)
+
+
+def sketch(
+    vault: Vault,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    sigma: float | None = None,
+    design: SketchDesign | None = None,
+    prototypes: Any = None,
+    radius: float | None = None,
+    seed: int = 0,
+    purpose: str = "a sketch to be compared with others",
+    allow_unproven: bool = False,
+) -> Sketch:
+    """Release one private sketch of a vault's records: noise for (ε, δ), or at a given σ.
+
+    `design` is what all parties share; or `prototypes`, public rows a design is built around; or nothing, and then
+    the design is plain, with `radius` (the vault's clip unless given) as the public scale of the records.
+
+    >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
+    >>> sketch(vault, epsilon=1.0, delta=1e-5).guarantee.epsilon() <= 1.0
+    True
+    """
+    facts = vault.facts
+    if (sigma is None) == (epsilon is None or delta is None):
+        raise UsageError("A sketch needs ε and δ, or σ, and not both.")
+    if design is None:
+        if prototypes is not None:
+            design = SketchDesign.around(prototypes, seed=seed)
+        else:
+            design = SketchDesign.plain(facts.dim, facts.clip if radius is None else radius, seed=seed)
+    bound = design.sensitivity(facts.adjacency)
+    if sigma is None:
+        assert epsilon is not None
+        assert delta is not None
+        sigma = calibrate(lambda s: Gaussian(s, bound, facts.adjacency), epsilon=epsilon, delta=delta)
+    release = vault.release(PrivateSketch(design, sigma), purpose=purpose, delta=delta, allow_unproven=allow_unproven)
+    return sketch_of(release)
+
+
+def sketch_of(release: Release) -> Sketch:
+    """A sketch from the release that holds it."""
+    if not isinstance(release.value, Mapping):
+        raise DataError("This release is not a sketch.")
+    return Sketch(dict(release.value), release.guarantee, dict(release.public))
+
+
+def _the_event(guarantee: Guarantee) -> Gaussian:
+    event: Event | None = event_from_dict(dict(guarantee.events[0])) if len(guarantee.events) == 1 else None
+    while isinstance(event, Downgraded):
+        event = event.event
+    if not isinstance(event, Gaussian):
+        raise DataError("The guarantee inside the sketch is not that of a sketch.")
+    return event
+
+
+def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str, Any]) -> None:
+    """Refuse a sketch that contradicts itself: facts, shapes, noise and guarantee must fit together."""
+    whole = set(public) - {"bounded"} == set(_FACTS) and public.get("bounded", True) is True
+    if not whole or public["mechanism"] != KIND:
+        raise DataError("The public facts of the sketch are not those of a sketch.")
+    for name, kind in _FACTS.items():
+        given = public[name]
+        number = isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= LARGEST
+        if not (number if kind is float else isinstance(given, kind) and not isinstance(given, bool)):
+            raise DataError(f"The sketch states {name} in a form that cannot be used.")
+    knots, costs = _numbers("knots", public["knots"], 1), _numbers("prototype_costs", public["prototype_costs"], 2)
+    cells = len(costs)
+    if len(knots) < 2 or (np.diff(knots) <= 0.0).any() or knots[0] != 0.0:
+        raise DataError("The knots of the sketch must rise from 0.")
+    square = cells == 0 or (costs.shape == (cells, cells) and costs.min() >= 0.0 and np.allclose(costs, costs.T))
+    if cells == 1 or cells > MAX_CELLS or not square:
+        raise DataError("The prototype costs of the sketch are not distances between prototypes.")
+    classes = public["classes"]
+    if not 0 <= classes <= MAX_CLASSES:
+        raise DataError("The sketch states classes in a form that cannot be used.")
+    shapes = {"shells": len(knots) * max(1, classes)} | ({"cells": cells, "residuals": len(knots)} if cells else {})
+    names = {"features", *shapes}
+    if set(value) != names or set(public["weights"]) != names:
+        raise DataError("The blocks of the sketch do not fit its public facts.")
+    for name in names:
+        check_array(f"block {name} of the sketch", value[name], 1)
+        if len(value[name]) != shapes.get(name, len(value[name])):
+            raise DataError(f"The block {name} of the sketch has {len(value[name])} coordinates where others are due.")
+    if len(value["features"]) % max(1, classes):
+        raise DataError("The features of the sketch do not divide into its classes.")
+    weights = _numbers("weights", list(public["weights"].values()), 1)
+    unmatched = _numbers("unmatched", public["unmatched"], 2)
+    if unmatched.shape[1:] != (3,) or unmatched.min() <= 0.0 or (np.diff(unmatched[:, 0]) <= 0.0).any():
+        raise DataError("The calibration inside the sketch cannot be used.")
+    shares = unmatched[:, 1:]
+    if unmatched[-1, 0] > SAMPLES or shares.min() < SHARES[0] or shares.max() > SHARES[1]:
+        raise DataError("The calibration inside the sketch is out of all proportion.")
+    _within("σ", public["sigma"], *SIGMAS)
+    _within("the dimension", public["dim"], 1, MAX_COLUMNS)
+    _within("the rank", public["rank"], 1e-6, MAX_COLUMNS)
+    _within("the seed", public["seed"], 0, 2**64)
+    for weight in weights:
+        _within("a weight", float(weight), *WEIGHTS)
+    radius = float(public["radius"])
+    if not RADII[0] <= radius <= RADII[1] or not PROPORTION[0] <= math.sqrt(knots[-1]) / radius <= PROPORTION[1]:
+        raise DataError("The radius of the sketch, by itself or beside the last knot, is out of all proportion.")
+    replace_one = guarantee.adjacency is Adjacency.REPLACE_ONE
+    if replace_one != (public["records"] is not None) or (replace_one and not 2 <= public["records"] < 1 << 40):
+        raise DataError("A sketch states how many records it is of under replace-one, and only there.")
+    event, bound = _the_event(guarantee), expected_sensitivity(public["weights"], replace_one)
+    if event.sigma > public["sigma"] * (1 + 1e-9) or event.sensitivity < bound * (1 - 1e-9):
+        raise DataError("The guarantee inside the sketch claims less than its noise and weights cost.")
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number that no honest sketch states: what is computed with it would overflow or take for ever."""
+    if not low <= value <= high:
+        raise DataError(f"The sketch states {name} outside {low:g} to {high:g}: no sketch of privot's does.")
+
+
+def same_design(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two sketches state the same design, as far as machines round alike, and not only the same name of it."""
+    if any(one[name] != other[name] for name in ("design", "dim", "seed", "classes")):
+        return False
+    if set(one["weights"]) != set(other["weights"]):
+        return False
+
+    def listed(facts: Mapping[str, Any], name: str) -> Array:
+        given = facts[name]
+        return np.array([given[k] for k in sorted(given)] if isinstance(given, dict) else given, dtype=np.float64)
+
+    for name in ("radius", "knots", "weights", "prototype_costs", "unmatched", "rank"):
+        a, b = listed(one, name), listed(other, name)
+        least = 1e-3 * float(np.abs(a).max(initial=0.0)) if name == "prototype_costs" else 0.0
+        if a.shape != b.shape or not np.allclose(a, b, rtol=1e-3, atol=least):
+            return False
+    return True
+
+
+def _numbers(name: str, given: Any, axes: int) -> Array:
+    try:
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = np.array(math.nan)
+    if array.size == 0 and axes == 2:
+        return np.zeros((0, 0))
+    if array.ndim != axes or array.size == 0 or not (np.abs(array) <= LARGEST).all():
+        raise DataError(f"The sketch states {name} in a form that cannot be used.")
+    return array

@@ -1,0 +1,1 @@
+"""What travels between parties: plain messages and the signatures around them; peers are untrusted."""

@@ -1,0 +1,235 @@
+"""One synthesis on disk: what was asked for, whether it was paid for, and what was released; it may not pay itself.
+
+The order on disk makes a kill harmless. `job.json` names the job before anything is paid; the charge carries the
+job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill: no charge with this
+name, and nothing was paid; a charge and a release, and training goes on with what was paid for; a charge without a
+release, and the budget is spent with nothing to show, which only an explicit second payment can mend. The same holds
+for the later parts of a job (`choice.npz`, `labels.npz`), whose charges have marks of their own.
+
+Nothing in the folder is believed because it lies there: a release is checked against what the job decided and against
+the ledger, and whatever an earlier release left behind is removed before another one is paid for. One process at a time
+works on a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from privot.common.files import PART, sync
+from privot.common.interruption import finishing
+from privot.errors import DataError, LostReleaseError, UsageError
+from privot.jobs.released_files import read_json, write_json
+from privot.release import Release
+
+try:
+    import fcntl
+except ImportError:  # only POSIX has it; elsewhere two processes on one folder are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+NAME = "job.json"
+RELEASE = "release.npz"
+CHOICE = "choice"
+"""The part of a job that pays for choosing how far samples are warped."""
+LABELS = "labels"
+"""The part of a job that pays for a labeller, after that."""
+LESSON = "lesson.safetensors"
+"""What that one learned from samples before it was paid for."""
+BEFORE = {CHOICE: ("checkpoint.safetensors",), LABELS: ("checkpoint.safetensors", f"{CHOICE}.npz", LESSON)}
+"""What a part is made of besides the first release: it stays where the part is paid for anew."""
+SCHEMA_VERSION = 1
+MADE = (
+    "checkpoint.safetensors",
+    f"{CHOICE}.npz",
+    LESSON,
+    f"{LABELS}.npz",
+    "generator.safetensors",
+    "config.json",
+    "guarantee.json",
+    "spent.json",
+    "evaluation.json",
+    "audit.json",
+    "synthetic.*",
+    "grid.png",
+    "curves.png",
+    "marginals.png",
+    "report.html",
+    f"*{PART}",
+)
+"""Everything that is made from a release, and what a kill leaves of it half written."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A folder, the job's name, and everything that was decided before paying, as plain JSON types."""
+
+    folder: Path
+    name: str
+    settings: Mapping[str, Any]
+    _held: list[int] = field(default_factory=list, compare=False, repr=False)
+
+    @classmethod
+    def start(cls, folder: Path, settings: Mapping[str, Any]) -> Job:
+        """A new job in `folder`, which must be empty or new."""
+        prepare(folder)
+        job = cls(folder, secrets.token_hex(8), dict(settings))
+        fields = {"schema": SCHEMA_VERSION, "job": job.name, "settings": job.settings}
+        try:
+            write_json(folder / NAME, fields, fresh=True)
+        except FileExistsError:
+            raise _occupied(folder) from None
+        return job
+
+    @classmethod
+    def open(cls, folder: Path) -> Job:
+        """The job that was started in `folder`."""
+        fields = read_json(folder / NAME)
+        try:
+            if fields["schema"] != SCHEMA_VERSION:
+                raise DataError(f"{folder / NAME} has another schema than this privot reads.")
+            name = fields["job"]
+            if not isinstance(name, str) or not re.fullmatch(r"[0-9a-f]{16}", name):
+                # a name that is part of other names would count other jobs' charges as its own
+                raise DataError(f"{folder / NAME} does not describe a job: its name must be 16 hexadecimal digits.")
+            return cls(folder, name, dict(fields["settings"]))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"{folder / NAME} does not describe a job ({type(error).__name__}).") from None
+
+    def check_same(self, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        """Refuse to go on where `wanted` differs from what the job was started with, as `found` has it."""
+        differ = [name for name in wanted if wanted[name] != found.get(name)]
+        if differ:
+            raise UsageError(
+                f"The job in {self.folder} was started with another {differ[0]}: "
+                "go on with the same, or choose another folder."
+            )
+
+    @property
+    def mark(self) -> str:
+        """What a charge of this job carries in its purpose."""
+        return f"(job {self.name})"
+
+    @property
+    def any_mark(self) -> str:
+        """What every charge of this job carries, whichever part it is for."""
+        return f"(job {self.name}"
+
+    def marked(self, part: str) -> str:
+        """The same for a later part of this job; neither mark contains the other."""
+        return f"(job {self.name}, {part})"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every other process out of the folder; within one that has it, taking it again changes nothing."""
+        if self._held:
+            yield
+            return
+        try:
+            handle = os.open(self.folder / NAME, os.O_RDWR)
+        except OSError as error:
+            raise DataError(f"{self.folder / NAME} cannot be locked ({error.strerror}).") from None
+        try:
+            try:
+                # the system drops the lock when the process dies, however it dies
+                if fcntl is not None:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"Another process is working on the job in {self.folder}: wait until it is done."
+                ) from None
+            self._held.append(handle)
+            yield
+        finally:
+            with suppress(ValueError):
+                self._held.remove(handle)
+            os.close(handle)
+
+    def release(
+        self,
+        pay: Callable[[str], Release],
+        spent: Callable[[str], int],
+        again: bool = False,
+        check: Callable[[Release], None] | None = None,
+        ready: Callable[[], object] | None = None,
+        part: str = "",
+    ) -> Release:
+        """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
+
+        `part` names a later release of the job, which has a mark and a file of its own.
+
+        `spent`(mark) says how many charges with that mark stand; a release on disk without one is refused, and so is
+        one that `check` refuses. `again` allows a second charge where the first one's release was lost. Before
+        anything is paid, and once `ready` has refused all that can be, the folder is emptied of what an earlier
+        release left: what is there later is made from what was paid last.
+        """
+        path = self.folder / (f"{part}.npz" if part else RELEASE)
+        mark = self.marked(part) if part else self.mark
+        with self.alone():
+            # asked under the lock: who came first may have paid in the meantime
+            paid = spent(mark)
+            if path.exists():
+                release = Release.load(path, inside=self.folder)
+                if not paid:
+                    raise DataError(
+                        f"{path} was never paid for: the budget at hand holds no charge of this job for these records. "
+                        "Go on with the ledger and the records that the job was started with."
+                    )
+                if check is not None:
+                    check(release)
+                return release
+            if paid and not again:
+                what = f"the charge for its {part}" if part else "its charge"
+                raise LostReleaseError(
+                    f"The job in {self.folder} was stopped between {what} and its release, so that budget is spent and "
+                    "nothing can be shown for it: a second charge has to be allowed (pay_again)."
+                )
+            if ready is not None:
+                ready()
+            for pattern in MADE:
+                for old in self.folder.glob(pattern):
+                    if not part or old.name not in BEFORE[part]:
+                        old.unlink()
+            sync(self.folder)
+            with finishing():
+                release = pay(mark)
+                release.save(path)
+            return release
+
+
+def _occupied(folder: Path) -> UsageError:
+    return UsageError(f"{folder} is not empty: choose another folder.")
+
+
+def prepare(folder: Path) -> None:
+    """Make `folder` if need be, and refuse one that holds something or cannot be written, before paying."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # a job killed while it was being written down left a part of its name and nothing else
+        if any(not (p.name.removeprefix(".").startswith(NAME) and p.suffix == PART) for p in folder.iterdir()):
+            raise _occupied(folder)
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written ({error.strerror}): choose another folder.") from None
+
+
+@contextmanager
+def prepared(folder: Path) -> Iterator[None]:
+    """`prepare`, and remove in the end the folders it made that nothing was put into: a refused job leaves none."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        prepare(folder)
+        yield
+    finally:
+        with suppress(OSError):  # what holds something stays, and so do the folders around it
+            for place in made:
+                place.rmdir()

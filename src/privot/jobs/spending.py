@@ -1,0 +1,70 @@
+"""What the ledger holds beside what a folder's guarantee states: one small public file; it opens no ledger itself.
+
+A guarantee is of what was released. Where a release was lost and paid for again, or other releases were made from the
+same records, the ledger holds more, and whoever reads the folder should see both numbers. They are about budgets, not
+about records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from privot.errors import DataError
+from privot.guarantee import Guarantee
+from privot.jobs.released_files import read_json, write_json
+
+SPENT = "spent.json"
+_SLACK = 1.0 + 1e-6
+"""Two counts of the same charges may differ by so much."""
+
+
+def total(whole: Guarantee, job: Guarantee, charges: int) -> dict[str, Any]:
+    """As plain JSON types: what all charges of the data set cost, and the `charges` of one job among them."""
+    return {**_plain(whole), "job": {**_plain(job), "charges": charges}}
+
+
+def write_spent(folder: Path, spent: Mapping[str, Any] | None) -> None:
+    """Write the numbers beside the guarantee; without any, remove those of an earlier run."""
+    if spent is None:
+        (folder / SPENT).unlink(missing_ok=True)
+    else:
+        write_json(folder / SPENT, spent)
+
+
+def spent_rows(folder: Path, guarantee: Guarantee | None) -> list[list[str]]:
+    """The numbers of a folder in words, for a table; none where it has no such file."""
+    return said(read_json(folder / SPENT), guarantee) if (folder / SPENT).exists() else []
+
+
+def said(spent: Mapping[str, Any], guarantee: Guarantee | None) -> list[list[str]]:
+    """The same of numbers at hand: (what, how much), and why where a job was charged more than its guarantee states."""
+    try:
+        job = spent["job"]
+        count = int(job["charges"])
+        rows = [
+            ["in all", f"{_words(spent)}, for every release from these records that this ledger knows"],
+            ["this job", f"{_words(job)}, in {count} charge{'s' if count > 1 else ''}"],
+        ]
+        if guarantee is not None and float(job["epsilon"]) > _SLACK * guarantee.epsilon(float(job["delta"])):
+            rows.append(
+                ["more than the guarantee", "a release that was lost was paid for again; the ledger counts both"]
+            )
+        return rows
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{SPENT} is damaged: make it again, or remove it.") from None
+
+
+def _plain(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "epsilon": guarantee.epsilon(),
+        "delta": guarantee.at_delta,
+        "adjacency": str(guarantee.adjacency),
+        "standing": str(guarantee.standing),
+    }
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    epsilon, delta = float(fields["epsilon"]), float(fields["delta"])
+    return f"ε = {epsilon:.6g} at δ = {delta:g}, {fields['adjacency']}, {fields['standing']}"

@@ -1,0 +1,219 @@
+"""Releases a linear classifier on public features, tuned on all records by noisy gradient steps; it shows nothing else.
+
+Every step adds the gradients of all records, clipped, and Gaussian noise (DP-SGD without sampling, Abadi et al. 2016).
+The next step depends on what the earlier ones released and on nothing else of the records, so the T steps compose
+adaptively, and exactly: T Gaussian mechanisms with noise σ√T are one with noise σ (Dong, Roth & Su 2022, Cor. 3.3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event, Gaussian, Repeated, repeated
+from privot.common import arguments
+from privot.errors import UsageError
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.cuda_stream import refuse_recording
+from privot.mechanisms.embedding import usable_device
+from privot.mechanisms.exact_sums import MARGIN, MAX_RECORDS, FeatureMap, try_map
+from privot.mechanisms.mechanism import Facts, Needs, Once, Records
+from privot.noise import NoiseSource, add_noise
+from privot.noise.adding import grid_of
+
+if TYPE_CHECKING:
+    import torch
+
+_ROWS = 1024
+_UNIT = 2.0**-53
+_MAX_SIZE, _MAX_FEATURE, _BITS = 2**15, 8.0, 16
+"""2¹⁵ squares of multiples of 2⁻¹⁶ up to 8 add up below 2⁵³ units: a norm is exact before its root."""
+_FINE, _MAX_WEIGHTS, _COARSE = 24, 2.0**10, 18
+"""Features of norm 1 on a grid of 2⁻²⁴ times weights of norm 2¹⁰ on one of 2⁻¹⁸ stay below 2⁵² units: exact."""
+_MOMENTUM = 0.8
+
+
+def tuning_event(sigma: float, rounds: int, adjacency: Adjacency) -> Event:
+    """What `rounds` steps cost that together are a Gaussian mechanism with noise `sigma`."""
+    return repeated(Gaussian(sigma * math.sqrt(rounds), adjacency.sensitivity(1.0), adjacency), rounds)
+
+
+@dataclass(frozen=True, eq=False)
+class TunedHead(Once):
+    """W of shape (size, classes) after T steps down the noisy gradient of the records' cross-entropy.
+
+    With g = φ(x) and p = softmax(gW), a record (x, c) has the gradient g ⊗ (p − e_c), e_c its class. A step releases
+    S = Σ g ⊗ (p − e_c)·min(1, 1/‖p − e_c‖) + N(0, σ²T) over *all* records and goes v ← 0.8v + 0.2S, W ← W − rate·v,
+    from `start`, T = `rounds`. Released is the mean of W over the last half of the steps. `rate` is per unit of the
+    sum: whoever wants the mean's gradient divides by a public or a released number of records.
+
+    Formal guarantees:
+      * a record enters a step through its own term only, whose norm is at most ‖g‖ ≤ 1 − 1e-5: so neighbours differ by
+        at most 1 (add-remove) or 2 (replace-one) in every step;
+      * that holds in floating point: the map must answer exactly (`rounding` 0, every row by itself); g is clipped by
+        an exact norm and put on a grid, W on another, so that gW is exact. What is left, the softmax and the sum over
+        the records, is rounded by less than the margin of 1e-5, or the release is refused;
+      * features that are not finite count as zero.
+
+    As of every map, that its rows do not influence each other is the map's promise; it is tried on public rows.
+    """
+
+    features: FeatureMap
+    start: NDArray[np.float64]
+    sigma: float
+    rounds: int
+    rate: float
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "sigma", arguments.sigma(self.sigma))
+        set_(self, "rounds", arguments.whole("The number of steps", self.rounds, 1))
+        start = np.array(self.start, dtype=np.float64)
+        start.setflags(write=False)
+        set_(self, "start", start)
+        if start.ndim != 2 or len(start) != self.features.size or not np.isfinite(start).all():
+            raise UsageError(f"The first weights must be finite numbers, {self.features.size} for every class.")
+        if not 0.0 < self.rate < math.inf:
+            raise UsageError(f"The rate must be a number above 0, got {self.rate!r}.")
+        if self.features.rounding != 0.0 or self.features.size > _MAX_SIZE:
+            raise UsageError(
+                f"Tuning needs a feature map of at most {_MAX_SIZE} numbers that are the same to the last bit, "
+                "whatever records stand beside a record."
+            )
+
+    @property
+    def needs(self) -> Needs:
+        """The columns the map was made for, and labels."""
+        return Needs(dim=self.features.dim, labels=True, tensors=True)
+
+    @property
+    def standing(self) -> Standing:
+        """PROVEN: the event's own theorem is all it rests on."""
+        return Standing.PROVEN
+
+    def event(self, facts: Facts) -> Event:
+        """T Gaussian mechanisms; all that can be refused is refused here, before anything is paid."""
+        device = usable_device(self.device)
+        refuse_recording()
+        if facts.classes != self.start.shape[1]:
+            raise UsageError(f"The first weights are for {self.start.shape[1]} classes, the records have others.")
+        try_map(self.features, device)
+        self._check(facts.records or 1)
+        return tuning_event(self.sigma, self.rounds, facts.adjacency)
+
+    def _check(self, records: int) -> None:
+        size, classes = self.start.shape
+        check_rounding(records, size, classes, self.sigma, self.rounds)
+
+    def run(
+        self, records: Records, noise: NoiseSource, event: Event, step: int
+    ) -> tuple[dict[str, NDArray[np.float64]], Mapping[str, Any]]:
+        """The tuned weights, and what it takes to use them."""
+        one, rounds = (event.event, event.times) if isinstance(event, Repeated) else (event, 1)
+        facts = records.facts
+        if not isinstance(one, Gaussian) or (one.sensitivity, rounds) != (
+            facts.adjacency.sensitivity(1.0),
+            self.rounds,
+        ):
+            raise UsageError("A classifier is tuned on the event it made.")
+        if facts.adjacency is Adjacency.ADD_REMOVE:
+            # cannot be asked before paying, since the number is private; beyond 6·10⁶ records (`docs/limits.md`)
+            self._check(records.count)
+        seen = list(self._seen(records))
+        weights, speed = self.start.copy(), np.zeros_like(self.start)
+        last, kept = rounds // 2, np.zeros_like(self.start)
+        for number in range(rounds):
+            slope = add_noise(self._slope(seen, weights), noise, one.sigma)
+            speed = _MOMENTUM * speed + (1.0 - _MOMENTUM) * slope
+            weights = weights - self.rate * speed
+            if number >= last:
+                kept += weights / (rounds - last)
+        return {"weights": kept}, self.public(facts)
+
+    def public(self, facts: Facts) -> dict[str, Any]:
+        """What a release states beside its value; it follows from the design and from public facts."""
+        return {
+            "mechanism": "tuning",
+            "features": self.features.to_dict(),
+            "start": hashlib.sha256(self.start.astype("<f8").tobytes()).hexdigest(),
+            "classes": facts.classes,
+            "records": facts.records,
+            "sigma": self.sigma,
+            "rounds": self.rounds,
+            "rate": self.rate,
+        }
+
+    def _seen(self, records: Records) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """g and labels of all records, block by block; held for all steps, since a map may be slow.
+
+        In float32, which holds multiples of 2⁻²⁴ below 1 as they are.
+        """
+        import torch
+
+        device = usable_device(self.device)
+        with torch.no_grad():
+            for first in range(0, records.count, _ROWS):
+                indices = np.arange(first, min(first + _ROWS, records.count))
+                x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
+                g = bounded(self.features.features(x)).float()
+                yield g, torch.from_numpy(records.labels(indices)).to(device)
+
+    def _slope(self, seen: list[tuple[torch.Tensor, torch.Tensor]], weights: NDArray[np.float64]) -> Any:
+        """Σ g ⊗ (p − e_c)·min(1, 1/‖p − e_c‖), in float64."""
+        import torch
+
+        held = torch.from_numpy(on_grid(weights)).to(seen[0][0].device)
+        total = torch.zeros_like(held)
+        for kept, labels in seen:
+            g = kept.double()
+            off = torch.softmax(g @ held, dim=1)
+            off[torch.arange(len(off), device=off.device), labels] -= 1.0
+            off /= off.square().sum(dim=1, keepdim=True).sqrt().clamp(min=1.0)
+            total += g.T @ off
+        return total.cpu().numpy()
+
+
+def check_rounding(records: int, size: int, classes: int, sigma: float, rounds: int) -> None:
+    """Refuse unless everything that a step rounds, for both neighbours, stays below the margin.
+
+    With u = 2⁻⁵³ and k classes a record's p − e_c is off by at most (2k + 32)u; a sum of terms of norm 1 in blocks of r
+    rows by r·u a record within a block, in whatever order, and by u for every block added later.
+    """
+    each = (2 * classes + 32 + _ROWS + -(-records // _ROWS)) * _UNIT
+    grid = grid_of(sigma * math.sqrt(rounds)) * math.sqrt(size * classes)
+    if not (records < MAX_RECORDS and 2.0 * records * each + grid <= MARGIN):
+        raise UsageError(
+            "Rounding could outgrow the margin that keeps this release private: use fewer records, "
+            "a map with fewer numbers, or less noise."
+        )
+
+
+def bounded(phi: torch.Tensor) -> torch.Tensor:
+    """Features with norm at most 1 − MARGIN on a grid of 2⁻²⁴, each row by exact sums of its own numbers alone."""
+    import torch
+
+    phi = phi.to(torch.float64)
+    # an infinity or NaN anywhere: the whole row counts as zero
+    phi = torch.where(torch.isfinite(phi).all(dim=1, keepdim=True), phi, 0.0)
+    whole = torch.round(phi.clamp(-_MAX_FEATURE, _MAX_FEATURE) * 2.0**_BITS)
+    norms = whole.square().sum(dim=1, keepdim=True).sqrt() * 2.0**-_BITS
+    most = 1.0 - MARGIN
+    share = torch.where(norms > most, most / norms, 1.0)
+    # towards zero, so that no norm grows
+    return torch.trunc(whole * (share * 2.0 ** (_FINE - _BITS))) * 2.0**-_FINE
+
+
+def on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Public weights as a step looks at them: every class's of norm 2¹⁰ at most, on a grid of 2⁻¹⁸."""
+    norms = np.linalg.norm(weights, axis=0)
+    with np.errstate(divide="ignore"):
+        held = weights * np.minimum(1.0, (1.0 - 1e-9) * _MAX_WEIGHTS / norms)
+    out: NDArray[np.float64] = np.ldexp(np.trunc(np.ldexp(np.nan_to_num(held), _COARSE)), -_COARSE)
+    return out

@@ -1,0 +1,1 @@
+"""The private sketch: one noisy sum of bounded coordinates, and the public design of it."""

@@ -1,0 +1,173 @@
+"""Releases a table's marginals and then where a model of the label, made from them, is wrong; one charge for all.
+
+After `GroupedMarginals` has run, a planner makes a law p(y | x) from what it released, and nothing else. Then, for
+every group g of every column and every class k but the first,
+
+    S_gk = Σ_records 1[x in g]·(1[y = k] − p(k | x))     plus Gaussian noise
+
+is released: the score of an additive model, taken over the records themselves, so that no error in a model of x enters
+it. It is the third part of one adaptive composition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting.events import Composed, Event, Gaussian
+from privot.errors import UsageError
+from privot.guarantee import Adjacency, Standing
+from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.noise import NoiseSource
+from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
+
+Floats = NDArray[np.float64]
+PARTS = 1 << 12
+"""A residual is cut, towards 0, to a whole number of such parts: scores are sums of whole numbers, as counts are."""
+_CHUNK = 1 << 15
+_TRIED = 37
+_UP = 1.0 + 1e-12
+
+
+class LabelPredictor(Protocol):
+    """p(y | x), a function of public numbers and of one row: what it says of a row is the same in any company.
+
+    To the last bit: residuals are cut to whole parts, so if a record that comes or goes could move the last bit of what
+    a law says of *other* records, all those that share a group could be cut differently at once.
+    """
+
+    def probabilities(self, groups: NDArray[np.int64]) -> Floats:
+        """(rows, classes), from the group of every row in every column, (rows, columns)."""
+        ...
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """What is needed to know the law again, by name: asked before the law sees a record, released with scores."""
+        ...
+
+
+class Planner(Protocol):
+    """Makes a law from released numbers; it is never given a record."""
+
+    def law(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> LabelPredictor:
+        """From the value of `GroupedMarginals` and what is public about it."""
+        ...
+
+
+@dataclass(frozen=True)
+class ScoredMarginals:
+    """`marginals`, then the scores of `planner`'s law with noise `sigma`.
+
+    The value is that of `marginals`, with `scores` (a long array: groups of the first column by class but the first,
+    groups of the second …) and the law's own arrays.
+
+    Formal guarantees. Let r_k = 1[y = k] − p(k | x) for k ≥ 1. With two classes |r₁| ≤ 1; with more, Σ r_k² ≤ 2. A
+    record adds r to one group of each of d columns, so adding or removing it moves the scores by at most
+    Δ = √(d·(1 or 2)), and replacing it by 2Δ (two records can share a group and have opposite residuals). Cutting r to
+    whole parts, towards 0, makes none larger. The law is a function of released numbers and the same for neighbours,
+    so Δ holds whatever law the planner makes, if it is one: shares of the stated classes (`residuals` sees to that), of
+    one row alone (`_try_law` tests it on public rows; no test finds every law that looks at its neighbours).
+    """
+
+    marginals: GroupedMarginals
+    sigma: float
+    planner: Planner
+    steps: int = 1
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps != 1 or self.seed is not None:
+            raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        if self.marginals.classes is None or self.marginals.classes < 2:
+            raise UsageError("Scores need at least two classes.")
+        check_counting_sigma(self.sigma)
+        check_counting_sigma(self.sigma * PARTS)
+
+    @property
+    def needs(self) -> Needs:
+        """Labels."""
+        return self.marginals.needs
+
+    @property
+    def standing(self) -> Standing:
+        """PROVEN: adaptive composition of Gaussian mechanisms."""
+        return Standing.PROVEN
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """Of the scores: √(d·(1 or 2)) if a record is added or removed, twice that if one is replaced."""
+        most = len(self.marginals.axes) * (1 if self.marginals.classes == 2 else 2)
+        return math.sqrt(most) * (1.0 if adjacency is Adjacency.ADD_REMOVE else 2.0) * _UP
+
+    def event(self, facts: Facts) -> Event:
+        """All parts, one after another."""
+        first = self.marginals.event(facts)
+        scores = Gaussian(self.sigma, self.sensitivity(facts.adjacency), facts.adjacency)
+        return Composed((*(first.events if isinstance(first, Composed) else (first,)), scores))
+
+    def run(
+        self, records: Records, noise: NoiseSource, event: Event, step: int
+    ) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+        """Marginals, the law made from them, and its scores."""
+        if event != self.event(records.facts):
+            raise UsageError("Scores run on the event they made.")
+        first = self.marginals.event(records.facts)
+        value, public = self.marginals.run(records, noise, first, step)
+        # the law is made from what was released: records come in again only below, inside the sums
+        law = self.planner.law(dict(value), public)
+        # copied now: a law that kept what it is shown below could not let it out
+        shown = {name: np.array(array) for name, array in law.arrays().items()}
+        if not shown.keys().isdisjoint({*value, "scores"}):
+            raise UsageError("A law may not name its arrays like those of the marginals and scores.")
+        self._try_law(law, value["groups"])
+        sums = self._sums(records, law, value["groups"])
+        noisy = add_noise_to_counts(sums, noise, self.sigma * PARTS) / PARTS
+        return (
+            {**value, "scores": noisy, **shown},
+            {**public, "mechanism": "scored marginals", "scores": {"sigma": self.sigma}},
+        )
+
+    def _try_law(self, law: LabelPredictor, groups: NDArray[np.int64]) -> None:
+        """Refuse a law for which fixed public rows come out differently alone, in other company or another order."""
+        dice = np.random.default_rng(0)
+        sizes = [axis.size for axis in self.marginals.grouped_axes(groups)]
+        rows = dice.integers(0, sizes, (_TRIED, len(sizes)))
+        together = np.asarray(law.probabilities(rows))
+        alone = np.concatenate([law.probabilities(row[None]) for row in rows])
+        backwards = np.asarray(law.probabilities(rows[::-1].copy()))[::-1]
+        among = np.asarray(law.probabilities(np.concatenate([np.zeros_like(rows[:5]), rows])))[5:]
+        if not all(np.array_equal(together, other, equal_nan=True) for other in (alone, backwards, among)):
+            raise UsageError("The law says something else of a row when other rows stand beside it.")
+
+    def _sums(self, records: Records, law: LabelPredictor, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Σ of residuals in whole parts, over chunks of rows."""
+        axes = self.marginals.grouped_axes(groups)
+        classes = self.marginals.classes or 1
+        totals = [np.zeros((axis.size, classes - 1), dtype=np.int64) for axis in axes]
+        for start in range(0, records.count, _CHUNK):
+            taken = np.arange(start, min(start + _CHUNK, records.count))
+            rows, labels = records.rows(taken), records.labels(taken)
+            cells = np.stack([axis.index(rows, None) for axis in axes], axis=1)
+            parts = residuals(law.probabilities(cells), labels, classes)
+            for place, total in enumerate(totals):
+                np.add.at(total, cells[:, place], parts)
+        return np.concatenate([total.ravel() for total in totals])
+
+
+def residuals(chances: Floats, labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """1[y = k] − p(k | x) for k ≥ 1, in whole parts, cut towards 0; (rows, classes − 1).
+
+    Whatever `chances` holds, what counts is a law: numbers from 0 to 1 that add up to at most 1. Another shape is
+    refused: a single share for several classes would be counted for each of them.
+    """
+    if np.shape(chances) != (len(labels), classes):
+        raise UsageError(f"A law says one share for each of {classes} classes and each row.")
+    law = np.clip(np.nan_to_num(np.asarray(chances, dtype=np.float64), nan=0.0), 0.0, 1.0)
+    law /= np.maximum(law.sum(axis=1, keepdims=True), 1.0)
+    happened = labels[:, None] == np.arange(1, classes)[None, :]
+    out: NDArray[np.int64] = np.trunc((happened - law[:, 1:]) * PARTS).astype(np.int64)
+    return out

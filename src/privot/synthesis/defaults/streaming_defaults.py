@@ -1,0 +1,204 @@
+"""The knobs of the strategies, with the rules that set them from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from privot.common.image_axes import image_axes
+from privot.errors import UsageError
+from privot.synthesis.defaults.embedding_defaults import SMALL_IMAGE, Problem
+from privot.synthesis.generators.image_generators import AFFINE
+
+BLOCKS = 20
+"""Into how many charges a job is cut, unless told: a kill loses the rest of one."""
+SINKHORN_WARP, SLICED_WARP = 0.03, 0.08
+"""How far samples of images are turned, slanted and moved beyond what was learned (`PictureGenerator`).
+
+More where less is learned. Emulated on a hold-out of digits and clothes, 0.05 in place of the first is worth another
+point for digits and costs a convolutional classifier of clothes two; the second is worth four to six points for digits
+and costs less than one for clothes.
+"""
+_COUNTS = (
+    "steps",
+    "blocks",
+    "batch",
+    "points",
+    "slices",
+    "repeats",
+    "replay",
+    "over",
+    "sweeps",
+    "every",
+    "samples",
+    "pool",
+)
+
+
+def embedding_options(given: Mapping[str, Any]) -> dict[str, float]:
+    """The one knob that `rules.choose_labelling` leaves: `labelled`, a share of the budget for labels; 0 for none."""
+    _known(given, ("labelled",))
+    if "labelled" not in given:
+        return {}
+    share = given["labelled"]
+    if isinstance(share, bool) or not isinstance(share, int | float):
+        raise UsageError(f"The option labelled must be a number, got {share!r}.")
+    _check_share(share)
+    return {"labelled": float(share)}
+
+
+def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+    """DP-Sinkhorn's: the published loss and cost; how many steps of how many records is ours.
+
+    A step's signal has norm C at most whatever the batch, and T steps of it stand against noise of C·2σ_m/√T a number,
+    so √T/2σ_m is what a budget buys. It grows with T and falls with the batch: for 60,000 records at (10, 1e-5) it is
+    311 for 100,000 steps of 50 and 194 for as many of 200; for 1,437 records 91, 52, 27 and 7 for 10,000 steps of 5,
+    20, 50 and 200. But a class that the sample lacks says nothing in that step, so the batch is about the number of
+    classes, or a few a class where records are many, and the steps are as many as the device makes in minutes. Half as
+    many records a step as that made more steps worth less: a clipped gradient of few records is mostly their chance.
+
+    A GPU is as good as idle with one sample a step: 16, each with its points, its noise and its charge, make 4,200
+    releases a second on an H200 where one a step makes 780.
+
+    A step is mostly noise, so Adam moves every weight by about the learning rate η whatever the signal, and T steps
+    move them by η√T at random: η falls with √T. How far that moves an image grows with the width: per unit of η by 25
+    with 64 channels and by 200 with 256. Slopes are not smoothed: keeping an image's slow cosines only made logistic
+    regression 23 %, not 71 %, after 20,000 steps.
+    """
+    cuda = problem.device == "cuda"
+    steps = 100_000 if cuda else 10_000
+    usual: dict[str, Any] = {
+        "steps": steps,
+        "blocks": BLOCKS // 2 if cuda else BLOCKS,
+        "batch": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
+        "points": 5 * max(10, problem.classes) if cuda else max(10, problem.classes),
+        "samples": 16 if cuda else 1,
+        "clip": 0.5,
+        "p": 0.4,
+        "mixture": 1.0,
+        "square": 1.0,
+        "reg": 0.05 if problem.dim <= 1024 else 5.0,
+        "sweeps": 20 if cuda else 8,
+        "label_weight": 15.0,
+        "balance": 1,
+        "debias": "matched",
+        "every": 4 if cuda else 1,
+        "optimizer": "adam",
+        "learning_rate": _rate(given.get("steps", steps), 0.014) if cuda else 1e-3,
+        "average": 0.999,
+        "generator": "dcgan",
+        "channels": 256 if cuda else 64,
+        "latent": 12,
+        "warp": SINKHORN_WARP,
+        "labelled": 0.0,
+    }
+    return _checked(usual, given, problem)
+
+
+def _rate(steps: Any, moved: float) -> float:
+    """moved/√T for T steps; anything where T is none, which is refused elsewhere."""
+    return moved / math.sqrt(steps) if isinstance(steps, int) and steps > 0 else moved
+
+
+def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+    """DP-SWD's: slices, fixed-size batches, the generator of its Table 3; each release may be trained on many times.
+
+    A release shows every row of a batch, so what T steps of B rows say about a mean has the error σ/√(T·B) a number of
+    one whole frame, and k slices say k/dim of that for σ that falls as √k does. The error is least for batches of about
+    1 % of the records and as many steps as the device makes in minutes: of 60,000 records at (10, 1e-5), a class's mean
+    pixel has the error 0.090 after 5,000 steps of 500 with 32 slices. Fewer slices a step make a step's slope noisier:
+    21,000 steps of 300 with 8 taught less (62 % by logistic regression) than those 5,000 with 32 (69 %).
+    """
+    cuda = problem.device == "cuda"
+    records = problem.records or 0
+    usual: dict[str, Any] = {
+        "steps": 20_000 if cuda else 6_000,
+        "blocks": BLOCKS,
+        "batch": max(1, min(records, max(20, records // (120 if cuda else 100)))),
+        "labels": "outer",
+        "pool": 1,
+        "slices": min(32, problem.dim),
+        "frame": "orthogonal",
+        "bound": "exact",
+        "repeats": 1,
+        "replay": 8,
+        "over": 4,
+        "label_share": 0.4,
+        "optimizer": "adam",
+        "learning_rate": _rate(given.get("steps", 20_000), 0.14) if cuda else 1e-3,
+        "average": 0.999,
+        "generator": "upsampling",
+        "channels": 64,
+        "latent": 10,
+        "warp": SLICED_WARP,
+    }
+    return _checked(usual, given, problem)
+
+
+def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
+    _known(given, usual)
+    options = {**usual, **given}
+    # rows that are no images are made by fully connected layers, and small images on a processor by the least there is
+    if "generator" not in given:
+        small = problem.device != "cuda" and problem.dim <= SMALL_IMAGE
+        if problem.shape is None or small:
+            options["generator"] = "mlp" if problem.shape is None else "affine"
+        elif options["generator"] == "dcgan" and image_axes(problem.shape)[2] == 3:
+            options["generator"] = "residual"
+    for name, value in options.items():
+        kind = type(usual[name])
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            options[name] = value = float(value)
+        if not isinstance(value, kind) or isinstance(value, bool) or (kind is float and not math.isfinite(value)):
+            raise UsageError(f"The option {name} must be of the kind of {usual[name]!r}, got {value!r}.")
+    for name in (*_COUNTS, "latent", "channels"):
+        if name in options and options[name] < 1:
+            raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
+    _check_share(options.get("labelled", 0.0))
+    if options["warp"] < 0.0:
+        raise UsageError(f"The option warp must be 0 or more, got {options['warp']!r}.")
+    if options["learning_rate"] <= 0.0 or not 0.0 <= options["average"] < 1.0:
+        raise UsageError("The learning rate must be greater than 0, and average at least 0 and below 1.")
+    if options["optimizer"] not in ("adam", "sgd"):
+        raise UsageError(f"Unknown optimizer {options['optimizer']!r}: say adam or sgd.")
+    if options.get("balance", 0) not in (0, 1):
+        raise UsageError(f"The option balance is 0 or 1, got {options['balance']!r}.")
+    options["blocks"] = min(options["blocks"], options["steps"])
+    # whole blocks: what is charged is what runs
+    options["steps"] -= options["steps"] % options["blocks"]
+    return options
+
+
+def _known(given: Mapping[str, Any], names: Iterable[str]) -> None:
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise UsageError(f"Unknown option {unknown[0]!r}: known are {', '.join(sorted(names))}.")
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 <= share < 1.0:
+        raise UsageError(f"The option labelled is a share of the budget, from 0 to below 1, got {share!r}.")
+
+
+def generator_config(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The dictionary `generators.build` reads."""
+    config: dict[str, Any] = {
+        "kind": options["generator"],
+        "dim": problem.dim,
+        "classes": problem.classes,
+        "segments": [list(s) for s in problem.segments or ((0, problem.dim, "interval"),)],
+        "latent": options["latent"],
+    }
+    if options["generator"] == "affine":
+        return config
+    if options["generator"] == "mlp":
+        return {**config, "hidden": [512, 512] if problem.device == "cuda" else [256, 256]}
+    if problem.shape is None:
+        raise UsageError(f"A {options['generator']} generator makes images: say their shape.")
+    shape = list(problem.shape)
+    if options["generator"] == "deconv":
+        return {**config, "shape": shape, "doublings": 2, "channels": options["channels"]}
+    if options["warp"]:
+        config.update(latent=options["latent"] + AFFINE, warp=options["warp"], warped="sampling")
+    return {**config, "shape": shape, "channels": options["channels"]}

@@ -1,0 +1,1 @@
+"""Generators: from a latent vector and a class to a record; they never see a record."""

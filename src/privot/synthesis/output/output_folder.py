@@ -1,0 +1,102 @@
+"""The output folder: what sampling needs, synthetic data, pictures and a report; it sees what was released only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privot.errors import DataError, UsageError
+from privot.jobs.released_files import write_bytes
+from privot.jobs.spending import write_spent
+from privot.synthesis.output.figures import draw_curve, draw_grid
+from privot.synthesis.output.html_report import write_report
+from privot.synthesis.output.saved_model import write_generator
+from privot.synthesis.synthesizer import Synthesizer
+from privot.synthesis.tabular import table_folder as tables
+
+SYNTHETIC = "synthetic.npz"
+_PICTURED = 10_000
+"""Synthetic rows that the picture of a table is drawn from, at least."""
+CURVES = {
+    "embedding": "squared MMD to the noisy means",
+    "sinkhorn": "released gradient / noise alone",
+    "parameters": "released gradient / noise alone",
+    "sliced": "squared sliced distance, both sides noisy",
+}
+"""What is watched during training: public, since it follows from releases."""
+
+
+def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = None) -> None:
+    """Samples as `.npz` (x, y and class names where there are some), images in their shape; or `.csv` of numbers."""
+    x = np.asarray(x, dtype=np.float32)
+    if path.suffix == ".npz":
+        arrays = {"x": x.reshape(len(x), *shape) if shape else x}
+        if y is not None:
+            arrays["y"] = np.asarray(y)
+            if class_names is not None:
+                arrays["class_names"] = np.asarray(class_names, dtype=np.str_)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        write_bytes(path, buffer.getvalue())
+    elif path.suffix == ".npy":
+        buffer = io.BytesIO()
+        np.save(buffer, x.reshape(len(x), *shape) if shape else x)
+        write_bytes(path, buffer.getvalue())
+    elif path.suffix == ".csv":
+        names = [f"x{i}" for i in range(x.shape[1])] + ([] if y is None else ["y"])
+        lines = [",".join(names)]
+        for i, row in enumerate(x):
+            lines.append(",".join([f"{v:.7g}" for v in row] + ([] if y is None else [str(int(y[i]))])))
+        write_bytes(path, ("\n".join(lines) + "\n").encode())
+    else:
+        raise DataError(f"Samples are written to .npz, .npy or .csv, not to {path.name!r}.")
+
+
+def write_drawn(synthesizer: Synthesizer, path: Path, n: int, seed: int | None, spreadsheet_safe: bool = False) -> None:
+    """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`)."""
+    if spreadsheet_safe and synthesizer.codec is None:
+        raise UsageError("Only tables with a schema hold text that a spreadsheet could take for a formula.")
+    x, y = synthesizer.sample(n, seed=seed)
+    if synthesizer.codec is not None:
+        tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)
+    else:
+        write_samples(path, x, y, synthesizer.shape, synthesizer.class_names)
+
+
+def write_folder(
+    synthesizer: Synthesizer,
+    folder: Path,
+    samples: int,
+    seed: int | None,
+    kind: str | None = None,
+    spent: Mapping[str, Any] | None = None,
+    spreadsheet_safe: bool = False,
+) -> None:
+    """Everything that `privot synth` leaves behind; `kind` is the ending of a table's file, .csv unless given.
+
+    `spent` is what the ledger holds (`spending`).
+    """
+    if synthesizer.codec is not None:
+        write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
+        drawn = synthesizer.model_.sample_rows(max(samples, _PICTURED), 0 if seed is None else seed)
+        write_bytes(folder / tables.MARGINALS, tables.draw_marginals(*drawn, synthesizer.codec))
+    else:
+        write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)
+        _write_pictures(synthesizer, folder, seed)
+    write_generator(synthesizer, folder)
+    write_spent(folder, spent)
+    write_report(folder)
+
+
+def _write_pictures(synthesizer: Synthesizer, folder: Path, seed: int | None) -> None:
+    if synthesizer.shape is not None:
+        classes = synthesizer.generator_.classes
+        wanted = np.repeat(np.arange(classes), 10) if classes > 1 else np.zeros(100, dtype=np.int64)
+        images, _ = synthesizer.sample(len(wanted), labels=wanted, seed=seed)
+        unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
+        write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
+    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_, CURVES[synthesizer.method]))

@@ -1,0 +1,243 @@
+"""Labels samples by a classifier that was trained on samples and tuned on the records, for a part of the budget.
+
+A generator's samples come with the class they were asked for. Where classes overlap, that says less than it seems: what
+a mean embedding tells about the border between two classes is what the generator made of it. A small convolutional
+network trained on samples sees what distinguishes them; a linear classifier on what it sees has few weights, so tuning
+those on the records (`TunedHead`) takes little noise. It then labels whatever is sampled: post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from privot.accounting.events import Event
+from privot.common import arguments
+from privot.common.image_axes import image_axes
+from privot.errors import DataError, UsageError
+from privot.evaluation.classifiers import Convolutional, fitted
+from privot.guarantee import Adjacency
+from privot.jobs.released_files import read_tensors, write_tensors
+from privot.mechanisms.gradients.linear_head import TunedHead, bounded, check_rounding, tuning_event
+from privot.mechanisms.mechanism import Facts
+from privot.release import Release
+from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures
+
+_FLOOR = 1e-2
+"""Of the mean variance: directions in which samples hardly differ are not blown up beyond that."""
+WIDE = 64
+"""Channels of what the network sees, a pixel for 4 × 4 of the image's."""
+MAX_SEEN = 8192
+"""Numbers that the network may see: their covariance has as many squared."""
+MAX_RECORDS = 5_000_000
+"""Sums over more would be rounded by too much (`TunedHead`)."""
+_DECAY = 1e-4
+"""Of the squared weights that tuning starts from."""
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """How a labeller is made, from public facts alone (`rules.choose_labelling`)."""
+
+    sigma: float
+    """The noise of the tuning, of all of its steps together."""
+    rounds: int
+    length: float
+    """Of a step, in units in which 1 is about the longest that does not overshoot."""
+    columns: int
+    """Directions of what the network sees that are kept, those in which samples differ most."""
+    samples: int
+
+    def __post_init__(self) -> None:
+        arguments.sigma(self.sigma)
+        if not 0.0 < self.length < math.inf:
+            raise UsageError(f"The steps of a labeller must have a length above 0, got {self.length!r}.")
+        for name, least in (("rounds", 1), ("columns", 1), ("samples", 20)):
+            arguments.whole(f"The {name} of a labeller", getattr(self, name), least)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any] | None) -> Labelling | None:
+        """Read what `to_dict` wrote; None where there is none."""
+        if fields is None:
+            return None
+        try:
+            return cls(**fields)
+        except TypeError:
+            raise DataError("This does not describe how samples are labelled.") from None
+
+    def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
+        """Refuse, before anything is paid, what could not be labelled; `records` are all numbers that are public."""
+        check_seen(shape)
+        most = max((n for n in records if n is not None), default=1)
+        if most > MAX_RECORDS:
+            raise UsageError(f"More than {MAX_RECORDS} records cannot be labelled: leave out the labelling.")
+        check_rounding(most, self.columns + 1, classes, self.sigma, self.rounds)
+
+    def event(self, adjacency: Adjacency) -> Event:
+        """What tuning costs."""
+        return tuning_event(self.sigma, self.rounds, adjacency)
+
+
+def check_seen(shape: Sequence[int]) -> None:
+    """Refuse images that a network cannot learn to see here."""
+    height, width, _, _ = image_axes(shape)
+    if min(height, width) < 4 or WIDE * (height // 4) * (width // 4) > MAX_SEEN:
+        raise UsageError(f"Images of {height} × {width} are too small or too large for a network to look at.")
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Samples to learn from, scaled to [0, 1], with their classes and what is public about records like them."""
+
+    x: torch.Tensor
+    labels: torch.Tensor
+    classes: int
+    shape: tuple[int, ...]
+    span: tuple[Any, Any]
+    """The public range of the records."""
+
+
+@dataclass(frozen=True, eq=False)
+class PretrainedLabeller:
+    """What tuning starts from: features of a network and weights on them, both made of samples alone."""
+
+    features: NetworkFeatures
+    start: NDArray[np.float64]
+
+    @classmethod
+    def learn(cls, drawn: Drawn, columns: int, seed: int) -> PretrainedLabeller:
+        """Train a network on samples, keep the `columns` directions that vary most, made equally wide."""
+        x, labels, classes, shape = drawn.x, drawn.labels, drawn.classes, drawn.shape
+        network = cast(Convolutional, fitted("cnn", x, labels, classes, shape=shape, seed=seed))
+        with torch.no_grad():
+            flat = network.flat(x)
+        mean = flat.mean(dim=0)
+        off = (flat - mean).double()
+        values, vectors = torch.linalg.eigh(off.T @ off / len(off))
+        columns = min(columns, len(values))
+        values, vectors = values[-columns:].clamp(min=0.0), vectors[:, -columns:]
+        width = torch.sqrt(values + _FLOOR * values.mean() + 1e-12)
+        projection = (vectors / width / math.sqrt(columns)).cpu().numpy()
+        shift = -(mean.double().cpu().numpy() @ projection)
+        features = NetworkFeatures(shape, network.convolutions(), projection, shift, *drawn.span)
+        seen = (flat @ torch.as_tensor(projection).to(flat)) + torch.as_tensor(shift).to(flat)
+        g = bounded(torch.cat([seen, seen.new_full((len(seen), 1), CONSTANT)], dim=1)).to(flat)
+        return cls(features, _first_weights(g, labels, classes))
+
+    def save(self, path: Path, release: str) -> None:
+        """For a job that goes on later; `release` names what its samples were made from, by digest or by job."""
+        tensors = {**self.features.tensors(), "start": torch.tensor(self.start)}
+        write_tensors(path, tensors, {"kind": "lesson", "release": release, "features": self.features.to_dict()})
+
+    @classmethod
+    def load(cls, path: Path, release: str) -> PretrainedLabeller:
+        """Read what `save` wrote, for the same release."""
+        tensors, facts = read_tensors(path)
+        if facts.get("kind") != "lesson" or facts.get("release") != release or "start" not in tensors:
+            raise DataError(f"{path} was not learned from this job's release: restore it from a backup.")
+        start = tensors.pop("start").numpy()
+        return cls(NetworkFeatures.from_tensors(facts.get("features", {}), tensors), start)
+
+    def mechanism(self, labelling: Labelling, records: float, device: str) -> TunedHead:
+        """What is released: `records` is the number of records as far as that is known, public or released."""
+        rate = 2.0 * labelling.length * self.features.size / max(records, 1.0)
+        return TunedHead(self.features, self.start, labelling.sigma, labelling.rounds, rate, device)
+
+
+def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta: float) -> None:
+    """Refuse a release that is not what `mechanism` was paid for."""
+    wanted = mechanism.public(facts)
+    found = {name: release.public.get(name) for name in wanted}
+    events = [dict(e) for e in release.guarantee.events]
+    if found != wanted or events != [mechanism.event(facts).to_dict()] or release.guarantee.at_delta != delta:
+        raise DataError("The labelling in this folder is not the one its job paid for: restore it from a backup.")
+
+
+def labeller(lesson: PretrainedLabeller, release: Release) -> NetworkFeatures:
+    """The tuned classifier."""
+    value = release.value
+    assert isinstance(value, Mapping)
+    weights = np.asarray(value["weights"])
+    if weights.shape != lesson.start.shape:
+        raise DataError("The labelling does not fit the network it is for.")
+    return classifier(lesson.features, weights)
+
+
+def classifier(f: NetworkFeatures, weights: NDArray[np.float64]) -> NetworkFeatures:
+    """A network and weights on what it sees as one map: its features but the last are the scores of the classes.
+
+    gW = (flat·P + s)·W' + 0.3125·w, up to the factor that bounds g, which changes no order.
+    """
+    offsets = f.shift @ weights[:-1] + CONSTANT * weights[-1]
+    return _scored(f.shape, f.convolutions, f.projection @ weights[:-1], offsets, (f.low, f.high))
+
+
+def of_pixels(drawn: Drawn, seed: int) -> NetworkFeatures:
+    """A linear classifier of pixels, trained on samples, as such a map."""
+    # channel by channel, as the map looks at them, whatever the order of the records
+    x = image_axes(drawn.shape).pictures(drawn.x).flatten(1)
+    model = fitted("logreg", x, drawn.labels, drawn.classes, seed=seed)
+    weights, offsets = (p.detach().double().cpu().numpy() for p in model.parameters())
+    return _scored(drawn.shape, [], weights.T, offsets, drawn.span)
+
+
+def of_network(drawn: Drawn, seed: int) -> NetworkFeatures:
+    """A linear classifier of what a network sees, both trained on samples, as such a map."""
+    x, labels, classes, shape = drawn.x, drawn.labels, drawn.classes, drawn.shape
+    network = cast(Convolutional, fitted("cnn", x, labels, classes, shape=shape, seed=seed))
+    with torch.no_grad():
+        flat = network.flat(x)
+    mean = flat.mean(dim=0)
+    off = flat - mean
+    width = off.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)
+    held = torch.cat([off / width, off.new_full((len(off), 1), CONSTANT)], dim=1)
+    # features are not made equally wide here, so the weights of narrow ones must be free to grow
+    weights = _first_weights(held, labels, classes, _DECAY / 10.0)
+    slopes = weights[:-1] / float(width)
+    offsets = CONSTANT * weights[-1] - mean.double().cpu().numpy() @ slopes
+    return _scored(shape, network.convolutions(), slopes, offsets, drawn.span)
+
+
+def _scored(
+    shape: Sequence[int],
+    convolutions: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
+    weights: NDArray[np.float64],
+    offsets: NDArray[np.float64],
+    span: tuple[Any, Any],
+) -> NetworkFeatures:
+    """The map whose first numbers are scores, flat(x)·`weights` + `offsets`, up to a factor."""
+    # in units of the largest: only the order of scores counts, and exact sums bound the size of weights
+    scale = max(1.0, float(np.abs(weights).max()), float(np.abs(offsets).max()))
+    return NetworkFeatures(shape, convolutions, weights / scale, offsets / scale, *span)
+
+
+def labels_of(network: NetworkFeatures, x: torch.Tensor) -> torch.Tensor:
+    """The class with the largest score, of samples in the unit of the records."""
+    return network.features(x.float())[:, :-1].argmax(dim=1)
+
+
+def _first_weights(g: torch.Tensor, labels: torch.Tensor, classes: int, decay: float = _DECAY) -> NDArray[np.float64]:
+    """The least cross-entropy of samples plus `decay`·‖W‖²."""
+    weights = torch.zeros(g.shape[1], classes, device=g.device, requires_grad=True)
+    solver = torch.optim.LBFGS([weights], max_iter=60, history_size=10, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        solver.zero_grad()
+        out = torch.nn.functional.cross_entropy(g @ weights, labels) + decay * weights.square().sum()
+        out.backward()  # type: ignore[no-untyped-call]
+        return out
+
+    solver.step(loss)  # type: ignore[no-untyped-call]
+    out: NDArray[np.float64] = np.nan_to_num(weights.detach().double().cpu().numpy())
+    return out

@@ -1,0 +1,182 @@
+"""The law of a table's label given its columns, from noisy marginals and scores; it sees no record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from privot.errors import DataError
+from privot.release import Release
+from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS, fit_additive
+from privot.synthesis.tabular.conditional import Floats, fit_conditional, probabilities, ridge
+from privot.synthesis.tabular.consistent_marginals import Estimates
+from privot.synthesis.tabular.population import PRIOR, on_population, present
+from privot.synthesis.tabular.table_model import Factor, Levels
+
+MAX_PAIRS = 120
+CORRECTION = 0.3
+"""τ of what the scores correct in a coefficient."""
+MODEL_SHARE = 0.5
+"""How much of the noise on a pair is still there in the model of x, whose fit is shrunk."""
+MIN_PRIOR, MAX_PRIOR = 0.2, 3.0
+"""Bounds on τ for what two columns say together beyond each alone, which is estimated."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLaw:
+    """p(y | x) by groups, and how it is written into a release."""
+
+    factor: Factor
+    levels: Levels
+
+    def probabilities(self, groups: NDArray[np.int64]) -> Floats:
+        """(rows, classes), from (rows, columns)."""
+        return probabilities(self.levels.one_hot(groups, self.factor.features), self.factor.theta, self.factor.bias)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything but the groups, which the release has."""
+        places = [[c for pair in self.factor.features for c in pair], [len(f) for f in self.factor.features]]
+        return {
+            "law.theta": self.factor.theta,
+            "law.bias": self.factor.bias,
+            "law.columns": np.array(places[0], dtype=np.int64),
+            "law.lengths": np.array(places[1], dtype=np.int64),
+            "law.blocks": np.concatenate(self.levels.blocks),
+        }
+
+    @classmethod
+    def of(cls, value: Mapping[str, NDArray[Any]], groups: list[NDArray[np.int64]], classes: int) -> LabelLaw:
+        """Read what `arrays` wrote; refuses what does not fit together."""
+        try:
+            ends = np.cumsum([int(g.max()) + 1 for g in groups])
+            blocks = np.split(value["law.blocks"], ends[:-1])
+            starts = np.cumsum(value["law.lengths"])[:-1]
+            features = tuple(tuple(int(c) for c in part) for part in np.split(value["law.columns"], starts))
+            levels = Levels(groups, blocks)
+            theta, bias = value["law.theta"], value["law.bias"]
+            if theta.shape != (sum(levels.width(f) for f in features), classes) or bias.shape != (classes,):
+                raise ValueError
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise DataError("This is not a release of a table's marginals and scores.") from None
+        return cls(Factor(None, features, theta, bias), levels)
+
+
+def corrected_label(known: Estimates, law: LabelLaw, release: Release, rows: NDArray[np.int64]) -> Factor:
+    """The law that was scored, with each column's own coefficients moved to where the scores would vanish.
+
+    The scores were taken over the records, so what they say holds whatever the model of x got wrong; that model only
+    says how far a coefficient moves them.
+    """
+    factor, levels = law.factor, law.levels
+    alone = [(i,) for i in range(known.columns)]
+    if tuple(factor.features[: known.columns]) != tuple(alone):
+        raise DataError("The law that was scored does not have each column of its own.")
+    z = levels.one_hot(rows, alone)
+    try:
+        value: Any = release.value
+        scores = np.asarray(value["scores"], dtype=np.float64).reshape(z.shape[1], known.classes - 1)
+        sd = float(release.public["scores"]["sigma"])
+    except (KeyError, TypeError, ValueError):
+        raise DataError("This is not a release of a table's marginals and scores.") from None
+    n, scale = known.records, known.records / len(rows)
+    offsets = levels.one_hot(rows, factor.features) @ factor.theta + factor.bias
+    chance = softmax(offsets, axis=1)[:, 1:]
+    moments = scale * (z.T @ chance) + scores
+    variance = sd**2 + scale * (z.T @ (chance * (1.0 - chance)))
+    moved, bias = fit_additive(z, offsets, moments, variance, n * known.label[1:], n, CORRECTION)
+    theta = factor.theta.copy()
+    theta[: len(moved)] += moved
+    return Factor(None, factor.features, theta, factor.bias + bias)
+
+
+def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
+    """The label given each column alone, where pairs were not counted by class.
+
+    A moment is off by the noise of its own count, and by what errors in the model of x do to the prediction of it: an
+    error in how often group a of i meets group b of j counts as much as b's share of the label differs from all.
+    """
+    n, label = known.records, known.label
+    rates = [table / table.sum(axis=1, keepdims=True) - label for table in known.by_label]
+    features = tuple((i,) for i in range(known.columns))
+    z = levels.one_hot(rows, features)
+    moments, variance = [], []
+    for i, (table, spread) in enumerate(zip(known.by_label, known.spread, strict=True)):
+        others = [j for j in range(known.columns) if (min(i, j), max(i, j)) in known.pairs]
+        meeting = np.zeros(known.classes)
+        for j in others:
+            meeting += known.two_spread(i, j) ** 2 * np.square(rates[j]).sum(axis=0)
+        moments.append(n * on_population(table, rows[:, i], label, spread / n))
+        chance = n * table * (1.0 - label)
+        variance.append(np.square(spread) + chance + MODEL_SHARE * meeting)
+    offsets = np.tile(np.log(label), (len(rows), 1))
+    own, out = np.concatenate(moments)[:, 1:], np.concatenate(variance)[:, 1:]
+    theta, bias = fit_additive(z, offsets, own, out, n * label[1:], n, PRIOR)
+    return Factor(None, features, theta, np.log(label) + bias)
+
+
+def label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
+    """The label given everything: each column alone, and pairs, by blocks and by groups, where counted by class.
+
+    How much a pair adds beyond its columns is itself unknown: the columns are fitted alone first, and what the pair's
+    counts then still deviate by, beyond noise and chance, is the pair's own prior τ (`typical`): empirical Bayes.
+    """
+    if known.classes > 1 and not _pairs_for_label(known):
+        width = sum(levels.sizes) + 1
+        if width * (known.classes - 1) <= MAX_COEFFICIENTS:
+            return _additive(known, rows, levels)
+    n, label = known.records, known.label
+    features: list[tuple[int, ...]] = [(i,) for i in range(known.columns)]
+    moments, penalty = [], []
+    for i, (table, spread) in enumerate(zip(known.by_label, known.spread, strict=True)):
+        moments.append(on_population(table, rows[:, i], label, spread / n))
+        penalty.append(ridge(n * np.outer(present(table, rows[:, i]), label), spread, PRIOR, n))
+    z = levels.one_hot(rows, features)
+    theta, bias = fit_conditional(z, np.concatenate(moments), label, np.concatenate(penalty), n)
+    law = probabilities(z, theta, bias)
+    for feature, table, spread in _pair_tables(known, levels):
+        codes = levels.codes(rows, [feature])[:, 0]
+        # a pair of groups that hardly occurs together tells nothing, however common each of them is
+        expected = n * np.outer(present(table, codes), label)
+        moment = on_population(table, codes, label, spread / n)
+        alone = np.stack([np.bincount(codes, law[:, k], len(table)) for k in range(known.classes)], axis=1) / len(rows)
+        prior = typical(n * (moment - alone), expected * (1.0 - label), np.square(spread) + expected)
+        features.append(feature)
+        moments.append(moment)
+        penalty.append(ridge(expected, spread, prior, n))
+    z = levels.one_hot(rows, features)
+    theta, bias = fit_conditional(z, np.concatenate(moments), label, np.concatenate(penalty), n)
+    return Factor(None, tuple(features), theta, bias)
+
+
+def typical(excess: Floats, information: Floats, variance: Floats) -> float:
+    """τ from what is left over: E[D²] = (iτ)² + v in a cell of information i and variance v; τ² = Σ(D² − v)/Σi²."""
+    square = float(np.sum(np.square(excess) - variance) / max(float(np.sum(np.square(information))), 1e-300))
+    return float(min(max(square, MIN_PRIOR**2) ** 0.5, MAX_PRIOR))
+
+
+def _pair_tables(known: Estimates, levels: Levels) -> Iterator[tuple[tuple[int, int], Floats, Floats]]:
+    """(feature, table of cells by class, noise deviation of its cells) of every pair, by groups and by blocks."""
+    for i, j in _pairs_for_label(known):
+        table = known.pairs[i, j]
+        yield (i, j), table.reshape(-1, known.classes), np.array(known.pair_spread[i, j])
+        left, right = (np.eye(levels.width((~c,)))[levels.blocks[c]] for c in (i, j))
+        sums = np.einsum("abk,ap,bq->pqk", table, left, right).reshape(-1, known.classes)
+        cells = np.outer(left.sum(axis=0), right.sum(axis=0)).reshape(-1, 1)
+        yield (~i, ~j), sums, known.pair_spread[i, j] * np.sqrt(cells)
+
+
+def _pairs_for_label(known: Estimates) -> list[tuple[int, int]]:
+    """All pairs counted by class, or those of the columns that tell most about the label where there are too many."""
+    if not known.pairs or next(iter(known.pairs.values())).shape[2] != known.classes or known.classes == 1:
+        return []
+    told = [
+        float(np.sum((t - np.outer(known.one(i), known.label)) ** 2 / np.outer(known.one(i), known.label)))
+        for i, t in enumerate(known.by_label)
+    ]
+    best = sorted(known.pairs, key=lambda pair: -(told[pair[0]] + told[pair[1]]))[:MAX_PAIRS]
+    return sorted(best)

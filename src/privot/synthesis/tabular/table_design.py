@@ -1,0 +1,151 @@
+"""What the synthesis of a table decides before anything is paid; it sees a schema and public facts only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privot.errors import DataError, UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import Facts, GroupedMarginals, ScoredMarginals
+from privot.release import Release
+from privot.synthesis.design import check_cost, check_same_facts, plain_facts
+from privot.synthesis.tabular.schema_axes import axes_of
+from privot.synthesis.tabular.table_fit import TablePlanner, fit_table
+from privot.synthesis.tabular.table_model import TableModel
+from privot.synthesis.tabular.table_release import table_mechanism
+from privot.tables.codec import TableCodec
+from privot.transport.slice_directions import check_seed, fresh_seed
+from privot.vault import Vault
+
+_REHEARSED = 200
+"""Rows a rehearsal fits to: enough to go through everything once."""
+
+
+@dataclass(frozen=True)
+class TableDesign:
+    """The marginals that are released, and the seed of the model that is fitted to them."""
+
+    codec: TableCodec
+    mechanism: GroupedMarginals | ScoredMarginals
+    seed: int
+    delta: float
+    adjacency: Adjacency
+    facts: Facts
+
+    @classmethod
+    def choose(
+        cls, codec: TableCodec, facts: Facts, method: str, epsilon: float, delta: float, seed: int | None
+    ) -> TableDesign:
+        """What (ε, δ) buys for this schema, where the vault holds compact rows; without a seed, one is drawn."""
+        if method != "embedding":
+            raise UsageError(f"Tables are synthesised by embedding, not by {method}.")
+        wanted = (len(codec.features), codec.bound(compact=True), codec.classes)
+        if (facts.dim, facts.clip, facts.classes) != wanted:
+            raise UsageError(
+                "A vault of a table holds encode_file(…, compact=True), with clip=codec.bound(compact=True) and "
+                "classes=codec.classes."
+            )
+        mechanism = table_mechanism(codec, epsilon=epsilon, delta=delta, adjacency=facts.adjacency)
+        drawn = fresh_seed() if seed is None else check_seed(seed)
+        return cls(codec, mechanism, drawn, float(delta), facts.adjacency, facts)
+
+    @property
+    def _counts(self) -> GroupedMarginals:
+        return self.mechanism.marginals if isinstance(self.mechanism, ScoredMarginals) else self.mechanism
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types; the schema is written by the codec."""
+        return {
+            "sigma": list(self._counts.sigma),
+            "by_class": self._counts.by_class,
+            "score_sigma": self.mechanism.sigma if isinstance(self.mechanism, ScoredMarginals) else None,
+            "seed": self.seed,
+            "delta": self.delta,
+            "adjacency": str(self.adjacency),
+            "facts": plain_facts(self.facts),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any], codec: TableCodec) -> TableDesign:
+        """Read what `to_dict` wrote."""
+        try:
+            axes = axes_of(codec, compact=True)
+            fine, coarse = (float(sigma) for sigma in fields["sigma"])
+            mechanism: GroupedMarginals | ScoredMarginals
+            mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), bool(fields["by_class"]))
+            if fields["score_sigma"] is not None:
+                planner = TablePlanner(tuple(axis.ordered for axis in axes))
+                mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)
+            adjacency = Adjacency.parse(fields["adjacency"])
+            facts = Facts(adjacency=adjacency, **fields["facts"])
+            return cls(codec, mechanism, int(fields["seed"]), float(fields["delta"]), adjacency, facts)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"This does not describe the synthesis of a table ({type(error).__name__}).") from None
+
+    def check_facts(self, facts: Facts) -> None:
+        """Refuse records about which other things are public than about those that this was designed for."""
+        check_same_facts(self.facts, facts)
+
+    def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
+        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        self.check_facts(facts)
+        self.rehearse()
+        check_cost(self.mechanism.event(facts), self.delta, epsilon, delta)
+
+    def check_standing(self, allowed: object) -> None:
+        """Nothing to allow: counts and scores with Gaussian noise are proven."""
+
+    def check_release(self, release: Release) -> None:
+        """Refuse a release whose marginals, noise or events are not those that this design pays for."""
+        counts, public = self._counts, release.public
+        fine, scored = counts.fine(), isinstance(self.mechanism, ScoredMarginals)
+        wanted = {
+            "classes": counts.classes,
+            "by_class": counts.by_class,
+            "fine": [list(fine.sets), list(fine.shapes), fine.sigma],
+            "pairs": counts.sigma[1] if len(counts.axes) > 1 else None,
+            "scores": self.mechanism.sigma if scored else None,
+        }
+        events = [dict(e) for e in release.guarantee.events]
+        try:
+            found = {
+                "classes": public["classes"],
+                "by_class": public["by_class"],
+                "fine": [public["fine"][name] for name in ("sets", "shapes", "sigma")],
+                "pairs": public["pairs"]["sigma"] if "pairs" in public else None,
+                "scores": public["scores"]["sigma"] if "scores" in public else None,
+            }
+        except (KeyError, TypeError):
+            found = {}
+        same = found == json.loads(json.dumps(wanted)) and release.guarantee.at_delta == self.delta
+        if not same or events != [self.mechanism.event(self.facts).to_dict()]:
+            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+
+    def rehearse(self) -> None:
+        """Release and fit a table of two made-up rows, so that nothing that fails for this schema is paid for."""
+        rows = np.zeros((2, len(self.codec.features)))
+        labels = None if self.codec.classes is None else np.zeros(2, dtype=np.int64)
+        # as much as it costs: nothing is spent, for there is nobody in these rows
+        made_up = Vault(
+            rows,
+            labels,
+            clip=self.facts.clip,
+            classes=self.codec.classes,
+            adjacency=self.adjacency,
+            budget=(1e6, self.delta),
+        )
+        mechanism = self.mechanism
+        if isinstance(mechanism, ScoredMarginals):
+            planner = TablePlanner(tuple(axis.ordered for axis in axes_of(self.codec)), population=_REHEARSED)
+            mechanism = replace(mechanism, planner=planner)
+        fit_table(made_up.release(mechanism, purpose="rehearsal"), self.codec, population=_REHEARSED).sample_rows(2)
+
+    def fit(self, release: Release, progress: Callable[[int, int, float], None] | None = None) -> TableModel:
+        """The model of what was released; the same release and seed give the same."""
+        tell = None if progress is None else lambda done, steps: progress(done, steps, float("nan"))
+        return fit_table(release, self.codec, seed=self.seed, progress=tell)

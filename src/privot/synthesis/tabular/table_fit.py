@@ -1,0 +1,157 @@
+"""From a release of a table's marginals to a model that can be sampled; it sees the release and nothing else.
+
+The model is p(x₁)·p(x₂|x₁)·…·p(y|x): each factor the maximum-entropy law that meets the noisy pair counts with the
+columns before it (`conditional`). Columns are taken in the order in which they depend on one another, the label last,
+so that what predicts it is fitted directly. Each factor is fitted over rows drawn from the factors before it: errors
+of the earlier ones are seen, and corrected where the pair counts say so.
+
+p(y|x) is fitted twice. First from the marginals alone (`TablePlanner`, while the release is being made), where errors
+of the model of x do the most harm; then the release's scores say where that law is wrong on the records themselves,
+and its coefficients are moved accordingly (`corrected_label`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.release import Release
+from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional, ridge
+from privot.synthesis.tabular.consistent_marginals import Estimates, estimate, estimate_parts
+from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, label_factor
+from privot.synthesis.tabular.population import PRIOR, on_population
+from privot.synthesis.tabular.schema_axes import axes_of
+from privot.synthesis.tabular.table_model import Factor, Levels, TableModel, draw_groups
+from privot.tables.codec import TableCodec
+
+POPULATION = 20_000
+"""Rows drawn from the factors so far to fit the next."""
+LABEL_POPULATION = 2
+"""How many times more for the label, whose law has the most coefficients, so that it fits no chance of the draw."""
+BLOCKS = 4
+"""Into how many blocks a column's groups are put, to see what pairs of columns say about the label."""
+MAX_PARENTS = 24
+
+
+def fit_table(
+    release: Release,
+    codec: TableCodec,
+    *,
+    seed: int = 0,
+    population: int = POPULATION,
+    progress: Callable[[int, int], None] | None = None,
+) -> TableModel:
+    """Fit the model to a release made by `releasing.table_mechanism`; minutes at most, with no private data.
+
+    `progress` is told how many factors are fitted, and of how many.
+    """
+    steps = len(codec.features) + (codec.classes is not None)
+
+    def tell(done: int) -> None:
+        if progress is not None:
+            progress(done, steps)
+
+    known = estimate(release)
+    rng = np.random.default_rng(seed)
+    ordered = [axis.ordered for axis in axes_of(codec)]
+    levels = _levels(known, ordered)
+    factors = _feature_factors(known, levels, population, rng, tell)
+    if codec.classes is not None:
+        fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
+        if isinstance(release.value, Mapping) and "scores" in release.value:
+            law = LabelLaw.of(release.value, levels.groups, known.classes)
+            levels = law.levels
+            factors.append(corrected_label(known, law, release, fresh))
+        else:
+            factors.append(label_factor(known, fresh, levels))
+        tell(steps)
+    return TableModel(codec, tuple(factors), levels, known.fine)
+
+
+@dataclass(frozen=True)
+class TablePlanner:
+    """Makes the law of the label whose scores are then released; it is given released marginals, never a record."""
+
+    ordered: tuple[bool, ...]
+    population: int = POPULATION // 2
+    seed: int = 0
+
+    def law(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> LabelLaw:
+        """The law that `fit_table` would use if there were no scores."""
+        known = estimate_parts(value, public)
+        rng = np.random.default_rng(self.seed)
+        levels = _levels(known, self.ordered)
+        factors = _feature_factors(known, levels, self.population, rng)
+        fresh = draw_groups(factors, LABEL_POPULATION * self.population, levels, rng)[0]
+        return LabelLaw(label_factor(known, fresh, levels), levels)
+
+
+def _levels(known: Estimates, ordered: Sequence[bool]) -> Levels:
+    return Levels(known.groups, [blocks_of(known, i, ordered[i]) for i in range(known.columns)])
+
+
+def _feature_factors(
+    known: Estimates,
+    levels: Levels,
+    population: int,
+    rng: np.random.Generator,
+    tell: Callable[[int], None] = lambda done: None,
+) -> list[Factor]:
+    """p(x₁), p(x₂|x₁), …, each fitted over rows drawn from those before it."""
+    rows = np.zeros((population, known.columns), dtype=np.int64)
+    factors: list[Factor] = []
+    dependence = known.dependence()
+    order = order_of(dependence)
+    for step, column in enumerate(order):
+        parents = sorted(order[:step], key=lambda j: -dependence[column, j])[:MAX_PARENTS]
+        factors.append(_feature_factor(known, column, sorted(parents), rows, levels))
+        z = levels.one_hot(rows, factors[-1].features)
+        rows[:, column] = draw(z, factors[-1].theta, factors[-1].bias, rng)
+        tell(step + 1)
+    return factors
+
+
+def order_of(dependence: Floats) -> list[int]:
+    """Start at the column that depends most on all others; go on with the one that depends most on any so far."""
+    left = set(range(len(dependence)))
+    order = [int(np.argmax(dependence.sum(axis=1)))]
+    left.discard(order[0])
+    while left:
+        following = max(sorted(left), key=lambda i: float(dependence[i, order].max()))
+        order.append(following)
+        left.discard(following)
+    return order
+
+
+def blocks_of(known: Estimates, column: int, ordered: bool) -> NDArray[np.int64]:
+    """The block of every group: runs of about equal mass along the order or, without one, by the label's share.
+
+    Blocks hold more records than groups do, so what two columns say together is seen through more noise.
+    """
+    one = known.one(column)
+    rank = np.arange(len(one))
+    if not ordered and known.classes > 1:
+        rank = np.argsort(known.by_label[column][:, -1] / one, kind="stable")
+    middle = np.cumsum(one[rank]) - 0.5 * one[rank]
+    out = np.empty(len(one), dtype=np.int64)
+    out[rank] = np.minimum((BLOCKS * middle / one.sum()).astype(np.int64), BLOCKS - 1)
+    return np.unique(out, return_inverse=True)[1].astype(np.int64)
+
+
+def _feature_factor(
+    known: Estimates, column: int, parents: list[int], rows: NDArray[np.int64], levels: Levels
+) -> Factor:
+    """One column given its parents, each alone."""
+    shares, n = known.one(column), known.records
+    moments, penalty = [np.empty((0, len(shares)))], [np.empty((0, len(shares)))]
+    for j in parents:
+        spread = known.two_spread(j, column)
+        moments.append(on_population(known.two(j, column), rows[:, j], shares, spread / n))
+        penalty.append(ridge(n * np.outer(known.one(j), shares), spread, PRIOR, n))
+    features = tuple((j,) for j in parents)
+    z = levels.one_hot(rows, features)
+    return Factor(column, features, *fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n))

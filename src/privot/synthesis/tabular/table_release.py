@@ -1,0 +1,76 @@
+"""Plans the one private release of a table: which marginals, and how much noise a budget asks for.
+
+Everything here follows from the schema and the budget; no record is seen.
+"""
+
+from __future__ import annotations
+
+import math
+
+from privot.accounting import account, calibrate
+from privot.errors import UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
+from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
+from privot.synthesis.tabular.schema_axes import axes_of
+from privot.synthesis.tabular.table_fit import TablePlanner
+from privot.tables.codec import TableCodec
+
+FINE_SHARE, SCORE_SHARE = 0.15, 0.4
+"""Of the budget (in 1/σ², which is what adds up) that goes to the fine one-way counts and to the scores; the rest goes
+to the pairs. Without labels there are no scores, and their part is shared out."""
+MIN_SCALE = 2.0**-9
+"""Less noise cannot be added to counts safely; no budget anybody grants asks for so little."""
+MAX_CLASSES, MAX_PAIRS_BY_CLASS = 4, 15
+"""With more labels, or more pairs, pairs of columns are not counted by class. The sum over classes would carry more
+noise into the model of the columns, and what a pair says about the label beyond each of its columns would drown."""
+
+
+def table_mechanism(
+    codec: TableCodec,
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency | str,
+    compact: bool = True,
+    rule: GroupRule | None = None,
+    fine_share: float = FINE_SHARE,
+    score_share: float = SCORE_SHARE,
+) -> GroupedMarginals | ScoredMarginals:
+    """The mechanism that spends (ε, δ) on this schema's marginals: give it to `Vault.release`.
+
+    The parts get σ = s·Δ/√f, Δ the sensitivity and f the share of each, so that their composition is one Gaussian
+    mechanism of noise s per unit of sensitivity; s is calibrated to the budget. `score_share` = 0 leaves the scores
+    out, as a table without labels does. `compact` says which layout of rows the vault holds.
+    """
+    adjacency = Adjacency.parse(adjacency)
+    if not (fine_share > 0.0 and score_share >= 0.0 and fine_share + score_share < 1.0):
+        raise UsageError("The share of the fine counts must lie between 0 and 1, and leave something for the pairs.")
+    axes = axes_of(codec, compact)
+    pairs = math.comb(len(axes), 2)
+    by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
+    dim = len(codec.features) if compact else codec.dim
+    facts = Facts(
+        dim, 2 if adjacency is Adjacency.REPLACE_ONE else None, codec.bound(compact), adjacency, codec.classes
+    )
+    groups = rule or GroupRule()
+    width = sum(min(axis.cells, groups.bound) for axis in axes) + 1
+    scored = codec.classes is not None and codec.classes > 1 and width * (codec.classes - 1) <= MAX_COEFFICIENTS
+    weights = [fine_share, 1.0 - fine_share - score_share if pairs else 0.0, score_share if scored else 0.0]
+    fine_part, pair_part, score_part = (weight / sum(weights) for weight in weights)
+    planner = TablePlanner(tuple(axis.ordered for axis in axes))
+
+    def make(scale: float) -> GroupedMarginals | ScoredMarginals:
+        fine = scale * math.sqrt(len(axes) / fine_part)
+        coarse = scale * math.sqrt(pairs / pair_part) if pairs else scale
+        counts = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, groups)
+        if not score_part:
+            return counts
+        unit = ScoredMarginals(counts, 1.0, planner).sensitivity(adjacency)
+        # replacing a record moves counts by √2 and scores by 2: σ is in units of the former
+        unit /= math.sqrt(2.0) if adjacency is Adjacency.REPLACE_ONE else 1.0
+        return ScoredMarginals(counts, scale * unit / math.sqrt(score_part), planner)
+
+    if account(make(MIN_SCALE).event(facts), delta).epsilon() <= epsilon:
+        return make(MIN_SCALE)
+    return make(calibrate(lambda s: make(max(s, MIN_SCALE)).event(facts), epsilon=epsilon, delta=delta))

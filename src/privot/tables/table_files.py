@@ -1,0 +1,210 @@
+"""Reads tables from CSV, CSV.GZ and Parquet files; no error repeats a value, and nothing is unpickled.
+
+Files are read in chunks, so that a long one never stands in memory as text. The first line of a CSV file names the
+columns, and every further line that is not blank is one record, whatever quotes it holds; a Parquet file states its
+columns and types. Neither depends on a record (docs/concepts/readers.md).
+"""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError, brief
+from privot.opening import Meter, csv_rows
+from privot.opening.parquet import check_batch, open_parquet
+from privot.tables.codec import TableCodec
+from privot.tables.table import Table
+from privot.tables.table_writing import arrow, kind_of
+
+CHUNK = 50_000
+_CELLS = 5_000_000
+"""Cells of one chunk: as Python objects each takes some sixty bytes."""
+_CELL = 64
+
+
+def read_header(path: str | Path) -> list[str]:
+    """The names of the columns; they are public, what stands below them is not."""
+    path = _existing(path)
+    if _is_parquet(path):
+        return [str(name) for name in _open_parquet(path).schema_arrow.names]
+    return next(_csv_lines(path))[1]
+
+
+def read_table(path: str | Path) -> Table:
+    """The whole file as one table. Cells of a CSV file are texts; a Parquet file keeps its types."""
+    taken, chunks = Meter(Path(path).name), []
+    for chunk in read_chunks(path):
+        # every cell is a Python object here
+        taken.add(_CELL * sum(len(chunk[name]) for name in chunk))
+        chunks.append(chunk)
+    return Table({name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]})
+
+
+def read_chunks(path: str | Path, rows: int = CHUNK) -> Iterator[Table]:
+    """The file as tables of at most `rows` rows each, at least one."""
+    path = _existing(path)
+    return _parquet_chunks(path, rows) if _is_parquet(path) else _csv_chunks(path, rows)
+
+
+def encode_file(
+    path: str | Path, codec: TableCodec, compact: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+    """What `codec.encode` gives for the file's table, chunk by chunk."""
+    return encode_chunks(read_chunks(path), codec, compact, Path(path).name)
+
+
+def encode_chunks(
+    chunks: Iterable[Table], codec: TableCodec, compact: bool = False, name: str | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+    """What `codec.encode` gives for all chunks together; of a file called `name` no more than may be unpacked."""
+    rows, labels = [], []
+    taken = None if name is None else Meter(name)
+    for chunk in chunks:
+        x, y = codec.encode(chunk, compact)
+        if taken is not None:
+            taken.add(x.nbytes)
+        rows.append(x)
+        if y is not None:
+            labels.append(y)
+    return np.concatenate(rows), np.concatenate(labels) if labels else None
+
+
+def _existing(path: str | Path) -> Path:
+    path = Path(path)
+    kind_of(path)
+    if not path.is_file():
+        raise DataError(f"There is no file {path.name!r}.")
+    return path
+
+
+def _is_parquet(path: Path) -> bool:
+    return kind_of(path) == ".parquet"
+
+
+def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of every line that is not blank, the header first; one line is one record."""
+    broken = foreign = False
+    width = before = 0
+    try:
+        with csv_rows(path, skipinitialspace=True) as reader:
+            for cells in reader:
+                spans, before = reader.line_num - before > 1, reader.line_num
+                if spans:
+                    # a quote that is never closed would swallow the records below it
+                    raise DataError(
+                        f"Line {before} of {path.name!r} ends a cell that began above it: remove line breaks from "
+                        "cells, or save the table as Parquet."
+                    )
+                if width == 1 and not cells:
+                    # of a single column it could be a missing value, and no record is dropped silently
+                    raise DataError(f'Line {before} of {path.name!r} is empty: write "" where a value is missing.')
+                if not cells:
+                    continue
+                if width == 0:
+                    cells = _checked_names(path, cells)
+                    width = len(cells)
+                if len(cells) != width:
+                    raise DataError(
+                        f"Line {reader.line_num} of {path.name!r} has {len(cells)} cells where the header has {width}."
+                    )
+                yield reader.line_num, cells
+    except UnicodeDecodeError:
+        foreign = True
+    except (OSError, EOFError, csv.Error, zlib.error):
+        broken = True
+    if foreign:
+        raise DataError(f"{path.name!r} is not text in UTF-8: save it in that encoding.")
+    if broken:
+        raise DataError(f"{path.name!r} cannot be read as comma-separated values: it is damaged or of another kind.")
+    if width == 0:
+        raise DataError(f"{path.name!r} is empty: the first line names the columns.")
+
+
+def _checked_names(path: Path, cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    for mark, word in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and mark in names[0]:
+            raise DataError(f"The cells of {path.name!r} are separated by {word}: save it with commas between them.")
+    if not all(names) or len(set(names)) != len(names):
+        raise DataError(f"The first line of {path.name!r} must name every column, each differently.")
+    return names
+
+
+def _csv_chunks(path: Path, rows: int) -> Iterator[Table]:
+    lines = _csv_lines(path)
+    names = next(lines)[1]
+    held: list[list[str]] = []
+    seen = False
+    for _, cells in lines:
+        held.append(cells)
+        if len(held) == rows or len(held) * len(names) >= _CELLS:
+            yield _table(names, held)
+            held, seen = [], True
+    if held:
+        yield _table(names, held)
+    elif not seen:
+        raise DataError(f"{path.name!r} holds no records: give at least one line below the names.")
+
+
+def _table(names: list[str], lines: list[list[str]]) -> Table:
+    return Table(dict(zip(names, zip(*lines, strict=True), strict=True)))
+
+
+def _open_parquet(path: Path) -> Any:
+    library = arrow()
+    try:
+        return open_parquet(path, library)
+    except DataError:
+        raise
+    except (OSError, ValueError, LookupError, library.ArrowException):
+        pass
+    raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged or of another kind.")
+
+
+def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
+    file, library = _open_parquet(path), arrow()
+    names = [str(name) for name in file.schema_arrow.names]
+    if len(set(names)) != len(names):
+        raise DataError(f"Two columns of {path.name!r} have the same name.")
+    for name, kind in zip(names, file.schema_arrow.types, strict=True):
+        if _is_nested(kind):
+            raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value per cell.")
+    broken = seen = False
+    try:
+        for batch in file.iter_batches(batch_size=rows):
+            if batch.num_rows:
+                seen = True
+                check_batch(path.name, batch, library)
+                yield Table({name: _from_arrow(batch.column(i)) for i, name in enumerate(names)})
+    except DataError:
+        raise
+    except Exception:  # also a moment that Python's calendar lacks; the message would quote it
+        broken = True
+    if broken:
+        raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged, or holds what no table can.")
+    if not seen:
+        raise DataError(f"{path.name!r} holds no records.")
+
+
+def _is_nested(kind: Any) -> bool:
+    """Whether the type that the file states for a column has more than one value, or bytes, in a cell."""
+    types = arrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = ("nested", "binary", "large_binary", "fixed_size_binary", "binary_view")
+    # not every version of the library knows all of them
+    return any(getattr(types, f"is_{name}", lambda _: False)(kind) for name in kinds)
+
+
+def _from_arrow(column: Any) -> NDArray[Any]:
+    values = column.to_pylist()
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

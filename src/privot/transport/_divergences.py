@@ -1,0 +1,101 @@
+"""Losses made of several entropic distances: the Sinkhorn divergence and the semi-debiased loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privot.common import arguments
+from privot.errors import DataError
+from privot.transport._sinkhorn import finish, sinkhorn
+from privot.transport._solvers.arrays import points, weights
+from privot.transport._solvers.costs import CostName, between
+from privot.transport._solvers.results import Result, hand_back
+
+
+def sinkhorn_divergence(
+    x: Any,
+    y: Any,
+    reg: float,
+    cost: CostName = "sqeuclidean",
+    tol: float = 1e-6,
+    *,
+    a: Any = None,
+    b: Any = None,
+    max_iterations: int = 10_000,
+) -> Result:
+    """S_ε(x, y) = OT_ε(x, y) − ½ OT_ε(x, x) − ½ OT_ε(y, y): zero at x = y, and never negative.
+
+    (Feydy et al. 2019, "Interpolating between optimal transport and MMD using Sinkhorn divergences".)
+    Arguments, batches, convergence and gradients as for `sinkhorn`; `plan`, `potentials` and `transport_cost`
+    are those of the first term. The terms share their centre, so equal clouds cancel to the solver's tolerance.
+    """
+    eps, tol = arguments.real("reg", reg), arguments.real("tol", tol)
+    tx, ty, as_numpy = points(x, y, batched=True)
+    wa, wb = weights("a", a, tx.shape[:-1], tx), weights("b", b, ty.shape[:-1], ty)
+    cross = sinkhorn(tx, ty, eps, cost, tol, a=wa, b=wb, max_iterations=max_iterations)
+    selves = [_self_cost(t, w, eps, cost, tol, max_iterations) for t, w in ((tx, wa), (ty, wb))]
+    value = cross.value - 0.5 * (selves[0].value + selves[1].value)
+    lazy = {
+        "plan": lambda: hand_back(cross.plan, as_numpy),
+        "potentials": lambda: tuple(hand_back(h, as_numpy) for h in cross.potentials),
+        "transport_cost": lambda: hand_back(cross.transport_cost, as_numpy),
+    }
+    return Result(
+        value=hand_back(value, as_numpy),
+        iterations=max(r.iterations for r in (cross, *selves)),
+        marginal_error=max(r.marginal_error for r in (cross, *selves)),
+        lazy=lazy,
+    )
+
+
+def _self_cost(x: Tensor, w: Tensor, eps: float, cost: CostName, tol: float, max_iterations: int) -> Result:
+    """OT_ε(x, x): its two potentials are equal, which halves the work and speeds convergence."""
+    whole = x if x.dim() == 3 else x[None]
+    return finish((x,), between(whole, whole, cost), w, w, eps, tol, max_iterations, False, symmetric=True)
+
+
+def semi_debiased(
+    x: Any,
+    y: Any,
+    reg: float,
+    p: float = 0.4,
+    m: float = 1.0,
+    tol: float = 1e-6,
+    *,
+    max_iterations: int = 10_000,
+) -> Result:
+    """2 Ŵ(X[0:n], Y) − Ŵ(X[0:n], X[n′:n+n′]), n′ = ⌊n·p⌋, for n + n′ generated points X: DP-Sinkhorn's loss.
+
+    (Cao, Bie, Vahdat, Fidler & Kreis 2021, "Don't Generate Me", definition 4.3.) The cost is ‖·‖² + m‖·‖₁.
+    Ŵ is the regularised transport cost of `sinkhorn`, whose gradient is the paper's: the cost's, averaged
+    under the plan. p = 0 compares X[0:n] with itself, p = 1 with points of its own.
+    `details`: "cross" = 2 Ŵ(X[0:n], Y), the only term that sees Y, and "self", each differentiable; "n".
+    """
+    p = arguments.real("p", p, strict=False)
+    if p > 1.0:
+        raise DataError(f"p is the share of X drawn anew and must be at most 1, got {p:g}.")
+    tx, ty, as_numpy = points(x, y)
+    n = split_size(len(tx), p)
+    fresh = len(tx) - n
+    cost: CostName = ("mixture", m)
+    cross = sinkhorn(tx[:n], ty, reg, cost, tol, max_iterations=max_iterations)
+    own = sinkhorn(tx[:n], tx[fresh:], reg, cost, tol, max_iterations=max_iterations)
+    terms = {"cross": 2.0 * cross.value, "self": own.value}
+    return Result(
+        value=hand_back(terms["cross"] - terms["self"], as_numpy),
+        iterations=max(cross.iterations, own.iterations),
+        marginal_error=max(cross.marginal_error, own.marginal_error),
+        details={**{name: hand_back(torch.as_tensor(v), as_numpy) for name, v in terms.items()}, "n": n},
+    )
+
+
+def split_size(total: int, p: float) -> int:
+    """The n with n + ⌊n·p⌋ = total."""
+    n = round(total / (1.0 + p))
+    for size in (n - 1, n, n + 1):
+        if size > 0 and size + int(size * p) == total:
+            return size
+    raise DataError(f"{total} points are not n + floor(n·{p:g}) for any n: draw one more or one fewer.")

@@ -1,0 +1,237 @@
+"""Sliced Wasserstein distances: means and maxima of one-dimensional ones over directions, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privot.common import arguments
+from privot.errors import ConvergenceError, DataError, UsageError
+from privot.transport import cuda
+from privot.transport._solvers.arrays import check_finite, fixed, from_array, points, weights
+from privot.transport._solvers.results import Result, attach, hand_back
+from privot.transport._univariate import compare_rows, root
+from privot.transport.slice_directions import Frame, draw_directions, fresh_seed
+
+BLOCK = {"cpu": 1 << 18, "cuda": 1 << 26}
+"""Projected values held at once: on a CPU what its cache holds, on a GPU what keeps it busy."""
+LONGEST_BLOCK = 1 << 15
+"""Slices in a block: a launch has at most 65,535 rows of programs."""
+
+LARGEST_KEPT = 1 << 22
+"""Numbers in directions that are kept for the next call with the same seed."""
+
+Noise = Callable[[tuple[int, int], torch.device, torch.dtype], Tensor]
+
+
+def sliced(
+    x: Any,
+    y: Any,
+    p: float = 2,
+    directions: Any = None,
+    slices: int = 1000,
+    seed: int | None = None,
+    *,
+    a: Any = None,
+    b: Any = None,
+    frame: Frame = "orthogonal",
+    smoothed: tuple[float, Noise] | None = None,
+    check: bool = True,
+) -> Result:
+    """SW_p(x, y) = ((1/k) Σ_j W_p^p(x u_j, y u_j))^(1/p), the mean over k directions u_j.
+
+    (Bonneel, Rabin, Peyré & Pfister 2015, "Sliced and Radon Wasserstein barycenters of measures".)
+    `directions`: a (d, k) array of columns; else `slices` are drawn from `seed`, in orthonormal frames, which
+    lowers the variance, or independently (`frame`). `smoothed` = (σ, noise) adds σ·noise(shape, device, dtype)
+    to every projection of both sides: the smoothed distance of Rakotomamonjy & Ralaivola 2021. `check` False
+    skips the search for NaN, and with it a wait for the GPU, and the scaling that keeps powers of very large or
+    very small numbers in range.
+
+    Differentiable in x and y; the gradient is summed up in the forward pass, and nothing n × k is kept.
+    `details`: "costs", W_p^p of each slice; "seed", of the directions drawn.
+
+    >>> sliced([[0.0, 0.0]], [[3.0, 4.0]], slices=2, seed=1).value  # of a whole frame: ‖x − y‖/√d
+    3.5355339059327378
+    """
+    p = arguments.real("p", p, 1.0, strict=False)
+    tx, ty, as_numpy = points(x, y, check=False)
+    U, seed = _directions(directions, tx, slices, frame, seed)
+    sigma, noise = smoothed if smoothed is not None else (0.0, None)
+    sigma = arguments.real("The smoothing σ", sigma, strict=False)
+    if noise is not None and not callable(noise):
+        raise UsageError("smoothed must be (sigma, noise) with noise a function of (shape, device, dtype).")
+    wa = None if a is None else fixed("a", weights("a", a, (len(tx),), tx))
+    wb = None if b is None else fixed("b", weights("b", b, (len(ty),), ty))
+    if noise is None:
+        fused = _fused(tx, ty, wa, wb)
+        graph = fused and fused.graph_for(tx, U.shape[1], p, tx.requires_grad, ty.requires_grad, check)
+        if graph:
+            # the tensor that was given, so that the same one is recognised at the next call
+            value, costs, grads = graph(tx.detach(), ty.detach(), directions if isinstance(directions, Tensor) else U)
+            if any(g is not None for g in grads):
+                value = attach(value, *zip((tx, ty), grads, strict=True))
+            # looked at last, while the device works; what did not pass is told below
+            if not check or graph.passed():
+                return Result(value=value, details={"costs": costs, "seed": seed})
+    scale: Tensor | float = 1.0
+    if check:
+        check_finite("x", tx)
+        check_finite("y", ty)
+        if directions is not None:
+            _check_directions(U)
+        scale = _scale(tx, ty).clamp(min=sigma if noise is not None else 0.0)
+        U = U / scale
+    added = None if noise is None or sigma == 0.0 else (sigma / scale, noise)
+    costs, gx, gy = slice_costs(tx.detach(), ty.detach(), U, p, wa, wb, tx.requires_grad, ty.requires_grad, added)
+    value, slope = root(costs.mean(), p)
+    if check:
+        value = value * scale
+    if gx is not None or gy is not None:
+        factor = slope * (scale / U.shape[1])
+        value = attach(value, (tx, None if gx is None else gx * factor), (ty, None if gy is None else gy * factor))
+    details = {"costs": hand_back(costs * scale**p if check else costs, as_numpy), "seed": seed}
+    return Result(value=hand_back(value, as_numpy), details=details)
+
+
+def slice_costs(
+    x: Tensor,
+    y: Tensor,
+    U: Tensor,
+    p: float,
+    a: Tensor | None,
+    b: Tensor | None,
+    need_x: bool,
+    need_y: bool,
+    smoothed: tuple[Tensor | float, Noise] | None = None,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """(W_p^p of each slice, the gradients of their *sum* in x and y where asked for), a block at a time."""
+    k = U.shape[1]
+    width = min(LONGEST_BLOCK, max(1, BLOCK.get(x.device.type, BLOCK["cuda"]) // max(len(x), len(y))))
+    fused = _fused(x, y, a, b)
+    gx = torch.zeros_like(x) if need_x else None
+    gy = torch.zeros_like(y) if need_y else None
+    costs = []
+    for start in range(0, k, width):
+        u = U[:, start : start + width].T
+        zx, zy = (u @ x.T, u @ y.T) if fused is None else (fused.project(u, x), fused.project(u, y))
+        if smoothed is not None:
+            sigma, noise = smoothed
+            zx += sigma * noise((zx.shape[0], zx.shape[1]), x.device, x.dtype)
+            zy += sigma * noise((zy.shape[0], zy.shape[1]), y.device, y.dtype)
+        if fused is None:
+            cost, sx, sy = compare_rows(zx, zy, p, a, b, need_x, need_y)
+        else:
+            cost, sx, sy = fused.compare_slices(zx, zy, p, need_x, need_y)
+        costs.append(cost)
+        if gx is not None and sx is not None:
+            gx.addmm_(sx.T, u)
+        if gy is not None and sy is not None:
+            gy.addmm_(sy.T, u)
+    return torch.cat(costs), gx, gy
+
+
+def _fused(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None) -> Any:
+    """The kernels that compare equally many equally weighted points on CUDA, or None where the plain path is taken."""
+    if x.device.type != "cuda" or a is not None or b is not None or not cuda.available():
+        return None
+    from privot.transport.cuda import sliced_kernels as fused
+
+    return fused if fused.fits(x, y) else None
+
+
+def max_sliced(
+    x: Any,
+    y: Any,
+    p: float = 2,
+    directions: Any = None,
+    slices: int = 100,
+    seed: int | None = None,
+    *,
+    tol: float = 1e-6,
+    max_iterations: int = 1000,
+) -> Result:
+    """max over unit u of W_p(x u, y u), from the best of the given or drawn directions by gradient ascent.
+
+    (Deshpande et al. 2019, "Max-sliced Wasserstein distance and its use for GANs".) The maximum is a local
+    one, at least as large as at every starting direction. Ascent moves along the sphere, halves its step when
+    it does not rise, and has converged when the step is below `tol`; else it raises. Differentiable in x and
+    y at the direction found (envelope theorem). `details`: "direction", of shape (d,).
+    """
+    p = arguments.real("p", p, 1.0, strict=False)
+    tol = arguments.real("tol", tol)
+    tx, ty, as_numpy = points(x, y)
+    U, _ = _directions(directions, tx, slices, "orthogonal", seed)
+    if directions is not None:
+        _check_directions(U)
+    scale = _scale(tx, ty)
+    x0, y0 = tx.detach() / scale, ty.detach() / scale
+    costs, _, _ = slice_costs(x0, y0, U, p, None, None, False, False)
+    u = U[:, int(costs.argmax())]
+    best, slope = _rise(x0, y0, u, p)
+    step, iterations = 0.5, 0
+    while step > tol and float(slope.norm()) > 0.0:
+        if iterations == max_iterations:
+            raise ConvergenceError(
+                f"The direction of max_sliced still moves by {step:.1g} after {max_iterations} steps (tolerance "
+                f"{tol:.1g}): raise max_iterations or tol."
+            )
+        iterations += 1
+        tangent = slope - (slope @ u) * u
+        length = float(tangent.norm())
+        if length <= tol * float(slope.norm()):
+            break
+        trial = torch.nn.functional.normalize(u + (step / length) * tangent, dim=0)
+        value, trial_slope = _rise(x0, y0, trial, p)
+        if bool(value > best):
+            u, best, slope, step = trial, value, trial_slope, min(2.0 * step, 1.0)
+        else:
+            step *= 0.5
+    # checked, for the scaling that comes with it: powers of very large numbers would overflow
+    end = sliced(tx, ty, p, directions=u[:, None])
+    details = {"direction": hand_back(u, as_numpy)}
+    return Result(value=hand_back(end.value, as_numpy), iterations=iterations, details=details)
+
+
+def _rise(x: Tensor, y: Tensor, u: Tensor, p: float) -> tuple[Tensor, Tensor]:
+    """(W_p^p(x u, y u), its gradient with respect to u)."""
+    cost, sx, sy = compare_rows((x @ u)[None], (y @ u)[None], p, None, None, True, True)
+    if sx is None or sy is None:  # unreachable: both were asked for
+        raise AssertionError
+    return cost[0], sx[0] @ x + sy[0] @ y
+
+
+def _scale(x: Tensor, y: Tensor) -> Tensor:
+    """The largest coordinate, so that no p-th power of a projection overflows or vanishes."""
+    size = torch.maximum(x.detach().abs().amax(), y.detach().abs().amax())
+    return torch.where(size > 0, size, torch.ones_like(size))
+
+
+def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | None) -> tuple[Tensor, int | None]:
+    """Columns, like `x`, and the seed they were drawn from (None when they were given, and not yet checked)."""
+    if given is None:
+        own = fresh_seed() if seed is None else seed
+        draw = _drawn if seed is None or x.shape[1] * slices > LARGEST_KEPT else _kept
+        return draw(x.shape[1], slices, frame, own, x.device, x.dtype), own
+    U = given if isinstance(given, Tensor) else from_array(given)
+    U = U.detach().to(x)
+    if U.dim() != 2 or U.shape[0] != x.shape[1] or U.shape[1] == 0:
+        raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one a column.")
+    return U, None
+
+
+def _drawn(dim: int, slices: int, frame: Frame, seed: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.from_numpy(draw_directions(dim, slices, frame, seed)).to(device=device, dtype=dtype)
+
+
+_kept = lru_cache(maxsize=8, typed=True)(_drawn)
+"""Directions of a chosen seed are drawn once: drawing takes longer than a small distance. Nobody may write to them."""
+
+
+def _check_directions(U: Tensor) -> None:
+    check_finite("directions", U)
+    if bool(((U * U).sum(0) - 1.0).abs().max() > 1e-3):
+        raise DataError("directions must be columns of length 1: divide each by its norm.")

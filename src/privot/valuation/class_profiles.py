@@ -1,0 +1,116 @@
+"""What a label-aware distance sees of a data set: shares, means and spread of its classes; additive, so poolable.
+
+Between two data sets whose classes c have shares p_c, means m_c and the spread W = E‖x − m_y‖² within classes,
+
+    T(S, V) = min_π Σ π_cc′ (‖m_c − m′_c′‖² + λ‖m′_c − m′_c′‖²) + (√W − √W′)²
+
+over plans π between the shares, m′ the validation side's means, as in `points`. It is the least that the label-aware
+transport cost can be between classes carried over whole, given those means and spreads: for covariances Σ and Σ′,
+tr Σ + tr Σ′ − 2 tr(Σ^½ Σ′ Σ^½)^½ ≥ (√tr Σ − √tr Σ′)² (Gelbrich 1990 and Cauchy–Schwarz; transport between mixtures
+class by class as in Delon & Desolneux 2020). A labelled sketch tells all of it, with noise of known size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from privot.common.extras import needing
+from privot.errors import ConvergenceError, DataError
+from privot.federation.sketches.sketch_simulation import View
+from privot.valuation.labelled_records import LABEL_WEIGHT, Array, Labelled, Labels
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Names, shares (sum 1) and means of classes, the variance of the noise in each coordinate of a mean, B and W.
+
+    `between` is B = Σ p_c ‖m_c − m‖² and `within` W; noise is accounted for in both.
+    """
+
+    names: Labels
+    share: Array
+    means: Array
+    noise: Array
+    between: float
+    within: float
+
+    @classmethod
+    def of_view(cls, view: View) -> Profile:
+        """What a labelled sketch, or several pooled, say."""
+        reading, classes = view.reading, view.classes
+        assert classes is not None
+        radius = reading.shared.radius
+        # every class has the same noise in its sum, and the whole is the sum of the classes
+        noise = radius**2 * reading.noise / len(classes.names) / classes.share**2
+        means = classes.apart + radius * reading.features
+        return cls(classes.names, classes.share, means, noise, classes.between, classes.within)
+
+    def spread(self, label_weight: float = LABEL_WEIGHT) -> float:
+        """T(∅, V) = W + (1 + λ) B: the cost where nothing is known of V but its middle, and all mass is put there."""
+        return self.within + (1.0 + label_weight) * self.between
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileSums:
+    """Of records around a common middle: counts and sums by class, and Σ‖x‖². Those of a pool are their sum."""
+
+    count: Array
+    first: Array
+    second: float
+
+    @classmethod
+    def of(cls, data: Labelled, names: Labels, middle: Array) -> ProfileSums:
+        """Of labelled records whose labels are all among `names`."""
+        z, which = data.x - middle, np.searchsorted(names, data.y)
+        first = np.zeros((len(names), z.shape[1]))
+        np.add.at(first, which, z)
+        return cls(np.bincount(which, minlength=len(names)).astype(np.float64), first, float((z * z).sum()))
+
+    def __add__(self, other: ProfileSums) -> ProfileSums:
+        return ProfileSums(self.count + other.count, self.first + other.first, self.second + other.second)
+
+    def profile(self, names: Labels) -> Profile:
+        """Shares, means and spread, without noise."""
+        there = self.count > 0
+        count, first, total = self.count[there], self.first[there], float(self.count.sum())
+        means, share = first / count[:, None], count / total
+        middle = first.sum(0) / total
+        between = float(share @ ((means - middle) ** 2).sum(1))
+        within = self.second / total - float(share @ (means * means).sum(1))
+        return Profile(names[there], share, means, np.zeros(len(count)), between, max(within, 0.0))
+
+
+def transport_cost(pool: Profile, validation: Profile, label_weight: float = LABEL_WEIGHT) -> float:
+    """T(S, V) above. Squared gaps between noisy means are debiased, so that noise alone gives 0 on average.
+
+    The label of a class that the validation side does not have stands for the pool's own mean of it.
+    """
+    with needing("Valuation needs", "torch"):
+        from privot.transport._exact import MAX_PIVOTS, network_simplex
+
+    width = pool.means.shape[1]
+    gaps = cdist(pool.means, validation.means, "sqeuclidean")
+    gaps -= width * (pool.noise[:, None] + validation.noise)
+    at = {int(name): k for k, name in enumerate(validation.names)}
+    label, noise = pool.means.copy(), pool.noise.copy()
+    for k, name in enumerate(pool.names):
+        if int(name) in at:
+            label[k], noise[k] = validation.means[at[int(name)]], validation.noise[at[int(name)]]
+    apart = cdist(label, validation.means, "sqeuclidean") - width * (noise[:, None] + validation.noise)
+    same = pool.names[:, None] == validation.names
+    cost = gaps + label_weight * np.where(same, 0.0, np.maximum(apart, 0.0))
+    if not np.isfinite(cost).all():
+        # the solver would not come back, or not alive
+        raise DataError("The sketches hold numbers too large to be compared: ask whoever made them.")
+    # the solver's tolerance is absolute, and would take small numbers for 0
+    size = float(np.abs(cost).max()) or 1.0
+    # thousands of problems of ten classes: the checks around the solver take longer than it does
+    share = validation.share * (pool.share.sum() / validation.share.sum())
+    _, moved, _, _, code = network_simplex()(pool.share, share, np.ascontiguousarray(cost / size), MAX_PIVOTS, 1)
+    if code != 1:
+        raise ConvergenceError(f"The network simplex stopped before its optimum (code {code}).")
+    return size * float(moved) + (math.sqrt(pool.within) - math.sqrt(validation.within)) ** 2

@@ -1,0 +1,42 @@
+"""The dual potential of records that are carried to a validation set whose masses may give way a little.
+
+    min_P ⟨P, C⟩ + ε KL(P | a⊗b) + ρ KL(Pᵀ1 | b),   P1 = a uniform
+    f_i = −ε ln Σ_j b_j e^{(g_j − C_ij)/ε},   g_j = −(ρ ε/(ρ + ε)) ln Σ_i a_i e^{(f_i − C_ij)/ε}
+
+(Chizat, Peyré, Schmitzer & Vialard 2018, "Scaling algorithms for unbalanced optimal transport problems"; with ρ = ∞
+Sinkhorn's). f is the derivative of the minimum in a, up to the constant that calibration removes.
+
+Why not ρ = ∞: two samples of one distribution never have quite the same shares of classes, and a plan that must move
+the one record too many into another class puts the whole price of that into the potential of *all* records of its
+class. And where shares agree, classes far apart in ε determine each other's potentials by next to nothing. With a
+finite ρ the potential is unique, and a class that is e times too frequent costs its records at most ρ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privot.errors import ConvergenceError
+from privot.valuation.labelled_records import Array
+
+MAX_SWEEPS, TOLERANCE = 10_000, 1e-4
+
+
+def relaxed_potential(cost: Array, share: Array, reg: float, relaxation: float) -> Array:
+    """f of shape (n,) for costs (n, m), masses `share` (m,) of sum 1, ε = `reg` and ρ = `relaxation`.
+
+    Converged is: no g moves by more than `TOLERANCE`·ε any more, whatever further sweeps there were.
+    """
+    # a constant in a row of costs is a constant in its f; left in, outliers would underflow the kernel
+    least = cost.min(1)
+    kernel = np.exp((least[:, None] - cost) / reg)
+    power, scaling = relaxation / (relaxation + reg), np.ones(len(share))
+    for _ in range(MAX_SWEEPS):
+        rows = kernel @ (share * scaling)
+        # a target that no record comes near keeps its mass, as far as floats reach
+        columns = np.maximum(kernel.T @ (1.0 / np.maximum(rows, 1e-300)) / len(cost), 1e-300)
+        last, scaling = scaling, columns**-power
+        # every sweep brings g nearer by at least this power
+        if float(np.abs(np.log(scaling / last)).max()) <= TOLERANCE * (1.0 - power):
+            return np.asarray(least - reg * np.log(np.maximum(kernel @ (share * scaling), 1e-300)))
+    raise ConvergenceError(f"The potentials still moved after {MAX_SWEEPS} sweeps: the records may need rescaling.")

@@ -1,0 +1,164 @@
+"""What a vault pays from: a ledger's account, or a budget in memory; it sees records only to name them.
+
+Both refuse before they change anything. Both take a given seed of public randomness once for the same
+records: the accountant multiplies moments of independent directions, so two releases along the same ones
+would cost more than the sum it knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.accounting import account
+from privot.accounting.events import Composed, Event, adjacency_of
+from privot.common.arguments import check_delta, check_epsilon
+from privot.errors import BudgetError, UsageError
+from privot.guarantee import Adjacency
+
+if TYPE_CHECKING:
+    from privot.ledger import Ledger
+
+
+def _used(seed: int) -> UsageError:
+    return UsageError(
+        f"The seed {seed} was already used on these records, and the account assumes new directions: "
+        "give another seed, or none."
+    )
+
+
+class MemoryBudget:
+    """The budget of a vault without a ledger: forgotten with the vault, and good in one process only."""
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self.epsilon, self.delta = check_epsilon(epsilon), check_delta(delta)
+        self.spent: tuple[Event, ...] = ()
+        self._seeds: set[int] = set()
+        self._purposes: list[str] = []
+        self._process = os.getpid()
+
+    def charge(self, event: Event, purpose: str, seed: int | None) -> None:
+        """Add `event`, or refuse it and change nothing."""
+        if seed is not None and seed in self._seeds:
+            raise _used(seed)
+        self.check(event, purpose)
+        self.spent = (*self.spent, event)
+        self._purposes.append(purpose)
+        if seed is not None:
+            self._seeds.add(seed)
+
+    def check(self, event: Event, purpose: str) -> None:
+        """Refuse what does not fit, and change nothing."""
+        if os.getpid() != self._process:
+            raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
+        together = (*self.spent, event)
+        needed = account(Composed(together), self.delta).epsilon()
+        # written so that a NaN refuses
+        if not needed <= self.epsilon:
+            raise BudgetError(
+                f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
+                f"({adjacency_of([event])}), and ε = {self.epsilon:g} is all there is."
+            )
+
+    def charges(self, mark: str) -> int:
+        """How many charges carry `mark` in their purpose."""
+        return sum(mark in purpose for purpose in self._purposes)
+
+    @property
+    def identity(self) -> None:
+        """No ledger, so no name of one."""
+        return None
+
+
+class LedgerBudget:
+    """A ledger's account of these records, opened with `terms` = (ε, δ) if there is none yet.
+
+    A ledger that guards other records refuses, unless `new_records` states that these are new.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        rows: NDArray[Any],
+        terms: tuple[float, float] | None,
+        adjacency: Adjacency,
+        label: str,
+        new_records: bool = False,
+    ) -> None:
+        self._ledger = ledger
+        self._data = ledger.fingerprint({"x": row_digests(rows)})
+        found = ledger.admit(self._data, new_records=new_records)
+        if found is None:
+            if terms is None:
+                raise UsageError(
+                    "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
+                )
+            found = ledger.set_budget(self._data, *terms, adjacency, label, new_records=new_records)
+        elif terms is not None and terms != (found.epsilon, found.delta):
+            raise UsageError(
+                f"The ledger already grants these records ε = {found.epsilon:g} at δ = {found.delta:g}: "
+                "a budget is set once, so leave it out or give the same."
+            )
+        if found.adjacency is not adjacency:
+            raise UsageError(f"The ledger counts these records under {found.adjacency}, the vault under {adjacency}.")
+        self.delta = found.delta
+
+    def charge(self, event: Event, purpose: str, seed: int | None) -> None:
+        """Write `event` to the ledger, or let it refuse."""
+        if seed is None:
+            self._ledger.charge(self._data, event, purpose)
+            return
+        mark = f" [seed {seed}]"
+        if self._times(mark):
+            raise _used(seed)
+        self._ledger.charge(self._data, event, purpose + mark)
+        # another process may have charged between the look and the charge: then neither may run
+        if self._times(mark) > 1:
+            raise _used(seed)
+
+    def check(self, event: Event, purpose: str) -> None:
+        """Let the ledger refuse what it would refuse now; nothing is written."""
+        self._ledger.check(self._data, event, purpose)
+
+    @property
+    def data(self) -> str:
+        """The ledger's name for these records."""
+        return self._data
+
+    def charges(self, mark: str) -> int:
+        """How many charges of these records carry `mark` in their purpose."""
+        return sum(mark in entry.purpose for entry in self._ledger.entries(self._data))
+
+    @property
+    def identity(self) -> str:
+        """The public name of the ledger."""
+        return self._ledger.identity
+
+    def charge_once(self, event: Event, purpose: str, mark: str) -> None:
+        """Write `event` to the ledger unless this `mark` paid for it before, or let it refuse."""
+        ending = f" [once {mark}]"
+        # two processes at once may both charge: that over-counts, and they release the same value
+        if not self._times(ending):
+            self._ledger.charge(self._data, event, purpose + ending)
+
+    def _times(self, mark: str) -> int:
+        return sum(entry.purpose.endswith(mark) for entry in self._ledger.entries(self._data))
+
+
+def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
+    """SHA-256 of every row in float64, sorted, of shape (records, 32): what a ledger knows a data set by.
+
+    The same records in another order, as float32 or float64, or with −0 for 0, are the same data set and
+    share one budget; so are the same records with and without labels, since a label is part of its record.
+    Records that were scaled, rounded or read by another schema are another data set, which a ledger of the first one
+    refuses unless they are stated to be new.
+    With `labels` each row is hashed together with its own: that tells which label belongs to which row, too.
+    """
+    ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]
+    plain = [(np.asarray(row, dtype="<f8") + 0.0).tobytes() for row in rows]
+    digests = sorted(hashlib.sha256(row + end).digest() for row, end in zip(plain, ends, strict=True))
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), 32)
