@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-PRIVATE = ("sketch", "projection", "dp-dann", "published")
+PRIVATE = ("embedding", "sliced", "dp-dann", "published")
 Arrays = dict[str, np.ndarray]
 
 
@@ -83,8 +83,8 @@ def one(
     base = "source" if method in (*OPEN, "source", "source plain") else method
     settings = choose(base, image, len(records), args.network, args.device == "cuda")
     if args.steps:
-        share = {"finish": args.steps} if base in ("source", "sketch") else {"warmup": args.steps // 2}
-        if base == "projection":
+        share = {"finish": args.steps} if base in ("source", "embedding") else {"warmup": args.steps // 2}
+        if base == "sliced":
             share["steps"] = max(1, args.steps // (2 * settings.blocks))
         settings = replace(settings, **share)
     if method == "source plain":
@@ -142,7 +142,7 @@ def runs(args: Any) -> list[tuple[str, str, str, float | None, float, int]]:
                 usual = curve if args.study == "curve" else (10.0, 3.0, 1.0) if many else (10.0,)
                 for e in asked or usual:
                     # the claim first, then what it is compared with; DP-SGD takes longest
-                    tier = (0 if e == 10.0 else 1) if m == "sketch" else 4 if m == "dp-dann" else 2
+                    tier = (0 if e == 10.0 else 1) if m == "embedding" else 4 if m == "dp-dann" else 2
                     found.append((tier, seed, number, (a, b, m, e, delta, seed)))
 
     def rank(entry: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ def plot(done: list[dict[str, Any]], path: Path) -> None:
 
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     for axis, (a, b) in zip(axes, (("mnist", "usps"), ("usps", "mnist")), strict=True):
-        for method, colour in (("sketch", "C0"), ("projection", "C1"), ("published", "C3"), ("dp-dann", "C4")):
+        for method, colour in (("embedding", "C0"), ("sliced", "C1"), ("published", "C3"), ("dp-dann", "C4")):
             points: dict[float, list[float]] = {}
             for r in done:
                 if r["run"][:3] == [a, b, method]:

@@ -27,7 +27,7 @@ from privot.evaluation import CLASSIFIERS, fid, score
 from privot.synthesis import Synthesizer
 from privot.synthesis.generators.image_generators import PictureGenerator
 
-PROBE = {"sinkhorn": 600, "parameters": 600, "sliced": 100}
+PROBE = {"sinkhorn": 600, "sinkhorn-parameters": 600, "sliced": 100}
 """Steps that a probe takes, the first half of which is warming up."""
 SHARE = 0.92
 """Of --seconds that the chosen number of steps is meant to fill; blocks take a moment to begin, and to be counted."""

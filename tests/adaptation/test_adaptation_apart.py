@@ -80,7 +80,7 @@ HOSTILE: list[tuple[str, bytes]] = [
     ("another key", written(more=1)),
     ("a key too few", json.dumps({k: v for k, v in REQUEST.to_dict().items() if k != "delta"}).encode()),
     ("a key twice", REQUEST.to_bytes().replace(b'"records": 60', b'"records": 60, "records": 60')),
-    ("another method", written(method="projection")),
+    ("another method", written(method="sliced")),
     ("another adjacency", written(adjacency="add-remove")),
     ("NaN", written(epsilon=float("nan"))),
     ("infinity", written(epsilon=float("inf"))),
@@ -344,8 +344,8 @@ def test_what_a_stranger_assumes_does_not_reach_a_report() -> None:
 def test_methods_that_ask_many_times_are_not_asked_by_file() -> None:
     y = np.arange(60) % 2
     for settings in (
-        AdaptationConfig(method="projection", blocks=2, slices=4),
-        AdaptationConfig(method="sketch", blocks=2, frequencies=12),
+        AdaptationConfig(method="sliced", blocks=2, slices=4),
+        AdaptationConfig(method="embedding", blocks=2, frequencies=12),
     ):
         made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
         design = made.design(Facts(2, 60, 1.0, ONE), (X, y))

@@ -30,7 +30,7 @@ def made(method: str) -> tuple[Learner, Vault]:
     return Learner(adapter.design(vault.facts, source()), *source(), "cuda"), vault
 
 
-@pytest.mark.parametrize("method", ["source", "swd", "dann", "projection", "sketch"])
+@pytest.mark.parametrize("method", ["source", "swd", "dann", "sliced", "embedding"])
 def test_recorded_steps_are_those_that_are_called(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     weights, release = [], None
     for record in (None, called):
@@ -51,13 +51,13 @@ def test_recorded_steps_are_those_that_are_called(method: str, monkeypatch: pyte
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["sketch", "projection", "dp-dann", "published"])
+@pytest.mark.parametrize("method", ["embedding", "sliced", "dp-dann", "published"])
 def test_every_method_runs_to_its_end(method: str) -> None:
-    asks = 1 if method in ("sketch", "projection") else 2
-    sample = None if asks == 1 else 16
+    releases_per_block = 1 if method in ("embedding", "sliced") else 2
+    sample = None if releases_per_block == 1 else 16
     settings = AdaptationConfig(
-        method=method, network="digits", batch=16, warmup=3, finish=3, fit=5, tries=2, blocks=1, asks=asks,
-        sample=sample, slices=20,
+        method=method, network="digits", batch=16, warmup=3, finish=3, fit=5, tries=2, blocks=1,
+        releases_per_block=releases_per_block, sample=sample, slices=20,
     )  # fmt: skip
     vault = Vault(source()[0][:60], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     adapter = DomainAdapter(

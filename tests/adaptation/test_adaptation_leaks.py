@@ -26,7 +26,7 @@ from privot.noise import SeededNoise
 from privot.vault import Vault
 
 SETTINGS = AdaptationConfig(
-    method="projection", batch=16, warmup=3, blocks=2, asks=1, steps=2, finish=0, slices=8, augment=False
+    method="sliced", batch=16, warmup=3, blocks=2, releases_per_block=1, steps=2, finish=0, slices=8, augment=False
 )
 
 

@@ -29,7 +29,7 @@ def bumps(records: int, at: float, seed: int) -> np.ndarray:
 
 
 def test_an_image_moves_where_the_released_sketch_says() -> None:
-    settings = AdaptationConfig(method="sketch", batch=32, fit=120, fit_batch=256, finish=1, frequencies=60)
+    settings = AdaptationConfig(method="embedding", batch=32, fit=120, fit_batch=256, finish=1, frequencies=60)
     vault = Vault(bumps(1000, 6.5, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     source = bumps(400, 5.0, 2)
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)
@@ -59,14 +59,14 @@ def test_adapting_by_a_sketch_beats_the_source_where_columns_moved() -> None:
 
     source, test = toy(400, 0.0, 0), toy(400, 0.2, 2)
     scores = {}
-    for method in ("source", "sketch"):
+    for method in ("source", "embedding"):
         settings = replace(choose(method, False, 2000), finish=200, fit=150, learning_rate=5e-3, frequencies=60)
         vault = Vault(toy(2000, 0.2, 1)[0], clip=1.0, adjacency="replace-one", budget=(3.0, 1e-5))
         adapter = DomainAdapter(3.0, 1e-5, settings=settings, device="cpu", seed=1).fit(vault, source)
         scores[method] = adapter.score(*test)
     # moved by a whole class, every second target record looks like the other class
     assert scores["source"] < 0.6
-    assert scores["sketch"] > 0.9
+    assert scores["embedding"] > 0.9
 
 
 def test_per_record_gradients_of_the_discriminator_are_those_of_each_record_alone() -> None:
@@ -99,15 +99,13 @@ def test_open_baselines_train_to_the_end(method: str) -> None:
     trained = train_openly(Learner(design, x, y, "cpu"), x, method)
     assert trained.step == 20
     with pytest.raises(UsageError):
-        train_openly(trained, x, "sketch")
+        train_openly(trained, x, "embedding")
 
 
 def test_lambda_rises_from_nothing_to_its_weight() -> None:
     x, y = np.random.default_rng(0).uniform(size=(40, 2)), np.arange(40) % 2
     vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
-    settings = AdaptationConfig(
-        method="projection", warmup=10, blocks=10, steps=10, finish=0, weight=3.0, augment=False
-    )
+    settings = AdaptationConfig(method="sliced", warmup=10, blocks=10, steps=10, finish=0, weight=3.0, augment=False)
     design = DomainAdapter(1.0, 1e-5, settings=settings, device="cpu", seed=1).design(vault.facts, (x, y))
     learner = Learner(design, x, y, "cpu")
     learner.step = 10
@@ -125,7 +123,7 @@ def test_a_sketch_tells_how_often_the_target_shows_each_class() -> None:
 
     vault = Vault(toy((1600, 400), 1)[0], clip=1.0, adjacency="replace-one", budget=(3.0, 1e-5))
     settings = AdaptationConfig(
-        method="sketch", batch=500, finish=0, fit=200, fit_batch=256, frequencies=60, augment=False
+        method="embedding", batch=500, finish=0, fit=200, fit_batch=256, frequencies=60, augment=False
     )
     adapter = DomainAdapter(3.0, 1e-5, settings=settings, device="cpu", seed=1)
     source = toy((300, 300), 0)
@@ -150,7 +148,9 @@ def test_a_transformation_draws_nothing_itself() -> None:
 
 
 def test_of_several_fits_the_one_with_the_least_objective_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = AdaptationConfig(method="sketch", finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False)
+    settings = AdaptationConfig(
+        method="embedding", finish=0, fit=1, fit_batch=32, tries=3, frequencies=60, augment=False
+    )
     x, y = bumps(200, 6.0, 2), np.arange(200) % 2
     vault = Vault(bumps(500, 6.0, 1), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     adapter = DomainAdapter(5.0, 1e-5, settings=settings, shape=(12, 12), device="cpu", seed=1)

@@ -28,7 +28,7 @@ from privot.release import Release
 from privot.vault import Vault
 
 ONE = Adjacency.REPLACE_ONE
-SMALL = AdaptationConfig(method="projection", batch=16, warmup=2, blocks=3, steps=2, finish=2, slices=7, augment=False)
+SMALL = AdaptationConfig(method="sliced", batch=16, warmup=2, blocks=3, steps=2, finish=2, slices=7, augment=False)
 
 
 def toy(records: int, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -45,15 +45,15 @@ CASES: list[tuple[AdaptationConfig, Callable[[float], object]]] = [
     # the latent dimension of the network for features is 50, whatever the records have
     (SMALL, lambda s: Repeated(Projection(50, 7, s, 1.0, ONE), 3)),
     (
-        replace(SMALL, sample=8, blocks=2, asks=4, frame="independent"),
+        replace(SMALL, sample=8, blocks=2, releases_per_block=4, frame="independent"),
         lambda s: Repeated(Sampled(Projection(50, 7, s, 1.0, ONE, "independent"), FixedSize(8, 60)), 8),
     ),
     (
-        AdaptationConfig(method="sketch", batch=16, fit=3, finish=4, augment=False, frequencies=20),
+        AdaptationConfig(method="embedding", batch=16, fit=3, finish=4, augment=False, frequencies=20),
         lambda s: Gaussian(s, 2.0, ONE),
     ),
     (
-        AdaptationConfig(method="dp-dann", batch=16, blocks=2, asks=3, finish=0, sample=8, clip=1.0),
+        AdaptationConfig(method="dp-dann", batch=16, blocks=2, releases_per_block=3, finish=0, sample=8, clip=1.0),
         lambda s: Repeated(Sampled(Gaussian(s, 2.0, ONE), FixedSize(8, 60)), 6),
     ),
 ]
@@ -170,7 +170,7 @@ def test_a_killed_job_goes_on_without_paying_twice_and_counts_what_was_lost(
 
 
 def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: Path, book: Ledger) -> None:
-    settings = AdaptationConfig(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    settings = AdaptationConfig(method="embedding", batch=16, fit=2, finish=2, augment=False)
     job, vault = start(adapter(settings), book, tmp_path / "out")
 
     def kill(*_: object) -> None:
@@ -189,7 +189,7 @@ def test_the_only_release_of_a_job_is_bought_again_only_when_told_to(tmp_path: P
 
 
 def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path: Path, book: Ledger) -> None:
-    settings = AdaptationConfig(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    settings = AdaptationConfig(method="embedding", batch=16, fit=2, finish=2, augment=False)
     job, vault = start(adapter(settings), book, tmp_path / "out")
 
     def full(*_: object) -> None:
@@ -203,7 +203,7 @@ def test_a_release_that_cannot_be_written_is_said_to_be_paid_for(tmp_path: Path,
 
 
 def test_what_lies_in_a_folder_is_not_believed(tmp_path: Path, book: Ledger) -> None:
-    settings = AdaptationConfig(method="sketch", batch=16, fit=2, finish=2, augment=False)
+    settings = AdaptationConfig(method="embedding", batch=16, fit=2, finish=2, augment=False)
     job, vault = start(adapter(settings), book, tmp_path / "out")
     other = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
     elsewhere = adapter(settings).design(other.facts, toy(40))
@@ -258,7 +258,7 @@ def test_a_stream_that_somebody_else_paid_for_is_asked_until_it_is_used_up() -> 
     assert made.guarantee_.epsilon() <= 5.0
     with pytest.raises(BudgetError, match="used up"):
         made.fit_stream(stream, vault.facts, toy(40))
-    with pytest.raises(UsageError, match="projection"):
+    with pytest.raises(UsageError, match="sliced"):
         adapter(CASES[2][0]).fit_stream(stream, vault.facts, toy(40))
 
 
@@ -277,8 +277,11 @@ def kill(*_: object) -> None:
 
 def test_a_job_that_lost_every_block_still_states_what_was_charged(tmp_path: Path, book: Ledger) -> None:
     for allowed, settings in (
-        (False, replace(SMALL, blocks=2, asks=4, sample=8)),
-        (True, AdaptationConfig(method="published", batch=8, sample=8, blocks=2, asks=3, finish=2, slices=7)),
+        (False, replace(SMALL, blocks=2, releases_per_block=4, sample=8)),
+        (
+            True,
+            AdaptationConfig(method="published", batch=8, sample=8, blocks=2, releases_per_block=3, finish=2, slices=7),
+        ),
     ):
         folder = tmp_path / settings.method
         job, vault = start(adapter(settings), book if not allowed else Ledger.create(tmp_path / "two.ledger"), folder)
@@ -331,7 +334,9 @@ def test_a_finished_job_read_again_assumes_no_less_and_costs_what_its_blocks_did
 
 
 def test_the_one_release_of_an_unproven_block_that_was_kept_is_used_after_a_kill(tmp_path: Path, book: Ledger) -> None:
-    settings = AdaptationConfig(method="published", batch=8, sample=8, blocks=2, asks=1, finish=2, slices=7)
+    settings = AdaptationConfig(
+        method="published", batch=8, sample=8, blocks=2, releases_per_block=1, finish=2, slices=7
+    )
     job, vault = start(adapter(settings), book, tmp_path / "out")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Learner, "learn", kill)
@@ -347,7 +352,7 @@ def mixing_networks(columns: int, shape: object, classes: int) -> tuple[nn.Modul
     return nn.Sequential(nn.Linear(columns, 3), norm), nn.Linear(3, classes)
 
 
-@pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["projection", "dp-dann"])
+@pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["sliced", "dp-dann"])
 def test_a_network_that_mixes_records_is_refused_before_anything_is_paid(
     settings: AdaptationConfig, book: Ledger
 ) -> None:
@@ -366,7 +371,7 @@ def drawing_networks(columns: int, shape: object, classes: int) -> tuple[nn.Modu
     return nn.Sequential(nn.Linear(columns, 3), Drawing()), nn.Linear(3, classes)
 
 
-@pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["projection", "dp-dann"])
+@pytest.mark.parametrize("settings", [CASES[0][0], CASES[3][0]], ids=["sliced", "dp-dann"])
 def test_a_network_that_draws_is_refused_before_anything_is_paid(settings: AdaptationConfig, book: Ledger) -> None:
     vault = Vault(toy(60)[0], clip=1.0, adjacency="replace-one", ledger=book, budget=(5.0, 1e-5))
     with pytest.raises(UsageError):
@@ -376,7 +381,7 @@ def test_a_network_that_draws_is_refused_before_anything_is_paid(settings: Adapt
 
 def test_a_sketch_has_one_release_a_charge() -> None:
     with pytest.raises(UsageError, match="one release"):
-        AdaptationConfig(method="sketch", asks=2)
+        AdaptationConfig(method="embedding", releases_per_block=2)
 
 
 def test_a_folder_never_holds_a_new_model_beside_an_old_guarantee(tmp_path: Path) -> None:
@@ -405,7 +410,7 @@ def test_what_is_written_of_a_stream_somebody_else_paid_for_is_the_streams_own()
     # other slices and a sample are the colleague's to choose; releases of another kind are refused
     other = vault.stream(replace(mechanism, slices=3, batch=8), purpose="for a colleague")  # type: ignore[type-var]
     settings = adapter(SMALL).fit_stream(other, vault.facts, toy(40)).design_.settings
-    assert (settings.slices, settings.sample, settings.asks, settings.clip) == (3, 8, 5, 0.5)
+    assert (settings.slices, settings.sample, settings.releases_per_block, settings.clip) == (3, 8, 5, 0.5)
     wrong = vault.stream(RandomProjection(2, 5.0, steps=2), purpose="for a colleague")
     with pytest.raises(UsageError, match="projections of a representation"):
         adapter(SMALL).fit_stream(wrong, vault.facts, toy(40))

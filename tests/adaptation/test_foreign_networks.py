@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     vault = Vault(dice.uniform(size=(50, 4)), clip=1.0, adjacency="replace-one", budget=(2.0, 1e-5))
     out = tmp_path / "model"
     out.mkdir()
-    DomainAdapter(1.0, 1e-5, method="sketch", network="features", device="cpu", seed=1).fit(vault, (x, y)).save(out)
+    DomainAdapter(1.0, 1e-5, method="embedding", network="features", device="cpu", seed=1).fit(vault, (x, y)).save(out)
     config = json.loads((out / "config.json").read_text())
     config["design"]["networks"]["kind"] = "evil_network:build"
     (out / "config.json").write_text(json.dumps(config))

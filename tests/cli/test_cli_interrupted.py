@@ -20,8 +20,8 @@ from privot.cli import run
 from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
-from privot.synthesis.checkpoint import Keeper, load
 from privot.synthesis.methods.embedding_training import train
+from privot.synthesis.training_loop.checkpoint import Keeper, load
 from privot.vault import Vault
 
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1".split()

@@ -18,7 +18,7 @@ from privot.accounting.events import Composed, leaves, repeated
 from privot.errors import BudgetError, DataError, UsageError
 from privot.evaluation.classifiers import fitted
 from privot.guarantee import Adjacency
-from privot.jobs.job import CHOICE, LABELS, Job
+from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.mechanisms.accuracy_counts import correct_counts_event
 from privot.release import Release
@@ -27,7 +27,9 @@ from privot.synthesis.defaults.embedding_defaults import FACTORS, Problem, choos
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT
 from privot.synthesis.generators.generator import build
-from privot.synthesis.planner import beside
+from privot.synthesis.job_files import CHOICE, LABELS
+from privot.synthesis.methods import refining
+from privot.synthesis.methods.embedding_method import beside
 from privot.synthesis.refinement.relabelling import Drawn, Labelling, _first_weights
 from privot.synthesis.refinement.warp_selection import EACH, WarpSelection, classifiers, warped
 from privot.vault import Vault
@@ -90,7 +92,7 @@ def test_the_factor_with_the_most_hits_is_taken_and_saved(
         pixels, seen_by_network = np.where(np.arange(3) == 1, 100, 0), np.where(np.arange(3) == best, 1000, 0)
         return np.stack([pixels, seen_by_network], axis=1).reshape(-1)
 
-    monkeypatch.setattr("privot.mechanisms.accuracy_counts.Hits._count", count)
+    monkeypatch.setattr("privot.mechanisms.accuracy_counts.CorrectCounts._count", count)
     done = small().fit(vault())
     assert seen == [6]
     assert done.generator_.config["warp"] == pytest.approx(0.05 * PLAN.factors[best])
@@ -118,18 +120,18 @@ def test_a_generator_warps_by_its_factor_and_is_otherwise_the_same() -> None:
 def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkeypatch: pytest.MonkeyPatch) -> None:
     warps: list[float] = []
     taught: list[tuple[int, int]] = []
-    drawn = Synthesizer._drawn
+    drawn = refining.draw
 
-    def look(self: Synthesizer, *given: Any) -> Any:
-        warps.append(self.generator_.config["warp"])
-        return drawn(self, *given)
+    def look(run: Any, fitted: Any, samples: int) -> Any:
+        warps.append(fitted.generator.config["warp"])
+        return drawn(run, fitted, samples)
 
     def teach(drawn: Drawn, seed: int) -> Any:
         taught.append((len(drawn.x), seed))
         return classifiers(drawn, seed)
 
-    monkeypatch.setattr(Synthesizer, "_drawn", look)
-    monkeypatch.setattr("privot.synthesis.synthesizer.classifiers", teach)
+    monkeypatch.setattr(refining, "draw", look)
+    monkeypatch.setattr("privot.synthesis.methods.refining.classifiers", teach)
     small().fit(vault())
     assert warps == [pytest.approx(0.05 * f) for f in PLAN.factors]
     assert taught == [(PLAN.samples, 5)] * 3
@@ -137,7 +139,7 @@ def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkey
 
 def test_nothing_is_warped_by_the_records_under_less_than_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     made = small()
-    for place in ("privot.synthesis.synthesizer.classifiers", "privot.guarantee.Guarantee.compose"):
+    for place in ("privot.synthesis.methods.refining.classifiers", "privot.guarantee.Guarantee.compose"):
         with monkeypatch.context() as patch:
             patch.setattr(place, kill)
             with pytest.raises(Killed):
@@ -214,7 +216,7 @@ def test_a_part_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pyt
     def refuse(*_: Any) -> Any:
         raise UsageError("no")
 
-    monkeypatch.setattr("privot.mechanisms.accuracy_counts.Hits.event", refuse)
+    monkeypatch.setattr("privot.mechanisms.accuracy_counts.CorrectCounts.event", refuse)
     with pytest.raises(UsageError, match="no"):
         Synthesizer.from_params(job.settings["params"], "cpu").run(
             job, lambda: held, spent(ledger), ledger=ledger.identity, pay_again=True
@@ -354,7 +356,7 @@ def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
     held, folder = vault(ledger=ledger), tmp_path / "out"
     with monkeypatch.context() as patch:
         if when == "learning":
-            patch.setattr(Synthesizer, "_drawn", kill)
+            patch.setattr(refining, "draw", kill)
         else:
             patch.setattr(WarpSelection, "chosen", kill)
         with pytest.raises(Killed):
@@ -430,7 +432,7 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
     silent = Job.open(folder)
     settings = json.loads(json.dumps(dict(silent.settings)))
     del settings["design"]["rules"]["options"]["choosing"]
-    with pytest.raises(DataError, match="does not speak of"):
+    with pytest.raises(DataError, match="does not mention"):
         resume(job=Job(folder, silent.name, settings))
     # labels alone are paid for anew: the choice stays
     (folder / f"{LABELS}.npz").unlink()

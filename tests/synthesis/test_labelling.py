@@ -18,7 +18,7 @@ from privot.accounting import account
 from privot.accounting.events import Composed
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.jobs.job import LABELS, LESSON, Job
+from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.mechanisms.exact_sums import try_map
 from privot.noise import SeededNoise
@@ -27,7 +27,8 @@ from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.defaults.embedding_defaults import LABELLING, Problem, choose_labelling, labelling_of
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
-from privot.synthesis.planner import beside
+from privot.synthesis.job_files import LABELS, LESSON
+from privot.synthesis.methods.embedding_method import beside
 from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.vault import Vault
 
@@ -378,9 +379,9 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
         if when == "learning":
             patch.setattr(PretrainedLabeller, "learn", kill)
         elif when == "paying":
-            patch.setattr("privot.synthesis.synthesizer.Synthesizer._tuning", kill)
+            patch.setattr("privot.synthesis.methods.refining.tuned_head", kill)
         else:
-            patch.setattr("privot.synthesis.synthesizer.Synthesizer._labelled", kill)
+            patch.setattr("privot.synthesis.methods.refining.labeller", kill)
         with pytest.raises(Killed):
             small().fit(held, folder=folder)
     assert len(ledger.entries()) == (2 if when == "paid" else 1)
@@ -405,7 +406,7 @@ def streamed(method: str = "sinkhorn", share: float = 0.3) -> Synthesizer:
     return Synthesizer(*TERMS, method=method, shape=BARS, records=200, options=options, device="cpu", seed=5)
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters"])
 def test_a_stream_and_its_labels_cost_what_was_asked_for(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,7 +417,7 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     assert streamed(method).design(held.facts).mechanism.sigma > plain.mechanism.sigma
 
     with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.synthesizer.Synthesizer._tuning", kill)
+        patch.setattr("privot.synthesis.methods.refining.tuned_head", kill)
         with pytest.raises(Killed):
             streamed(method).fit(held, folder=folder)
     assert len(ledger.entries()) == 2
@@ -500,7 +501,7 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
     silent = Job.open(folder)
     settings = json.loads(json.dumps(dict(silent.settings)))
     del settings["design"]["rules"]["options"]["labelling"]
-    with pytest.raises(DataError, match="does not speak of"):
+    with pytest.raises(DataError, match="does not mention"):
         Synthesizer.from_params(params, "cpu").run(
             Job(folder, silent.name, settings), lambda: held, spent(ledger), ledger=ledger.identity
         )

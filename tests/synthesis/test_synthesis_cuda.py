@@ -12,10 +12,11 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-from privot.synthesis import Synthesizer, checkpoint
+from privot.synthesis import Synthesizer
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.methods.generated_points import Points, RecordedPoints
-from privot.synthesis.training_state import TrainingState
+from privot.synthesis.training_loop import checkpoint
+from privot.synthesis.training_loop.training_state import TrainingState
 from privot.vault import Vault
 
 DIM = 64
@@ -62,7 +63,7 @@ def asked(method: str, **options: Any) -> Synthesizer:
     return Synthesizer(1000.0, 1e-5, method=method, shape=(8, 8), options=given, device="cuda", seed=1, records=400)
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "parameters", "sliced"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters", "sliced"])
 def test_classes_are_learned_where_they_are(method: str) -> None:
     x, y = pictures()
     # the longest rows have norm 6: a bound of 6 would hide from `sliced` how much brighter than that its own are
@@ -88,7 +89,7 @@ def test_a_job_on_a_gpu_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     assert np.allclose(done.sample(20, seed=1)[0], again.sample(20, seed=1)[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters"])
 def test_weights_of_convolutions_are_trained_whatever_their_layout(method: str) -> None:
     x, y = pictures()
     vault = Vault(x, y, classes=2, clip=6.0, adjacency="replace-one", budget=(1000.0, 1e-5))

@@ -15,9 +15,10 @@ from privot.errors import BudgetError, DataError, UsageError
 from privot.jobs.job import Job
 from privot.jobs.released_files import write_bytes
 from privot.ledger import Ledger
-from privot.synthesis import Synthesizer, TrainingState, checkpoint, train
+from privot.synthesis import Synthesizer, TrainingState, train
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.output_folder import write_folder
+from privot.synthesis.training_loop import checkpoint
 from privot.vault import Vault
 
 
@@ -118,7 +119,7 @@ def test_the_release_is_on_disk_before_training_begins(small: Any, tmp_path: Pat
     def no_training(*arguments: Any, **named: Any) -> Any:
         raise Killed
 
-    monkeypatch.setattr("privot.synthesis.synthesizer.train", no_training)
+    monkeypatch.setattr("privot.synthesis.methods.embedding_method.train", no_training)
     with pytest.raises(Killed):
         small().fit(vault, folder=tmp_path / "out")
     assert (tmp_path / "out" / "release.npz").exists()

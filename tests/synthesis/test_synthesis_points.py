@@ -12,8 +12,8 @@ from privot.accounting import FixedSize
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.methods.generated_points import Points
-from privot.synthesis.methods.sinkhorn_training import SinkhornStrategy, second_term
-from privot.synthesis.training_state import TrainingState
+from privot.synthesis.methods.sinkhorn_method import SinkhornMethod, second_term
+from privot.synthesis.training_loop.training_state import TrainingState
 
 
 def training(**options: Any) -> TrainingState:
@@ -59,7 +59,7 @@ def test_a_step_asks_about_its_points_and_learns(batch: int) -> None:
     held, stream = training(), Asked()
     mechanism = SanitizedGradient(6, 1.0, 0.5, FixedSize(batch, 9), reg=1.0, sweeps=6, labels=True)
     options = {"p": 0.5, "debias": "matched", "batch": batch}
-    step = SinkhornStrategy().trainer(held, mechanism, options)
+    step = SinkhornMethod().trainer(held, mechanism, options)
     weights = [p.detach().clone() for p in held.generator.parameters()]
     for _ in range(2):
         told: Any = stream
@@ -78,7 +78,7 @@ def test_a_step_of_several_samples_follows_the_mean_of_its_groups(debias: str, m
     mechanism = SanitizedGradient(6, 1.0, 0.5, FixedSize(5, 9), samples=2, reg=1.0, sweeps=6, labels=True)
     held = training()
     stream: Any = Asked(lambda query: query.x + query.labels[:, None])
-    step = SinkhornStrategy().trainer(held, mechanism, {"p": 0.5, "debias": debias, "batch": 5})
+    step = SinkhornMethod().trainer(held, mechanism, {"p": 0.5, "debias": debias, "batch": 5})
     (x,) = watched(1, monkeypatch, lambda: step(stream))
     rows = 6 if debias == "none" else 9
     assert len(x) == 2 * rows
@@ -102,7 +102,7 @@ def test_the_second_term_comes_every_so_often_and_as_often_as_it_was_left_out(
     monkeypatch.setattr(Points, "learn", lambda self, slope: learned.append(slope.clone()))
     mechanism = SanitizedGradient(6, 1.0, 0.5, FixedSize(5, 9), reg=1.0, sweeps=6, labels=True)
     held, told = training(), Asked()
-    step = SinkhornStrategy().trainer(held, mechanism, {"p": 0.5, "debias": "plain", "batch": 5, "every": every})
+    step = SinkhornMethod().trainer(held, mechanism, {"p": 0.5, "debias": "plain", "batch": 5, "every": every})
     whole = watched(7, monkeypatch, lambda: step(told))  # type: ignore[arg-type]
     for number, (slope, x) in enumerate(zip(learned, whole, strict=True)):
         if number % every:

@@ -20,13 +20,14 @@ from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.mechanisms import RandomProjection, SanitizedGradient, directions_of
 from privot.noise import SeededNoise
-from privot.synthesis import Synthesizer, build, checkpoint
+from privot.synthesis import Synthesizer, build
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.design import SynthesisDesign
 from privot.synthesis.methods.generated_points import Points, RecordedPoints, still
-from privot.synthesis.methods.sinkhorn_training import first_gradient, second_term
-from privot.synthesis.methods.sliced_training import SlicedStrategy
-from privot.synthesis.training_state import TrainingState
+from privot.synthesis.methods.sinkhorn_method import first_gradient, second_term
+from privot.synthesis.methods.sliced_method import SlicedMethod
+from privot.synthesis.methods.streaming_method import StreamDesign
+from privot.synthesis.training_loop import checkpoint
+from privot.synthesis.training_loop.training_state import TrainingState
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
 
@@ -61,7 +62,7 @@ def open_vault(adjacency: str, epsilon: float = 50.0) -> Vault:
     return Vault(x, y, classes=2, clip=1.0, adjacency=adjacency, budget=(epsilon, 1e-5))
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "parameters"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sinkhorn-parameters"])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str) -> None:
     vault = open_vault(adjacency)
@@ -87,7 +88,7 @@ def test_several_samples_a_step_are_planned_and_charged_as_many_times(adjacency:
     done = several.fit(vault, folder=tmp_path / "out")
     assert 4.9 < done.guarantee_.epsilon() <= 5.0
     with pytest.raises(UsageError, match="one sample"):
-        asked("parameters", options={**SINKHORN, "samples": 2}).design(vault.facts)
+        asked("sinkhorn-parameters", options={**SINKHORN, "samples": 2}).design(vault.facts)
 
 
 @pytest.mark.parametrize("bound", ["exact", "bernstein", "clt"])
@@ -123,7 +124,7 @@ def test_sliced_compares_images_made_coarser_and_makes_whole_ones(tmp_path: Path
     made = asked("sliced", epsilon=1000.0, shape=(4, 4), options={**options, "pool": 2})
     design = made.design(vault.facts)
     assert design.mechanism.event(vault.facts).event.dim == 2 * 4
-    assert SynthesisDesign.from_dict(json.loads(json.dumps(design.to_dict())), "cpu") == design
+    assert StreamDesign.from_dict(json.loads(json.dumps(design.to_dict())), "cpu") == design
     sampled, labels = made.fit(vault).sample(400, seed=0)
     coarse = sampled.reshape(400, 2, 2, 2, 2).mean(axis=(2, 4))
     for c, corner in ((0, (0, 1)), (1, (1, 0))):
@@ -145,7 +146,7 @@ def test_sliced_compares_images_made_coarser_and_makes_whole_ones(tmp_path: Path
     held = asdict(design.mechanism)
     # as jobs were written before images could be made coarser
     del held["shape"], held["pool"]
-    assert SlicedStrategy().read(held, "cpu").pool == 1
+    assert SlicedMethod().read(held, "cpu").pool == 1
 
 
 def test_sliced_has_no_theorem_under_add_remove() -> None:
@@ -153,17 +154,17 @@ def test_sliced_has_no_theorem_under_add_remove() -> None:
         asked("sliced").fit(open_vault("add-remove"))
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "sinkhorn-parameters"])
 def test_a_design_survives_json(method: str) -> None:
     facts = open_vault("replace-one").facts
     design = asked(method).design(facts)
-    again = SynthesisDesign.from_dict(json.loads(json.dumps(design.to_dict())), "cpu")
+    again = StreamDesign.from_dict(json.loads(json.dumps(design.to_dict())), "cpu")
     assert again == design
     params = asked(method).to_params()
     assert Synthesizer.from_params(json.loads(json.dumps(params)), "cpu").to_params() == params
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "sinkhorn-parameters"])
 def test_what_is_written_samples_again_without_a_vault(method: str, tmp_path: Path) -> None:
     done = asked(method).fit(open_vault("replace-one"))
     done.save(tmp_path)
@@ -193,7 +194,7 @@ def test_classes_are_learned_where_they_are(method: str, options: dict[str, Any]
         assert np.abs(sampled[labels == c].mean(0) - (0.25 + 0.5 * c)).max() < 0.12, c
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "sinkhorn-parameters"])
 def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designed_for(
     method: str, tmp_path: Path
 ) -> None:
@@ -222,7 +223,7 @@ def test_a_kill_loses_one_block_and_the_job_ends_with_the_charges_it_was_designe
     assert seen == [9, 12]
     # three blocks were trained on, four were paid for, and the guarantee is of four
     assert len(done.losses_) == 9
-    whole = Repeated(SynthesisDesign.from_dict(job.settings["design"], "cpu").mechanism.event(vault.facts), 12)
+    whole = Repeated(StreamDesign.from_dict(job.settings["design"], "cpu").mechanism.event(vault.facts), 12)
     assert done.guarantee_.epsilon() == pytest.approx(asked(method).fit(locked_memory()).guarantee_.epsilon())
     assert sum(leaf["times"] * 1 for leaf in _repeats(done.guarantee_.events)) == whole.times
 
@@ -294,16 +295,16 @@ def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
     ledger, vault = locked(tmp_path)
     asked("sinkhorn").fit(vault, folder=tmp_path / "out")
     job, path = Job.open(tmp_path / "out"), tmp_path / "out" / checkpoint.NAME
-    design = SynthesisDesign.from_dict(job.settings["design"], "cpu")
+    design = StreamDesign.from_dict(job.settings["design"], "cpu")
     training = checkpoint.load(path, design.rules, "cpu", job=job.name)
     weaker = Repeated(replace(design.mechanism, sigma=50.0).event(vault.facts), design.mechanism.steps)
     guarantee = account(weaker, 1e-5).to_dict()
     checkpoint.save(training, path, job=job.name, blocks=4, guarantee=guarantee)
-    with pytest.raises(DataError, match="cost something else"):
+    with pytest.raises(DataError, match="paid for as something else"):
         asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
 
 
-@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "parameters"])
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "sinkhorn-parameters"])
 def test_less_noise_than_was_asked_for_is_refused_before_paying(method: str, tmp_path: Path) -> None:
     ledger, vault = locked(tmp_path)
     design = asked(method).design(vault.facts).to_dict()
@@ -611,7 +612,7 @@ def test_a_sliced_step_follows_the_distance_that_is_written_down(labels: str | N
     design = asked("sliced", options=options, low=-1.0, high=[1.0, 2.0]).design(vault.facts)
     training = TrainingState.start(design.rules, 1, "cpu")
     release = next(vault.stream(design.mechanism, purpose="test"))
-    take = SlicedStrategy().trainer(training, design.mechanism, design.rules.options)
+    take = SlicedMethod().trainer(training, design.mechanism, design.rules.options)
     ours, random = copy.deepcopy(training.generator), torch.Generator()
     random.set_state(training.random.get_state())
     loss = take(iter([release]))  # type: ignore[arg-type]
@@ -641,13 +642,13 @@ def test_a_sliced_job_of_before_there_was_replay_goes_on() -> None:
     vault = Vault(toy()[0], clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
     design = asked("sliced", options=SLICED).design(vault.facts)
     options = {k: v for k, v in design.rules.options.items() if k != "replay"}
-    take = SlicedStrategy().trainer(TrainingState.start(design.rules, 1, "cpu"), design.mechanism, options)
+    take = SlicedMethod().trainer(TrainingState.start(design.rules, 1, "cpu"), design.mechanism, options)
     assert bool(torch.isfinite(take(vault.stream(design.mechanism, purpose="test"))))
 
 
 def test_a_sliced_step_looks_at_earlier_releases_again() -> None:
     """Every slice of a step is one of a release, with its own directions; the newest is always among them."""
-    from privot.synthesis.methods.sliced_training import _Past
+    from privot.synthesis.methods.sliced_method import _Past
 
     vault = Vault(toy()[0], clip=0.8, adjacency="replace-one", budget=(50.0, 1e-5))
     design = asked("sliced", options={**SLICED, "steps": 6, "blocks": 1, "replay": 3}).design(vault.facts)

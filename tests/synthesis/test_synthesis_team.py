@@ -18,12 +18,12 @@ from torch import distributed
 from privot.synthesis.methods.embedding_training import _Step
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.distributed import Team
-from privot.synthesis.training_state import Training
+from privot.synthesis.training_loop.distributed import Team
+from privot.synthesis.training_loop.training_state import TrainingState
 
 team = Team.join("cpu")
 config = {"kind": "mlp", "dim": 3, "classes": 2, "latent": 2, "hidden": [], "segments": [[0, 3, "interval"]]}
-training = Training.start(Rules(config, 1, 4, 0.1), 5, "cpu")
+training = TrainingState.start(Rules(config, 1, 4, 0.1), 5, "cpu")
 training.optimizer = torch.optim.SGD(training.generator.parameters(), lr=1.0)
 means = torch.linspace(-1, 1, 2 * 10).view(2, 10)
 step = _Step(training, Fourier(3, 5, [0.5], 1), means, torch.tensor([0.3, 0.7]), team)

@@ -193,7 +193,7 @@ def test_the_release_is_kept_where_training_fails(vault: Vault, small: Any, monk
         raise ConvergenceError("The loss became non-finite.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.synthesizer.train", lost)
+        patch.setattr("privot.synthesis.methods.embedding_method.train", lost)
         with pytest.raises(ConvergenceError):
             synthesizer.fit(vault)
     assert synthesizer.release_ is not first
@@ -308,7 +308,7 @@ def test_categories_come_out_as_shares() -> None:
 
 
 def test_bare_records_are_not_learned_from() -> None:
-    with pytest.raises(UsageError, match="a Vault, not the records"):
+    with pytest.raises(UsageError, match="Expected a Vault, got ndarray"):
         Synthesizer(1.0, 1e-5).fit(np.ones((9, 3)))  # type: ignore[arg-type]
 
 

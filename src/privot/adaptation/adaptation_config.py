@@ -10,8 +10,8 @@ from privot.accounting.events import Frame
 from privot.common import arguments
 from privot.errors import DataError, UsageError
 
-METHODS = ("sketch", "projection", "dp-dann", "published", "source")
-"""sketch and projection are proven, and so is dp-dann; published is not; source looks at no target."""
+METHODS = ("embedding", "sliced", "dp-dann", "published", "source")
+"""embedding, sliced and dp-dann are proven; published is not; source looks at no target."""
 UNPROVEN = ("published",)
 
 
@@ -19,21 +19,21 @@ UNPROVEN = ("published",)
 class AdaptationConfig:
     """How to train, and what to ask of the vault.
 
-    `warmup` steps on the source alone come first. Then `blocks` charges are made, each of `asks` releases; after every
-    release `steps` gradient steps follow. `finish` steps on the source end the training; for `sketch` they are all of
-    the classifier's training, on transformed records. λ rises as in DANN, λ·(2/(1 + e^(−10p)) − 1) with p the share of
-    alignment that is done.
+    `warmup` steps on the source alone come first. Then `blocks` charges are made, each of `releases_per_block`
+    releases; after every release `steps` gradient steps follow. `finish` steps on the source end the training; for
+    `embedding` they are all of the classifier's training, on transformed records. λ rises as in DANN,
+    λ·(2/(1 + e^(−10p)) − 1) with p the share of alignment that is done.
 
     Model choice: the last weights are taken. No figure computed from target labels exists during training.
     """
 
-    method: str = "sketch"
+    method: str = "embedding"
     network: str = "features"
     learning_rate: float = 1e-3
     batch: int = 128
     warmup: int = 0
     blocks: int = 1
-    asks: int = 1
+    releases_per_block: int = 1
     steps: int = 1
     finish: int = 1000
     weight: float = 1.0
@@ -44,9 +44,9 @@ class AdaptationConfig:
     sample: int | None = None
     """Records a release shows; None for all."""
     frequencies: int = 1000
-    """Of a sketch, at most: a transformation has few parameters, and more would cost time and add noise."""
+    """Of an embedding, at most: a transformation has few parameters, and more would cost time and add noise."""
     fit: int = 400
-    """Steps in which a transformation is fitted to a sketch, …"""
+    """Steps in which a transformation is fitted to an embedding, …"""
     fit_batch: int = 512
     """… source records that each looks at, …"""
     tries: int = 1
@@ -61,15 +61,15 @@ class AdaptationConfig:
         for name, least in (
             ("batch", 2),
             ("blocks", 1),
-            ("asks", 1),
+            ("releases_per_block", 1),
             ("steps", 0),
             ("slices", 1),
             ("frequencies", 4),
             ("fit_batch", 2),
         ):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
-        if self.method == "sketch" and self.asks != 1:
-            raise UsageError("A sketch has one release a charge: set blocks in place of asks.")
+        if self.method == "embedding" and self.releases_per_block != 1:
+            raise UsageError("The method embedding has one release per block: set blocks, not releases_per_block.")
         for name in ("warmup", "finish", "fit"):
             arguments.whole(f"The number of {name} steps", getattr(self, name), 0)
         if self.sample is not None:
@@ -86,7 +86,7 @@ class AdaptationConfig:
     @property
     def releases(self) -> int:
         """How many releases are paid for in all."""
-        return 0 if self.method == "source" else self.blocks * self.asks
+        return 0 if self.method == "source" else self.blocks * self.releases_per_block
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -127,17 +127,17 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
             frequencies=300,
         )
         long = 300
-    if method == "sketch":
+    if method == "embedding":
         return replace(base, method=method, finish=long)
-    if method == "projection":
+    if method == "sliced":
         # few releases of everything: what they cost does not depend on how long is trained on each
         return replace(base, method=method, warmup=long // 2, blocks=10, steps=long // 20, finish=0, slices=50)
     if method in ("dp-dann", "published"):
         batch = min(128 if image else 32, max(2, records // 4))
         # few steps, after the source was learned: DP-SGD pays for each, and takes its time for gradients of each record
-        blocks, asks = (10, 50) if image else (4, 20)
+        blocks, each = (10, 50) if image else (4, 20)
         return replace(
-            base, method=method, warmup=long // 2, blocks=blocks, asks=asks, finish=0, batch=batch, sample=batch,
-            slices=200 if image else 100, frame="independent", clip=1.0 if method == "dp-dann" else 0.5,
+            base, method=method, warmup=long // 2, blocks=blocks, releases_per_block=each, finish=0, batch=batch,
+            sample=batch, slices=200 if image else 100, frame="independent", clip=1.0 if method == "dp-dann" else 0.5,
         )  # fmt: skip
     return replace(base, method=method, finish=long)

@@ -47,7 +47,7 @@ class AdaptationDesign:
     seed: int
     facts: Facts
     features: dict[str, Any] | None = None
-    """The map of a sketch."""
+    """The feature map of the method embedding."""
     source: str | None = None
     """Which source it was made for, as a digest: for the folder of a job, not for what is sent or handed on."""
 
@@ -97,17 +97,17 @@ class AdaptationDesign:
         s, device = self.settings, _device_of(networks)
         if self.sigma is None:
             raise UsageError("A training on the source alone releases nothing.")
-        if s.method == "sketch":
+        if s.method == "embedding":
             return MeanEmbedding(feature_map(self.features or {}), self.sigma, device=device)
         if s.method == "dp-dann":
             if query is None or domain is None or s.sample is None:
                 raise UsageError("Gradients of a discriminator need its weights and a sample.")
             sampling = default_sampling(self.facts.adjacency, s.sample / (self.facts.records or 1), self.facts.records)
-            return ClippedGradients(domain, query, self.sigma, s.clip, sampling, s.asks, labels=False)
+            return ClippedGradients(domain, query, self.sigma, s.clip, sampling, s.releases_per_block, labels=False)
         g = FrozenRepresentation(networks, device)
         if s.method == "published":
-            return PublishedAlignment(g, s.slices, self.sigma, s.sample or 1, s.asks, s.frame)
-        return ProjectedRepresentation(g, s.slices, self.sigma, s.clip, s.frame, s.sample, s.asks)
+            return PublishedAlignment(g, s.slices, self.sigma, s.sample or 1, s.releases_per_block, s.frame)
+        return ProjectedRepresentation(g, s.slices, self.sigma, s.clip, s.frame, s.sample, s.releases_per_block)
 
     def cost(self, mechanism: Mechanism, blocks: int) -> Event:
         """What `blocks` charges of `mechanism` cost together."""
@@ -134,7 +134,7 @@ def plan(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, de
     if facts.records is None:
         raise UsageError("Adaptation counts under replace-one neighbours, where the number of records is public.")
     total = settings.releases
-    if settings.method == "sketch":
+    if settings.method == "embedding":
         return embedding(adjacency=facts.adjacency, delta=delta, epsilon=epsilon, releases=total)
     if settings.sample is not None and settings.sample > facts.records:
         raise UsageError(f"A sample of {settings.sample} cannot be drawn from {facts.records} target records.")
@@ -151,7 +151,7 @@ def plan(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, de
     )  # fmt: skip
 
 
-def sketch_map(
+def embedding_map(
     facts: Facts, sigma: float, spread: float, seed: int, low: float, high: float, most: int, image: bool
 ) -> dict[str, Any]:
     """Fourier features, `most` frequencies or fewer; `spread` is the median distance of *source* records in [0, 1]."""

@@ -63,10 +63,10 @@ class AdaptationRequest:
     def of(cls, design: AdaptationDesign) -> AdaptationRequest:
         """What an adaptation asks of the target; refuses a method that asks more than once."""
         s, records = design.settings, design.facts.records
-        if s.method != "sketch" or s.releases != 1 or design.features is None or records is None:
+        if s.method != "embedding" or s.releases != 1 or design.features is None or records is None:
             raise UsageError(
-                "Only the method sketch with one block asks once, which is what a file can carry: choose that method "
-                "and one block, or adapt where the target is."
+                "Only the method embedding with one block asks once, which is what a file can carry: choose that "
+                "method and one block, or adapt where the target is."
             )
         return cls(design.epsilon, design.delta, records, design.features)
 
@@ -99,7 +99,7 @@ class AdaptationRequest:
         return {
             "schema": SCHEMA_VERSION,
             "kind": KIND,
-            "method": "sketch",
+            "method": "embedding",
             "adjacency": str(Adjacency.REPLACE_ONE),
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -133,8 +133,8 @@ class AdaptationRequest:
             raise DataError(f"This request has another schema; this privot reads {SCHEMA_VERSION}.")
         if set(fields) != set(_FIELDS):
             raise DataError(f"A request says {', '.join(_FIELDS)}, and nothing else.")
-        if fields["method"] != "sketch" or fields["adjacency"] != str(Adjacency.REPLACE_ONE):
-            raise DataError("A request is for the method sketch under replace-one, and for nothing else.")
+        if fields["method"] != "embedding" or fields["adjacency"] != str(Adjacency.REPLACE_ONE):
+            raise DataError("A request must be for the method embedding under replace-one neighbours.")
         made = cls(fields["epsilon"], fields["delta"], fields["records"], fields["features"])
         _check_number("σ", fields["sigma"], 1e-9, LARGEST)
         try:

@@ -17,19 +17,21 @@ from privot.accounting import account
 from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import FixedSize
 from privot.adaptation.adaptation_config import AdaptationConfig, choose
-from privot.adaptation.adaptation_design import AdaptationDesign, plan, sketch_map, source_digest
+from privot.adaptation.adaptation_design import AdaptationDesign, embedding_map, plan, source_digest
 from privot.adaptation.learner import Learner, Progress
+from privot.adaptation.model_folder import Adapted, read_model, write_model
 from privot.adaptation.networks import Networks, build, check_known
 from privot.adaptation.paying import EVERY_SECONDS, Payer, kept_release
 from privot.common.arguments import check_delta, check_epsilon
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
+from privot.jobs.charges import Spent
 from privot.jobs.estimator import PrivateEstimator
-from privot.jobs.job import Job
+from privot.jobs.job import NAME, Job
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
-from privot.synthesis.design import usable_device
+from privot.synthesis.design import facts_of, usable_device
 from privot.synthesis.features.fourier import public_range
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
@@ -55,7 +57,7 @@ class DomainAdapter(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         *,
-        method: str = "sketch",
+        method: str = "embedding",
         network: str | None = None,
         shape: Sequence[int] | None = None,
         low: float = 0.0,
@@ -104,26 +106,92 @@ class DomainAdapter(PrivateEstimator):
         planned = plan(settings, size, facts, float(self.epsilon), float(self.delta))
         sigma = None if planned is None else planned.sigma
         features = None
-        if settings.method == "sketch" and sigma is not None:
+        if settings.method == "embedding" and sigma is not None:
             ends = float(self.low), float(self.high)
             spread = _spread(x, *ends, seed)
-            features = sketch_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
+            features = embedding_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
         terms = float(self.epsilon), float(self.delta)
         return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, source_digest(x, y))
 
-    def fit(self, vault: Vault, source: Source, *, progress: Progress | None = None) -> DomainAdapter:
-        """Pay for what the method needs and train on it. For a stream that somebody else paid for: `fit_stream`."""
-        design = self.design(vault.facts, source)
-        learner = self._learner(design, source)
+    def fit(
+        self,
+        vault: Vault,
+        source: Source,
+        *,
+        folder: str | Path | None = None,
+        pay_again: bool = False,
+        progress: Progress | None = None,
+    ) -> DomainAdapter:
+        """Pay for what the method needs and train on it. For a stream that somebody else paid for: `fit_stream`.
+
+        Parameters
+        ----------
+        vault
+            Holds the private target; only its public facts and its releases are used.
+        source
+            The public pair (x, y): rows of shape (n, dim) and whole labels from 0 of shape (n,).
+        folder
+            Where what was paid for and learned is kept. Called again with the same arguments after a kill, `fit`
+            continues from there and pays for nothing twice, provided the vault pays from a ledger. With other
+            arguments, another source, another ledger or other records it refuses.
+        pay_again
+            Allows a second charge where a release was lost between its charge and the disk.
+        progress
+            Called with (step, steps, loss).
+
+        Raises
+        ------
+        BudgetError
+            The budget does not cover the first block: nothing was paid.
+        LostReleaseError
+            An earlier process was killed between a charge and its release, and `pay_again` is not set.
+        """
+        facts = facts_of(vault)
+        if folder is not None:
+            job = self._job(Path(folder), vault, facts, source)
+            return self.run(
+                job, source, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress
+            )
+        learner = self._learner(self.design(facts, source), source)
         return self._finished(Payer(learner, lambda: vault, allow_unproven=self.allow_unproven), progress)
+
+    def _job(self, folder: Path, vault: Vault, facts: Facts, source: Source) -> Job:
+        """The job in `folder`, which must be one that this very call started; a new one where there is none."""
+        asked = self._asked()
+        if not (folder / NAME).exists():
+            design = self.design(facts, source).to_dict()
+            return Job.start(folder, {"asked": asked, "design": design, "ledger": vault.ledger})
+        job = Job.open(folder)
+        found, designed = job.settings.get("asked"), job.settings.get("design")
+        if not isinstance(found, dict) or not isinstance(designed, dict) or "request" in job.settings:
+            raise DataError(f"{folder / NAME} does not describe an adaptation: choose another folder.")
+        if self.seed is None:
+            # left out then and now: it was drawn then, and stays
+            asked = {**asked, "seed": found.get("seed")}
+        job.check_same(asked, found)
+        return job
+
+    def _asked(self) -> dict[str, Any]:
+        """What was asked for, as plain JSON types."""
+        return {
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "method": self.method,
+            "network": self.network,
+            "shape": None if self.shape is None else [int(side) for side in self.shape],
+            "low": float(self.low),
+            "high": float(self.high),
+            "settings": None if self.settings is None else self.settings.to_dict(),
+            "seed": None if self.seed is None else check_seed(self.seed),
+        }
 
     def fit_stream(
         self, stream: Stream, facts: Facts, source: Source, *, progress: Progress | None = None
     ) -> DomainAdapter:
-        """Train on a stream of projected representations, paid for by whoever holds the vault, until it is used up."""
+        """Train on a stream of projected representations, paid for by the vault's holder, until it is used up."""
         design = self.design(facts, source)
-        if design.settings.method != "projection":
-            raise UsageError("A stream answers with projections: use the method projection.")
+        if design.settings.method != "sliced":
+            raise UsageError("A stream answers with projections: use the method sliced.")
         design = _paid_elsewhere(design, stream)
         learner = Learner(design, *checked_source(source), usable_device(self.device))
         learner.public_steps(design.settings.warmup, progress, None)
@@ -138,7 +206,7 @@ class DomainAdapter(PrivateEstimator):
         job: Job,
         source: Source,
         open_vault: Callable[[], Vault],
-        spent: Callable[[str], int],
+        spent: Spent,
         *,
         ledger: str | None = None,
         pay_again: bool = False,
@@ -151,7 +219,7 @@ class DomainAdapter(PrivateEstimator):
         """
         design = AdaptationDesign.from_dict(job.settings.get("design", {}))
         if job.settings.get("ledger") not in (None, ledger):
-            raise DataError(f"The job in {job.folder} pays from another ledger: go on with that one.")
+            raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
         check_known(design.networks["kind"], self.network)
         with job.alone():
             learner = self._learner(design, source)
@@ -167,7 +235,7 @@ class DomainAdapter(PrivateEstimator):
         progress: Progress | None = None,
         every: float = EVERY_SECONDS,
     ) -> DomainAdapter:
-        """Bring `job` to its end on its one release, which whoever holds the records paid for (`adaptation.answering`).
+        """Bring `job` to its end on its one release, which the records' holder paid for (`adaptation_answer`).
 
         The classifier is the one that `run` would have trained on the same release.
         """
@@ -181,7 +249,7 @@ class DomainAdapter(PrivateEstimator):
             if kept.exists() and Release.load(kept, inside=job.folder).digest() != release.digest():
                 raise DataError(f"The job in {job.folder} learns from another answer: go on with that one.")
             release.save(kept)
-            payer = Payer(learner, _no_vault, job, lambda mark: 1, every=every, block=release.guarantee)
+            payer = Payer(learner, _no_vault, job, lambda mark: 1, checkpoint_interval=every, block=release.guarantee)
             return self._finished(payer, progress)
 
     def _learner(self, design: AdaptationDesign, source: Source) -> Learner:
@@ -239,9 +307,8 @@ class DomainAdapter(PrivateEstimator):
 
     def save(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and guarantee.json: all that predicting needs."""
-        from privot.adaptation.model_folder import write_model
-
-        write_model(self, Path(folder))
+        adapted = Adapted(self.design_, self.guarantee_, self.losses_, self.charged_, self.lost_, self.stopped_)
+        write_model(Path(folder), adapted, self.networks_)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu", network: str | None = None) -> DomainAdapter:
@@ -250,9 +317,17 @@ class DomainAdapter(PrivateEstimator):
         A folder may name a network of your own ("package.module:function"). That code is only run where `network` says
         the same: a folder from elsewhere could name any.
         """
-        from privot.adaptation.model_folder import read_model
-
-        return read_model(Path(folder), device, network)
+        adapted, networks = read_model(Path(folder), device, network)
+        design = adapted.design
+        config = design.networks
+        made = cls(
+            design.epsilon, design.delta, method=design.settings.method, network=config["kind"], shape=config["shape"],
+            low=config["low"], high=config["high"], settings=design.settings, device=device, seed=design.seed,
+        )  # fmt: skip
+        made.design_, made.networks_, made.guarantee_ = design, networks, adapted.guarantee
+        made.losses_, made.charged_, made.lost_ = adapted.losses, adapted.charged, adapted.lost
+        made.stopped_ = adapted.stopped
+        return made
 
     guarantee_: Guarantee | None
     networks_: Networks
@@ -279,7 +354,7 @@ def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _no_vault() -> Vault:
-    raise UsageError("Whoever trains on an answer has no vault to ask.")
+    raise UsageError("A training on an answer has no vault to ask.")
 
 
 def _paid_elsewhere(design: AdaptationDesign, stream: Stream) -> AdaptationDesign:
@@ -291,7 +366,7 @@ def _paid_elsewhere(design: AdaptationDesign, stream: Stream) -> AdaptationDesig
         raise UsageError("The stream must answer with projections of a representation of this network's size.")
     sampling = steps[0].sampling if isinstance(steps[0], Sampled) else None
     settings = replace(
-        design.settings, blocks=1, asks=stream.steps, slices=one.slices, frame=one.frame,
+        design.settings, blocks=1, releases_per_block=stream.steps, slices=one.slices, frame=one.frame,
         clip=one.sensitivity / one.adjacency.sensitivity(1.0),
         sample=sampling.batch if isinstance(sampling, FixedSize) else None,
     )  # fmt: skip

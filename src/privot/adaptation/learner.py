@@ -60,7 +60,7 @@ class Learner:
         self.trained = nn.ModuleList([self.networks, self.judge])
         """All that the optimiser moves."""
         self.optimizer = adam(self.trained, s.learning_rate)
-        self.bend = s.augment and (shape is not None or s.method == "sketch")
+        self.bend = s.augment and (shape is not None or s.method == "embedding")
         # filled anew before every step, which may be a recorded one
         self._chosen = torch.zeros(s.batch, dtype=torch.int64, device=self.device)
         self._drawn = torch.zeros(s.batch, self.change.draws(self.bend), device=self.device)
@@ -85,7 +85,7 @@ class Learner:
     def total(self) -> int:
         """Gradient steps in all."""
         s = self.design.settings
-        aligned = 0 if s.method == "sketch" else s.releases * s.steps
+        aligned = 0 if s.method == "embedding" else s.releases * s.steps
         return s.warmup + aligned + s.finish
 
     def mechanism(self) -> Mechanism:
@@ -152,7 +152,7 @@ class Learner:
     ) -> None:
         """All releases of one charge, or the one of it that was `kept` on disk; `save` hears of each."""
         s = self.design.settings
-        for _ in range(s.asks):
+        for _ in range(s.releases_per_block):
             release = kept
             if release is None:
                 release = self._take(stream)
@@ -164,7 +164,7 @@ class Learner:
         if stream is None:
             raise DataError("There is neither a stream nor a release to learn from.")
         method = self.design.settings.method
-        if method == "projection":
+        if method == "sliced":
             return stream.ask(RepresentationQuery(weights_of(self.networks.g)))
         if method == "published":
             self._asked = self.batch()
@@ -178,10 +178,10 @@ class Learner:
     def learn(self, release: Release, tell: Progress | None = None) -> None:
         """What a method makes of one release."""
         method, steps = self.design.settings.method, self.design.settings.steps
-        if method == "sketch":
+        if method == "embedding":
             fit(self.change, self.source, release, self.design.settings, self.random)
             self.fitted, self._shares = True, None
-        elif method == "projection":
+        elif method == "sliced":
             batch = self.design.settings.batch
             loss, before = smoothed(self.networks, release, batch, self.aligning, self.random)
             self.steps(self.step + steps, loss, tell, before=before)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from privot.adaptation.adaptation_design import AdaptationDesign
-from privot.adaptation.adapter import DomainAdapter
-from privot.adaptation.networks import build, check_known
-from privot.adaptation.paying import counted_anew
+from privot.adaptation.networks import Networks, build, check_known
 from privot.errors import DataError
+from privot.guarantee import Guarantee
+from privot.jobs.blocks import counted_anew
 from privot.jobs.released_files import read_json, read_tensors, sync, write_bytes, write_json, write_tensors
 from privot.jobs.spending import SPENT, spent_rows
 from privot.opening import read_text
@@ -47,7 +47,19 @@ looked at. The last weights were taken: no model was chosen by target labels.</p
 """
 
 
-def write_model(adapter: DomainAdapter, folder: Path) -> None:
+@dataclass
+class Adapted:
+    """What an adaptation ends with, all but the networks: what was decided, what it cost, how training went."""
+
+    design: AdaptationDesign
+    guarantee: Guarantee | None
+    losses: list[float]
+    charged: int
+    lost: int
+    stopped: bool
+
+
+def write_model(folder: Path, adapted: Adapted, networks: Networks) -> None:
     """Everything that predicting needs; the configuration last, so that a folder with one is whole.
 
     What an earlier model left goes first: a kill must not leave a new model beside the guarantee of an old one.
@@ -56,56 +68,52 @@ def write_model(adapter: DomainAdapter, folder: Path) -> None:
     for name in (CONFIG, GUARANTEE, SPENT, REPORT, EVALUATION):
         (folder / name).unlink(missing_ok=True)
     sync(folder)
-    write_tensors(folder / MODEL, adapter.networks_.state_dict(), {"kind": "adaptation"})
-    if adapter.guarantee_ is not None:
-        write_bytes(folder / GUARANTEE, (adapter.guarantee_.to_json() + "\n").encode())
+    write_tensors(folder / MODEL, networks.state_dict(), {"kind": "adaptation"})
+    if adapted.guarantee is not None:
+        write_bytes(folder / GUARANTEE, (adapted.guarantee.to_json() + "\n").encode())
     learned = {
-        "losses": [float(f"{v:.6g}") for v in adapter.losses_],
-        "charged": adapter.charged_,
-        "lost": adapter.lost_,
-        "stopped": adapter.stopped_,
-        "released": adapter.guarantee_ is not None,
+        "losses": [float(f"{v:.6g}") for v in adapted.losses],
+        "charged": adapted.charged,
+        "lost": adapted.lost,
+        "stopped": adapted.stopped,
+        "released": adapted.guarantee is not None,
     }
-    # a model is handed on: who gets it need not be able to tell the source by its digest
-    design = replace(adapter.design_, source=None).to_dict()
+    # a model is handed on: its receiver need not be able to identify the source by its digest
+    design = replace(adapted.design, source=None).to_dict()
     fields = {"schema": SCHEMA_VERSION, "kind": "adaptation", "design": design, "learned": learned}
     write_json(folder / CONFIG, fields)
 
 
-def read_model(folder: Path, device: str = "cpu", network: str | None = None) -> DomainAdapter:
-    """A fitted adapter; its guarantee is counted anew from its events. `network` allows one that is not built in."""
-    adapter = _described(folder, device)
-    config = adapter.design_.networks
+def read_model(folder: Path, device: str = "cpu", network: str | None = None) -> tuple[Adapted, Networks]:
+    """What `write_model` wrote; the guarantee is counted anew. `network` allows a network that is not built in."""
+    adapted = read_adapted(folder)
+    config = adapted.design.networks
     check_known(config["kind"], network)
     try:
-        networks = build(config, adapter.design_.seed)
+        networks = build(config, adapted.design.seed)
         networks.load_state_dict(read_tensors(folder / MODEL)[0])
-        adapter.networks_ = networks.to(usable_device(device)).eval()
-        return adapter
+        return adapted, networks.to(usable_device(device)).eval()
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None
 
 
-def _described(folder: Path, device: str = "cpu") -> DomainAdapter:
+def read_adapted(folder: Path) -> Adapted:
     """What a folder says about its adaptation; no network is built, so nothing that it names is run."""
     fields = read_json(folder / CONFIG)
     if fields.get("schema") != SCHEMA_VERSION or fields.get("kind") != "adaptation":
         raise DataError(f"{folder / CONFIG} does not describe an adaptation that this privot reads.")
     try:
-        design, learned = AdaptationDesign.from_dict(fields["design"]), fields["learned"]
-        config = design.networks
-        adapter = DomainAdapter(
-            design.epsilon, design.delta, method=design.settings.method, network=config["kind"], shape=config["shape"],
-            low=config["low"], high=config["high"], settings=design.settings, device=device, seed=design.seed,
-        )  # fmt: skip
-        adapter.design_ = design
-        adapter.losses_ = [float(v) for v in learned["losses"]]
-        adapter.charged_, adapter.lost_ = int(learned["charged"]), int(learned["lost"])
-        adapter.stopped_ = bool(learned.get("stopped", False))
-        adapter.guarantee_ = None
+        learned, guarantee = fields["learned"], None
         if learned["released"]:
-            adapter.guarantee_ = counted_anew(read_text(folder / GUARANTEE, inside=folder))
-        return adapter
+            guarantee = counted_anew(read_text(folder / GUARANTEE, inside=folder))
+        return Adapted(
+            AdaptationDesign.from_dict(fields["design"]),
+            guarantee,
+            [float(v) for v in learned["losses"]],
+            int(learned["charged"]),
+            int(learned["lost"]),
+            bool(learned.get("stopped", False)),
+        )
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None
 
@@ -121,8 +129,8 @@ def write_report(folder: Path) -> Path:
 
     from privot.synthesis.output.figures import draw_curve
 
-    adapter = _described(folder)
-    guarantee, design = adapter.guarantee_, adapter.design_
+    adapted = read_adapted(folder)
+    guarantee, design = adapted.guarantee, adapted.design
     claim = "No private record was looked at."
     if guarantee is not None:
         claim = (
@@ -131,10 +139,10 @@ def write_report(folder: Path) -> Path:
     evaluation: dict[str, Any] = read_json(folder / EVALUATION) if (folder / EVALUATION).exists() else {}
     rows = [(name, str(value)) for name, value in design.settings.to_dict().items()]
     rows += [("σ", f"{design.sigma:.6g}" if design.sigma is not None else "–"), ("seed", str(design.seed))]
-    rows += [("blocks charged", str(adapter.charged_)), ("of those lost", str(adapter.lost_))]
+    rows += [("blocks charged", str(adapted.charged)), ("of those lost", str(adapted.lost))]
     rows += [(f"ledger, {what}", words) for what, words in spent_rows(folder, guarantee)]
-    rows += [("stopped", "the budget had no room for more blocks")] if adapter.stopped_ else []
-    curve = base64.b64encode(draw_curve(adapter.losses_, "loss")).decode() if len(adapter.losses_) > 1 else ""
+    rows += [("stopped", "the budget had no room for more blocks")] if adapted.stopped else []
+    curve = base64.b64encode(draw_curve(adapted.losses, "loss")).decode() if len(adapted.losses) > 1 else ""
     text = (
         Environment(autoescape=True)
         .from_string(_PAGE)

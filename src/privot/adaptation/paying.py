@@ -1,8 +1,7 @@
 """Brings a training to its end block by block, each charged before its first release; it sees releases only.
 
-Equal steps compose to the same ε however they are grouped, so B charges of T/B steps cost what one of T costs. After a
-kill the ledger alone says what may have left the vault: a block that was charged and is neither over nor kept on disk
-is lost, counted in the guarantee, and not run again unless it is explicitly paid for again.
+The rules of `privot.jobs.blocks` hold. A block that was charged and is neither over nor kept on disk is lost, counted
+in the guarantee, and not run again unless it is explicitly paid for again.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from privot.accounting import account, read_guarantee
-from privot.accounting.events import Composed, Downgraded, event_from_dict, leaves
+from privot.accounting import account
+from privot.accounting.events import Downgraded
 from privot.adaptation.learner import Learner, Progress
-from privot.common.interruption import finishing
 from privot.errors import BudgetError, DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
+from privot.jobs.blocks import check_block, counted_anew, paid_block
+from privot.jobs.charges import Spent
 from privot.jobs.job import Job
 from privot.jobs.released_files import read_tensors, write_tensors
 from privot.release import Release
@@ -37,10 +37,10 @@ class Payer:
     learner: Learner
     open_vault: Callable[[], Vault]
     job: Job | None = None
-    spent: Callable[[str], int] = lambda mark: 0
+    spent: Spent = lambda mark: 0
     pay_again: bool = False
     allow_unproven: bool = False
-    every: float = EVERY_SECONDS
+    checkpoint_interval: float = EVERY_SECONDS
     charged: int = 0
     lost: int = 0
     block: Guarantee | None = None
@@ -55,7 +55,7 @@ class Payer:
         last = [time.monotonic()]
 
         def keep(now: bool) -> None:
-            if now or time.monotonic() - last[0] >= self.every:
+            if now or time.monotonic() - last[0] >= self.checkpoint_interval:
                 self._keep()
                 last[0] = time.monotonic()
 
@@ -100,7 +100,7 @@ class Payer:
     def _pay_block(self, number: int, vault: list[Vault], progress: Progress | None, held: ExitStack) -> bool:
         """The same; from the charge until its releases are kept or used, `held` lets interrupts wait."""
         learner, design = self.learner, self.learner.design
-        path = None if self.job is None or design.settings.asks != 1 else kept_release(self.job, number)
+        path = None if self.job is None or design.settings.releases_per_block != 1 else kept_release(self.job, number)
         times = 0 if self.job is None else self.spent(self._mark(number))
         kept: Release | None = None
         stream: Stream | None = None
@@ -128,10 +128,11 @@ class Payer:
             mechanism = learner.mechanism()
             learner.rehearse(mechanism)
             purpose = f"adaptation by {design.settings.method} {self._mark(number)}"
-            held.enter_context(finishing())
             try:
-                stream = vault[0].stream(
-                    mechanism, purpose=purpose, allow_unproven=self.allow_unproven, delta=design.delta
+                stream = held.enter_context(
+                    paid_block(
+                        vault[0], mechanism, purpose=purpose, delta=design.delta, allow_unproven=self.allow_unproven
+                    )
                 )
             except BudgetError:
                 if not learner.done:
@@ -155,18 +156,13 @@ class Payer:
 
         learner.run_block(stream, kept, save, progress)
         self._keep()
-        if path is not None and design.settings.method != "sketch":
+        if path is not None and design.settings.method != "embedding":
             path.unlink(missing_ok=True)
         return True
 
     def _check(self, block: Guarantee) -> None:
         """Refuse a block that cost something else than this design says."""
-        paid = leaves(Composed(tuple(event_from_dict(e) for e in block.events)))
-        if paid != leaves(self.learner.design.cost(self.learner.mechanism(), 1)):
-            raise DataError(
-                "What lies in this folder was paid for as something else than its job decided on: restore it from a "
-                "backup."
-            )
+        check_block(block, self.learner.design.cost(self.learner.mechanism(), 1))
 
     def _restore(self) -> None:
         if self.job is None:
@@ -198,9 +194,3 @@ class Payer:
 def kept_release(job: Job, number: int) -> Path:
     """Where the one release of a block is kept."""
     return job.folder / f"block-{number + 1}.npz"
-
-
-def counted_anew(text: str) -> Guarantee:
-    """A guarantee from its JSON, counted from its events; it keeps what was assumed about the noise beside them."""
-    stated, counted = Guarantee.from_json(text), read_guarantee(text)
-    return replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))

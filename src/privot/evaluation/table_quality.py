@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
-from privot.synthesis.tabular.schema_axes import axes_of
+from privot.evaluation.schema_axes import axes_of
 from privot.tables.codec import TableCodec
 from privot.tables.table import Table
 

@@ -1,10 +1,10 @@
-"""One synthesis on disk: what was asked for, whether it was paid for, and what was released; it may not pay itself.
+"""One job on disk: what was asked for, whether it was paid for, and what was released; it may not pay itself.
 
 The order on disk makes a kill harmless. `job.json` names the job before anything is paid; the charge carries the
 job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill: no charge with this
 name, and nothing was paid; a charge and a release, and training goes on with what was paid for; a charge without a
 release, and the budget is spent with nothing to show, which only an explicit second payment can mend. The same holds
-for the later parts of a job (`choice.npz`, `labels.npz`), whose charges have marks of their own.
+for the later parts of a job, whose charges have marks of their own.
 
 Nothing in the folder is believed because it lies there: a release is checked against what the job decided and against
 the ledger, and whatever an earlier release left behind is removed before another one is paid for. One process at a time
@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,34 +35,7 @@ except ImportError:  # only POSIX has it; elsewhere two processes on one folder 
 
 NAME = "job.json"
 RELEASE = "release.npz"
-CHOICE = "choice"
-"""The part of a job that pays for choosing how far samples are warped."""
-LABELS = "labels"
-"""The part of a job that pays for a labeller, after that."""
-LESSON = "lesson.safetensors"
-"""What that one learned from samples before it was paid for."""
-BEFORE = {CHOICE: ("checkpoint.safetensors",), LABELS: ("checkpoint.safetensors", f"{CHOICE}.npz", LESSON)}
-"""What a part is made of besides the first release: it stays where the part is paid for anew."""
 SCHEMA_VERSION = 1
-MADE = (
-    "checkpoint.safetensors",
-    f"{CHOICE}.npz",
-    LESSON,
-    f"{LABELS}.npz",
-    "generator.safetensors",
-    "config.json",
-    "guarantee.json",
-    "spent.json",
-    "evaluation.json",
-    "audit.json",
-    "synthetic.*",
-    "grid.png",
-    "curves.png",
-    "marginals.png",
-    "report.html",
-    f"*{PART}",
-)
-"""Everything that is made from a release, and what a kill leaves of it half written."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +133,8 @@ class Job:
         check: Callable[[Release], None] | None = None,
         ready: Callable[[], object] | None = None,
         part: str = "",
+        made: Sequence[str] = (),
+        keep: Sequence[str] = (),
     ) -> Release:
         """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
 
@@ -168,7 +143,8 @@ class Job:
         `spent`(mark) says how many charges with that mark stand; a release on disk without one is refused, and so is
         one that `check` refuses. `again` allows a second charge where the first one's release was lost. Before
         anything is paid, and once `ready` has refused all that can be, the folder is emptied of what an earlier
-        release left: what is there later is made from what was paid last.
+        release left (files that match a pattern in `made`, but for those named in `keep`): what is there later is made
+        from what was paid last.
         """
         path = self.folder / (f"{part}.npz" if part else RELEASE)
         mark = self.marked(part) if part else self.mark
@@ -193,9 +169,9 @@ class Job:
                 )
             if ready is not None:
                 ready()
-            for pattern in MADE:
+            for pattern in (*made, f"*{PART}"):
                 for old in self.folder.glob(pattern):
-                    if not part or old.name not in BEFORE[part]:
+                    if old.name not in keep:
                         old.unlink()
             sync(self.folder)
             with finishing():

@@ -11,7 +11,7 @@ with needing("Synthesis needs", "synthesis"):
     from privot.synthesis.generators.generator import Generator, build
     from privot.synthesis.methods.embedding_training import Target, train
     from privot.synthesis.synthesizer import Synthesizer
-    from privot.synthesis.training_state import TrainingState
+    from privot.synthesis.training_loop.training_state import TrainingState
 
 __all__ = [
     "Fourier",

@@ -26,15 +26,17 @@ from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE
 from privot.audit.targets.release_file import audit_guarantee
 from privot.errors import DataError
 from privot.guarantee import Adjacency, Guarantee
-from privot.jobs.job import CHOICE, LABELS, RELEASE
+from privot.jobs.job import RELEASE
 from privot.jobs.released_files import read_json, write_json
 from privot.mechanisms import FeatureMap, MeanEmbedding
 from privot.release import Release
 from privot.synthesis import Generator, Rules, Synthesizer, train
-from privot.synthesis.checkpoint import NAME as CHECKPOINT
+from privot.synthesis.fitted import FittedGenerator
+from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.output.html_report import AUDIT, write_report
-from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee, read_generator
+from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
 from privot.synthesis.refinement.warp_selection import warped
+from privot.synthesis.training_loop.checkpoint import NAME as CHECKPOINT
 from privot.vault import Vault
 
 Array = NDArray[np.float64]
@@ -57,7 +59,7 @@ def audit_folder(
 ) -> tuple[Findings, list[Membership], Guarantee]:
     """Everything that can be tried on a folder; what was found is also written there, and into its report."""
     began = time.monotonic()
-    synthesizer = read_generator(folder, device)
+    synthesizer = Synthesizer.load(folder, device)
     guarantee = read_folder_guarantee(folder)
     findings: Findings = [
         Check(
@@ -219,7 +221,12 @@ def _rules(folder: Path) -> Rules:
 
 def _sample(synthesizer: Synthesizer, generator: Generator, count: int) -> tuple[Array, NDArray[np.int64] | None]:
     """Records as the generator makes them, before any codec: numbers in the public range."""
-    bare = Synthesizer.from_params({**synthesizer.to_params(), "codec": None}, synthesizer.device)
-    bare.use(generator, synthesizer.features_, synthesizer.counts_, synthesizer.labels_)
-    x, y = bare.sample(count)
+    fitted = FittedGenerator(
+        generator,
+        synthesizer.features_,
+        synthesizer.counts_,
+        synthesizer.labels_,
+        (synthesizer.low, synthesizer.high),
+    )
+    x, y = fitted.sample(count)
     return np.asarray(x, dtype=np.float64), y

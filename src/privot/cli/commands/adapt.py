@@ -49,7 +49,7 @@ def adapt(
         list[Path] | None, typer.Option(help="With --answer: public keys (.pub) whose answers are accepted.")
     ] = None,
     adjacency: Annotated[str, typer.Option(help="replace-one, the only one it works under.")] = "replace-one",
-    method: Annotated[str, typer.Option(help="sketch, projection, dp-dann, or published (unproven).")] = "sketch",
+    method: Annotated[str, typer.Option(help="embedding, sliced, dp-dann, or published (unproven).")] = "embedding",
     network: Annotated[str | None, typer.Option(help="digits, features, or package.module:function.")] = None,
     classes: Classes = None,
     shape: Shape = None,
@@ -98,6 +98,8 @@ def adapt(
     if epsilon is None or delta is None or (target is None) != (ask is not None):
         raise UsageError("Say TARGET (or --ask FILE in its place), --epsilon and --delta.")
     check_epsilon(epsilon), check_delta(delta)
+    # the mechanism's name is taken for the method's
+    method = "sliced" if method == "projection" else method
     if method not in METHODS or method == "source":
         raise UsageError(f"Unknown method {method!r}: say {', '.join(m for m in METHODS if m != 'source')}.")
     if method in UNPROVEN and not allow_unproven:

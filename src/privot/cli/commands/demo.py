@@ -38,7 +38,6 @@ def demo(
     from privot.jobs.released_files import write_json
     from privot.ledger import Ledger
     from privot.synthesis import Synthesizer
-    from privot.synthesis.design import SynthesisDesign
     from privot.synthesis.output.html_report import CONFIDENTIAL, write_report
     from privot.synthesis.output.output_folder import write_folder
     from privot.vault import Vault
@@ -72,7 +71,6 @@ def demo(
         tell(f"2. Lock up. {vault!r}; budget {terms}, in {ledger.path}: a ledger for this demonstration only.")
         if steps is not None:
             design = synthesizer.design(vault.facts)
-            assert isinstance(design, SynthesisDesign)
             synthesizer.set_params(rules=replace(design.rules, steps=steps))
         tell("3. Charge, release once, then train on the release alone.")
         with training_bar(epsilon, quiet=as_json) as bar:

@@ -50,7 +50,7 @@ def synth(
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")],
     out: Annotated[Path, typer.Option(help="Folder for everything that is made.")],
     schema: SchemaFile = None,
-    method: Annotated[str, typer.Option(help="embedding, sinkhorn, sliced or parameters.")] = "embedding",
+    method: Annotated[str, typer.Option(help="embedding, sinkhorn, sliced or sinkhorn-parameters.")] = "embedding",
     device: Device = "auto",
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger; DATA.ledger beside the data unless given, the same for every OUT.")
@@ -106,9 +106,9 @@ def synth(
     from privot.jobs.job import NAME, Job, prepared
     from privot.synthesis import Synthesizer
     from privot.synthesis.design import usable_device
-    from privot.synthesis.distributed import Team
     from privot.synthesis.methods.embedding_training import follow
     from privot.synthesis.output.output_folder import write_folder
+    from privot.synthesis.training_loop.distributed import Team
 
     where = usable_device(device)
     # left when the command ends, however it ends: the others must not wait for ever

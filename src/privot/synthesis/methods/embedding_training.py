@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +21,11 @@ from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.distributed import ALONE, Team
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.features.fourier import feature_map
-from privot.synthesis.training_state import Progress, TrainingState, generated
+from privot.synthesis.generators.record_scale import RecordScale
+from privot.synthesis.training_loop.distributed import ALONE, Team
+from privot.synthesis.training_loop.training_state import Progress, TrainingState, generated
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ class _Step:
         self._means, self._weights = (t.repeat_interleave(members, dim=0) for t in (means, weights / members))
         self._z = torch.zeros(len(self._labels), training.generator.latent, device=means.device)
         self._loss = torch.zeros((), device=means.device)
-        self._scale = Scale.of(features, means.device)
+        self._scale = RecordScale.of(features, means.device)
         self._run: Callable[[], None] | None = None
 
     def take(self) -> torch.Tensor:
@@ -180,23 +180,3 @@ class _Step:
         loss.backward()  # type: ignore[no-untyped-call]
         self._training.optimizer.step()
         self._loss.copy_(loss.detach())
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Between a generator's [0, 1] and the public range of the records."""
-
-    low: torch.Tensor
-    span: torch.Tensor
-
-    @classmethod
-    def of(cls, features: Any, device: torch.device | str = "cpu") -> Scale:
-        """The range the map says, or [0, 1]; a stack's is its first map's."""
-        first = features.maps[0] if hasattr(features, "maps") else features
-        low = torch.tensor(getattr(first, "low", 0.0), dtype=torch.float32, device=device)
-        high = torch.tensor(getattr(first, "high", 1.0), dtype=torch.float32, device=device)
-        return cls(low, high - low)
-
-    def to_records(self, unit: torch.Tensor) -> torch.Tensor:
-        """From [0, 1] to the unit of the records."""
-        return self.low + self.span * unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from privot.jobs.released_files import write_bytes
 from privot.jobs.spending import write_spent
 from privot.synthesis.output.figures import draw_curve, draw_grid
 from privot.synthesis.output.html_report import write_report
-from privot.synthesis.output.saved_model import write_generator
-from privot.synthesis.synthesizer import Synthesizer
 from privot.synthesis.tabular import table_folder as tables
+
+if TYPE_CHECKING:
+    from privot.synthesis.synthesizer import Synthesizer
 
 SYNTHETIC = "synthetic.npz"
 _PICTURED = 10_000
@@ -24,7 +25,7 @@ _PICTURED = 10_000
 CURVES = {
     "embedding": "squared MMD to the noisy means",
     "sinkhorn": "released gradient / noise alone",
-    "parameters": "released gradient / noise alone",
+    "sinkhorn-parameters": "released gradient / noise alone",
     "sliced": "squared sliced distance, both sides noisy",
 }
 """What is watched during training: public, since it follows from releases."""
@@ -87,7 +88,7 @@ def write_folder(
     else:
         write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)
         _write_pictures(synthesizer, folder, seed)
-    write_generator(synthesizer, folder)
+    synthesizer.save(folder)
     write_spent(folder, spent)
     write_report(folder)
 

@@ -14,11 +14,13 @@ from privot.errors import DataError, said_by
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, read_tensors, write_bytes, write_json, write_tensors
 from privot.opening import read_text
-from privot.synthesis.design import SynthesisDesign, usable_device
+from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.design import usable_device
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.features.network_features import NetworkFeatures
+from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
 from privot.synthesis.generators.generator import build
-from privot.synthesis.synthesizer import Synthesizer
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.table_model import TableModel
 
@@ -30,56 +32,55 @@ _LABELLER = "labeller."
 """What the names of a labeller's arrays begin with."""
 
 
-def write_generator(synthesizer: Synthesizer, folder: Path) -> None:
+def write_model(
+    folder: Path, config: SynthesisConfig, fitted: Fitted, guarantee: Guarantee, rules: Rules | None = None
+) -> None:
     """Everything `privot sample` needs; the configuration last, so that a folder with one is whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights, learned = _learned(synthesizer)
+    if isinstance(fitted, FittedTable):
+        weights, learned = tables.tensors_of(fitted.model), fitted.model.config()
+    else:
+        weights, learned = _learned(fitted, rules)
     write_tensors(folder / GENERATOR, weights, {"kind": "generator"})
-    write_bytes(folder / GUARANTEE, (synthesizer.guarantee_.to_json() + "\n").encode())
-    write_json(folder / CONFIG, {"schema": SCHEMA_VERSION, "params": synthesizer.to_params(), "learned": learned})
+    write_bytes(folder / GUARANTEE, (guarantee.to_json() + "\n").encode())
+    write_json(folder / CONFIG, {"schema": SCHEMA_VERSION, "params": config.to_dict(), "learned": learned})
 
 
-def _learned(synthesizer: Synthesizer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """What the folder holds of a fitted synthesizer: arrays, and the rest as plain JSON types."""
-    if synthesizer.codec is not None:
-        return tables.tensors_of(synthesizer.model_), synthesizer.model_.config()
-    design = getattr(synthesizer, "design_", None)
-    labeller = synthesizer.labeller_
-    weights = dict(synthesizer.generator_.state_dict())
+def _learned(fitted: FittedGenerator, rules: Rules | None) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """What the folder holds of a fitted generator: arrays, and the rest as plain JSON types."""
+    labeller, features = fitted.labeller, fitted.features
+    weights = dict(fitted.generator.state_dict())
     if labeller is not None:
         weights |= {_LABELLER + name: tensor for name, tensor in labeller.tensors().items()}
     return weights, {
-        "generator": synthesizer.generator_.config,
-        "features": None if synthesizer.features_ is None else synthesizer.features_.to_dict(),
-        "counts": synthesizer.counts_.tolist(),
-        "labels": synthesizer.labels_,
+        "generator": fitted.generator.config,
+        "features": None if features is None else features.to_dict(),
+        "counts": fitted.counts.tolist(),
+        "labels": fitted.labels,
         "labeller": None if labeller is None else labeller.to_dict(),
-        "losses": [float(f"{v:.6g}") for v in synthesizer.losses_],
-        "rules": design.rules.to_dict() if isinstance(design, SynthesisDesign) else None,
+        "losses": [float(f"{v:.6g}") for v in fitted.losses],
+        "rules": None if rules is None else rules.to_dict(),
     }
 
 
-def read_generator(folder: Path, device: str = "cpu") -> Synthesizer:
-    """A fitted synthesizer; needs no vault."""
+def read_model(folder: Path, device: str = "cpu") -> tuple[SynthesisConfig, Fitted, Guarantee]:
+    """What `write_model` wrote; needs no vault."""
     fields = read_json(folder / CONFIG)
     if fields.get("schema") != SCHEMA_VERSION or not {"params", "learned"} <= fields.keys():
         raise DataError(f"{folder / CONFIG} has another schema than this privot reads.")
     weights, _ = read_tensors(folder / GENERATOR)
     place = usable_device(device)
     with said_by(folder / CONFIG):
-        synthesizer = restore(fields["params"], fields["learned"], weights, place)
-        synthesizer.losses_ = [float(v) for v in fields["learned"].get("losses", [])]
-    synthesizer.guarantee_ = read_folder_guarantee(folder)
-    return synthesizer
+        config = SynthesisConfig.from_dict(fields["params"], place)
+        fitted = restore(config, fields["learned"], weights)
+        fitted.losses = [float(v) for v in fields["learned"].get("losses", [])]
+    return config, fitted, read_folder_guarantee(folder)
 
 
-def restore(
-    params: Mapping[str, Any], learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor], device: str
-) -> Synthesizer:
-    """A fitted synthesizer from the parts of its folder."""
-    synthesizer = Synthesizer.from_params(params, device)
-    if synthesizer.codec is not None:
-        return synthesizer.use_model(TableModel.build(synthesizer.codec, learned, weights))
+def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Fitted:
+    """A fitted model from the parts of its folder."""
+    if config.codec is not None:
+        return FittedTable(TableModel.build(config.codec, learned, weights))
     try:
         generator = build(learned["generator"])
         own = {name: tensor for name, tensor in weights.items() if not name.startswith(_LABELLER)}
@@ -87,19 +88,20 @@ def restore(
         counts, labels = np.array(learned["counts"], dtype=np.float64), bool(learned["labels"])
         if counts.shape != (generator.classes,) or not np.isfinite(counts).all() or counts.min() < 0.0:
             raise DataError("The counts of this generator do not fit its classes.")
-        if synthesizer.class_names is not None and len(synthesizer.class_names) != generator.classes:
+        if config.class_names is not None and len(config.class_names) != generator.classes:
             raise DataError("The class names of this generator do not fit its classes.")
         features = None if learned["features"] is None else feature_map(learned["features"])
-        synthesizer.use(generator.to(usable_device(device)), features, counts, labels)
+        place, span = usable_device(config.device), (config.low, config.high)
+        fitted = FittedGenerator(generator.to(place), features, counts, labels, span)
         if learned.get("labeller") is not None:
             held = {n.removeprefix(_LABELLER): t for n, t in weights.items() if n.startswith(_LABELLER)}
             labeller = NetworkFeatures.from_tensors(learned["labeller"], held)
             if (labeller.dim, labeller.size - 1) != (generator.dim, generator.classes):
                 raise DataError("The labeller of this generator does not fit its samples.")
-            synthesizer.labeller_ = labeller
+            fitted.labeller = labeller
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
-    return synthesizer
+    return fitted
 
 
 def read_folder_guarantee(folder: Path) -> Guarantee:

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from privot.accounting.events import Event
 from privot.errors import DataError, UsageError
+from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
+from privot.jobs.charges import Spent
+from privot.jobs.job import Job
 from privot.mechanisms import Facts, GroupedMarginals, ScoredMarginals
 from privot.release import Release
 from privot.synthesis.design import check_cost, check_same_facts, plain_facts
-from privot.synthesis.tabular.schema_axes import axes_of
 from privot.synthesis.tabular.table_fit import TablePlanner, fit_table
 from privot.synthesis.tabular.table_model import TableModel
 from privot.synthesis.tabular.table_release import table_mechanism
@@ -38,12 +41,8 @@ class TableDesign:
     facts: Facts
 
     @classmethod
-    def choose(
-        cls, codec: TableCodec, facts: Facts, method: str, epsilon: float, delta: float, seed: int | None
-    ) -> TableDesign:
+    def choose(cls, codec: TableCodec, facts: Facts, epsilon: float, delta: float, seed: int | None) -> TableDesign:
         """What (ε, δ) buys for this schema, where the vault holds compact rows; without a seed, one is drawn."""
-        if method != "embedding":
-            raise UsageError(f"Tables are synthesised by embedding, not by {method}.")
         wanted = (len(codec.features), codec.bound(compact=True), codec.classes)
         if (facts.dim, facts.clip, facts.classes) != wanted:
             raise UsageError(
@@ -87,17 +86,26 @@ class TableDesign:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"This does not describe the synthesis of a table ({type(error).__name__}).") from None
 
-    def check_facts(self, facts: Facts) -> None:
-        """Refuse records about which other things are public than about those that this was designed for."""
-        check_same_facts(self.facts, facts)
+    @property
+    def parts(self) -> dict[str, Any]:
+        """None: one release pays for everything."""
+        return {}
+
+    def event(self, facts: Facts) -> Event:
+        """All that will be charged: the one release."""
+        return self.mechanism.event(facts)
+
+    def due(self, job: Job, spent: Spent) -> Event:
+        """The same: it is asked only when the release has to be paid."""
+        return self.event(self.facts)
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
         """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
-        self.check_facts(facts)
+        check_same_facts(self.facts, facts)
         self.rehearse()
-        check_cost(self.mechanism.event(facts), self.delta, epsilon, delta)
+        check_cost(self.event(facts), self.delta, epsilon, delta)
 
-    def check_standing(self, allowed: object) -> None:
+    def check_standing(self, allow_unproven: bool) -> None:
         """Nothing to allow: counts and scores with Gaussian noise are proven."""
 
     def check_release(self, release: Release) -> None:

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.evaluation.schema_axes import axes_of
 from privot.release import Release
 from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional, ridge
 from privot.synthesis.tabular.consistent_marginals import Estimates, estimate, estimate_parts
 from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, label_factor
 from privot.synthesis.tabular.population import PRIOR, on_population
-from privot.synthesis.tabular.schema_axes import axes_of
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel, draw_groups
 from privot.tables.codec import TableCodec
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from privot.evaluation.schema_axes import axes_of
 from privot.jobs.released_files import write_bytes
-from privot.synthesis.tabular.schema_axes import axes_of
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
 from privot.tables.columns import Column

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from privot.errors import DataError, UsageError
+from privot.evaluation.schema_axes import axes_of
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.conditional import Floats, draw, one_hot
-from privot.synthesis.tabular.schema_axes import axes_of
 from privot.tables.codec import TableCodec
 from privot.tables.table import Table
 

@@ -9,10 +9,10 @@ import math
 
 from privot.accounting import account, calibrate
 from privot.errors import UsageError
+from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
-from privot.synthesis.tabular.schema_axes import axes_of
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables.codec import TableCodec
 

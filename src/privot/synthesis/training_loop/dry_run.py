@@ -13,8 +13,8 @@ from privot.mechanisms import FeatureMap
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.generators.generator import Generator
-from privot.synthesis.methods.embedding_training import Scale
-from privot.synthesis.training_state import TrainingState, generated
+from privot.synthesis.generators.record_scale import RecordScale
+from privot.synthesis.training_loop.training_state import TrainingState, generated
 
 
 def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = "cpu", seed: int = 0) -> None:
@@ -27,7 +27,7 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
         labels = torch.arange(classes, device=device).repeat_interleave(rules.batch * generator.members)
         made = generated(generator, torch.zeros(len(labels), generator.latent, device=device), labels)
         groups = classes * generator.members
-        means = class_means(features, Scale.of(features, device).to_records(made), groups)
+        means = class_means(features, RecordScale.of(features, device).to_records(made), groups)
     if means.shape != (groups, features.size):
         raise UsageError("The generator's samples do not have the features that are released.")
 

@@ -34,8 +34,8 @@ from privot.release import Release
 from privot.synthesis.defaults.embedding_defaults import Problem, Rules
 from privot.synthesis.defaults.streaming_defaults import generator_config, sliced_options
 from privot.synthesis.generators.generator import one_hot
-from privot.synthesis.methods.streaming_method import Step, described
-from privot.synthesis.training_state import TrainingState
+from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
+from privot.synthesis.training_loop.training_state import TrainingState
 from privot.vault.stream import Stream
 
 KEPT = 64
@@ -44,8 +44,10 @@ MAX_KEPT = 2**28
 """Numbers of their directions: a gigabyte."""
 
 
-class SlicedStrategy:
+class SlicedMethod(StreamingMethod):
     """`sliced`: noise at the projection."""
+
+    name = "sliced"
 
     def design(
         self,

@@ -28,8 +28,8 @@ from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.defaults.streaming_defaults import generator_config, sinkhorn_options
 from privot.synthesis.methods.generated_points import points_of
-from privot.synthesis.methods.streaming_method import Step, described
-from privot.synthesis.training_state import TrainingState
+from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
+from privot.synthesis.training_loop.training_state import TrainingState
 from privot.transport._solvers.unrolled import unrolled_gradients
 from privot.vault.stream import Stream
 
@@ -38,8 +38,10 @@ REFRESH = 20
 """Steps between two looks at how far the first term's gradient exceeds the clip."""
 
 
-class SinkhornStrategy:
+class SinkhornMethod(StreamingMethod):
     """`sinkhorn`: noise at the gradient."""
+
+    name = "sinkhorn"
 
     kind: ClassVar[type[SanitizedGradient]] = SanitizedGradient
 

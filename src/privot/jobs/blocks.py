@@ -1,0 +1,69 @@
+"""Blocks: a long training is cut into blocks of equal steps, and each block is charged before its first release.
+
+Equal steps compose to the same ε however they are grouped, so B charges of T/B steps cost what one charge of T steps
+costs. The ledger is then the durable record of what may have left the vault, and a resumed job trusts nothing else:
+every block that the ledger knows counts as released, whether or not its steps were used. Synthesis and adaptation pay
+for their blocks here; what they keep on disk between blocks is their own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from privot.accounting import read_guarantee
+from privot.accounting.events import Composed, Event, event_from_dict, leaves
+from privot.common.interruption import finishing
+from privot.errors import DataError
+from privot.guarantee import Guarantee, Standing
+from privot.mechanisms.mechanism import Mechanism
+from privot.vault import Vault
+from privot.vault.stream import Stream
+
+
+@contextmanager
+def paid_block(
+    vault: Vault, mechanism: Mechanism, *, purpose: str, delta: float, allow_unproven: bool
+) -> Iterator[Stream]:
+    """Charge one block and hand out its stream; an interrupt waits until the end of this context.
+
+    A block that is paid for runs to its end: its noise would be lost with the rest of it.
+    """
+    with finishing():
+        yield vault.stream(mechanism, purpose=purpose, delta=delta, allow_unproven=allow_unproven)
+
+
+def weaker(earlier: Guarantee | None, now: Guarantee) -> Guarantee:
+    """What holds of every block when some ran earlier, perhaps on other noise: the weaker standing, all assumptions.
+
+    Both guarantees are of the same steps.
+    """
+    if earlier is None:
+        return now
+    held = earlier if Standing.weakest([earlier.standing, now.standing]) is earlier.standing else now
+    return replace(held, assumptions=tuple(dict.fromkeys((*earlier.assumptions, *now.assumptions))))
+
+
+def all_blocks(block: Guarantee, count: int) -> Guarantee:
+    """The guarantee of `count` blocks, each with the guarantee `block`."""
+    return block if count == 1 else block.compose(*[block] * (count - 1))
+
+
+def counted_anew(text: str) -> Guarantee:
+    """The guarantee in a JSON `text`, counted again from its events; its assumptions are kept.
+
+    Raises `DataError` where the events cost more than the stated numbers.
+    """
+    stated, counted = Guarantee.from_json(text), read_guarantee(text)
+    return replace(counted, assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))))
+
+
+def check_block(block: Guarantee, event: Event) -> None:
+    """Refuse a block from disk that was paid for as something else than `event`, which the job decided on."""
+    paid = leaves(Composed(tuple(event_from_dict(e) for e in block.events)))
+    if paid != leaves(event):
+        raise DataError(
+            "This folder holds a block that was paid for as something else than its job decided on: restore the "
+            "folder from a backup."
+        )

@@ -1,0 +1,167 @@
+"""How a job's releases are paid for: straight from a vault, or once, kept in a folder and resumed after a kill.
+
+A method asks for releases and does not know which of the two it runs under. Each release has a `part`: "" for the
+first one, a name for later ones. Each part is charged under a mark of its own, and never twice unless a second charge
+is allowed explicitly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from privot.jobs.blocks import paid_block
+from privot.jobs.charges import Spent
+from privot.jobs.job import Job
+from privot.mechanisms.mechanism import Mechanism
+from privot.release import Release
+from privot.vault import Vault
+from privot.vault.stream import Stream
+
+Make = Callable[[], Mechanism]
+"""Makes the mechanism; called only if something has to be paid."""
+Check = Callable[[Release], None]
+"""Refuses a release from disk that is not the one the job decided on."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of every charge of one job."""
+
+    purpose: str
+    delta: float
+    allow_unproven: bool = False
+
+
+class Payments(Protocol):
+    """Where a method gets its releases from."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the job keeps its files; None where nothing is kept."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The job's name; "" where there is none."""
+        ...
+
+    def release(self, make: Make, check: Check, part: str = "") -> tuple[Release, int]:
+        """The release of this part and how often it was charged."""
+        ...
+
+    def charged_blocks(self) -> int:
+        """The blocks that were charged so far."""
+        ...
+
+    def block(self, mechanism: Mechanism) -> AbstractContextManager[Stream]:
+        """Charge one more block; its stream."""
+        ...
+
+
+@dataclass
+class DirectPayments:
+    """Pays from a vault at hand; nothing is kept, so nothing can be resumed."""
+
+    vault: Vault
+    terms: Terms
+    folder: None = None
+    name: str = ""
+
+    def release(self, make: Make, check: Check, part: str = "") -> tuple[Release, int]:
+        """A fresh release, charged once."""
+        purpose = f"{self.terms.purpose}, {part}" if part else self.terms.purpose
+        return _released(self.vault, make(), purpose, self.terms), 1
+
+    def charged_blocks(self) -> int:
+        """None yet: there is no earlier process."""
+        return 0
+
+    @contextmanager
+    def block(self, mechanism: Mechanism) -> Iterator[Stream]:
+        """Charge one more block."""
+        terms = self.terms
+        with paid_block(
+            self.vault, mechanism, purpose=terms.purpose, delta=terms.delta, allow_unproven=terms.allow_unproven
+        ) as stream:
+            yield stream
+
+
+@dataclass
+class JobPayments:
+    """Pays once per part, keeps every release in the job's folder, and opens the vault only if it has to pay.
+
+    `ready`(vault) refuses, before anything is paid or removed, what would be lost or would cost too much. `made` and
+    `before` say which files of the folder are made from a release: see `Job.release`.
+    """
+
+    job: Job
+    open_vault: Callable[[], Vault]
+    spent: Spent
+    terms: Terms
+    ready: Callable[[Vault], None]
+    pay_again: bool = False
+    made: tuple[str, ...] = ()
+    before: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _vault: Vault | None = field(default=None, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """The job's folder."""
+        return self.job.folder
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+    def opened(self) -> Vault:
+        """The vault, opened and checked once."""
+        if self._vault is None:
+            vault = self.open_vault()
+            self.ready(vault)
+            self._vault = vault
+        return self._vault
+
+    def release(self, make: Make, check: Check, part: str = "") -> tuple[Release, int]:
+        """The release on disk, or a new one; with the number of charges, since a lost release counts too."""
+        built: list[Mechanism] = []
+
+        def prepare() -> None:
+            facts = self.opened().facts
+            mechanism = make()
+            mechanism.needs.check(facts)
+            # asked now, because it refuses whatever can be refused
+            mechanism.event(facts)
+            built.append(mechanism)
+
+        def pay(mark: str) -> Release:
+            return _released(self.opened(), built[0], f"{self.terms.purpose} {mark}", self.terms)
+
+        keep = self.before.get(part, ())
+        release = self.job.release(pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep)
+        mark = self.job.marked(part) if part else self.job.mark
+        # what was paid for before may have been looked at, whatever became of its file
+        return release, max(1, self.spent(mark))
+
+    def charged_blocks(self) -> int:
+        """The blocks that the ledger knows."""
+        return int(self.spent(self.job.mark))
+
+    @contextmanager
+    def block(self, mechanism: Mechanism) -> Iterator[Stream]:
+        """Charge one more block under the job's mark."""
+        terms = self.terms
+        purpose = f"{terms.purpose} {self.job.mark}"
+        vault = self.opened()
+        with paid_block(
+            vault, mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven
+        ) as stream:
+            yield stream
+
+
+def _released(vault: Vault, mechanism: Mechanism, purpose: str, terms: Terms) -> Release:
+    return vault.release(mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven)

@@ -1,0 +1,74 @@
+"""The frozen configuration of a synthesis: what was asked for, in public terms; it plans nothing and sees no record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privot.common.image_axes import image_axes
+from privot.errors import DataError, UsageError
+from privot.mechanisms import FeatureMap
+from privot.mechanisms.mechanism import Facts
+from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.tables.codec import TableCodec
+
+
+@dataclass(frozen=True, eq=False)
+class SynthesisConfig:
+    """Everything that a `Synthesizer` was asked for; its parameters are explained there."""
+
+    epsilon: float
+    delta: float
+    method: str = "embedding"
+    shape: Sequence[int] | None = None
+    low: float | Sequence[float] = 0.0
+    high: float | Sequence[float] = 1.0
+    records: int | None = None
+    features: FeatureMap | None = None
+    rules: Rules | None = None
+    options: Mapping[str, Any] | None = None
+    codec: TableCodec | None = None
+    class_names: Sequence[str] | None = None
+    device: str = "auto"
+    seed: int | None = None
+    allow_unproven: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public choices that sampling and reading back need, as plain JSON types."""
+        return {
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "method": self.method,
+            "shape": None if self.shape is None else [int(s) for s in self.shape],
+            "low": np.asarray(self.low, dtype=np.float64).tolist(),
+            "high": np.asarray(self.high, dtype=np.float64).tolist(),
+            "records": self.records,
+            "options": None if self.options is None else dict(self.options),
+            "codec": None if self.codec is None else self.codec.to_dict(),
+            "class_names": None if self.class_names is None else [str(name) for name in self.class_names],
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any], device: str = "auto") -> SynthesisConfig:
+        """Read what `to_dict` wrote."""
+        try:
+            held = dict(fields)
+            codec, names = held.pop("codec"), held.get("class_names")
+            if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+                raise DataError("The class names of a synthesis must be a list of texts.")
+            return cls(**held, codec=None if codec is None else TableCodec.from_dict(codec), device=device)
+        except (KeyError, TypeError) as error:
+            raise DataError(f"This is not the configuration of a synthesis ({type(error).__name__}).") from None
+
+    def image_shape(self, facts: Facts) -> tuple[int, ...] | None:
+        """The public shape of an image, if there is one, checked against the columns."""
+        if self.shape is None:
+            return None
+        shape = tuple(int(s) for s in self.shape)
+        image_axes(shape)
+        if int(np.prod(shape)) != facts.dim:
+            raise UsageError(f"An image of shape {shape} has {np.prod(shape)} values, a record has {facts.dim}.")
+        return shape

@@ -1,0 +1,98 @@
+"""What a synthesis ends with: a generator or a model of a table that draws records; it needs no vault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from privot.common import arguments
+from privot.errors import UsageError
+from privot.mechanisms import FeatureMap
+from privot.synthesis.design import shares
+from privot.synthesis.features.network_features import NetworkFeatures
+from privot.synthesis.generators.generator import Generator
+from privot.synthesis.generators.record_scale import RecordScale
+from privot.synthesis.refinement.relabelling import labels_of
+from privot.synthesis.tabular.table_model import TableModel
+from privot.transport.slice_directions import check_seed, fresh_seed
+
+_SAMPLE_ROWS = 4096
+Samples = tuple[Any, NDArray[np.int64] | None]
+
+
+@dataclass
+class FittedGenerator:
+    """A trained generator and what sampling from it needs.
+
+    `counts` of shape (classes,) weigh the classes; `span` is the public range of the records, used where there are no
+    `features` that know it; a `labeller` gives samples their labels.
+    """
+
+    generator: Generator
+    features: FeatureMap | None
+    counts: NDArray[np.float64]
+    labels: bool
+    span: tuple[Any, Any]
+    labeller: NetworkFeatures | None = None
+    losses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.generator = self.generator.eval()
+        self.generator.ease(1.0)
+        self.counts = np.asarray(self.counts, dtype=np.float64)
+
+    @property
+    def low(self) -> Any:
+        """The lower end of the range, as `RecordScale` asks for it."""
+        return self.span[0]
+
+    @property
+    def high(self) -> Any:
+        """The upper end."""
+        return self.span[1]
+
+    def sample(self, n: int, labels: Any = None, seed: int | None = None) -> Samples:
+        """`n` records of shape (n, dim) and their labels of shape (n,), None where there are none."""
+        n = arguments.whole("The number of samples", n, 1)
+        random = np.random.default_rng(None if seed is None else check_seed(seed))
+        if labels is None:
+            y = random.permutation(shares(self.counts, n))
+        else:
+            y = np.asarray(labels, dtype=np.int64)
+            if y.shape != (n,) or y.min() < 0 or y.max() >= self.generator.classes:
+                raise UsageError(f"Give {n} labels from 0 to {self.generator.classes - 1}.")
+        device = next(self.generator.parameters()).device
+        scale = RecordScale.of(self.features or self, device)
+        parts = []
+        with torch.no_grad():
+            for start in range(0, n, _SAMPLE_ROWS):
+                part = torch.from_numpy(y[start : start + _SAMPLE_ROWS]).to(device)
+                z = random.standard_normal((len(part), self.generator.latent)).astype(np.float32)
+                made = scale.to_records(self.generator(torch.from_numpy(z).to(device), part))
+                if self.labeller is not None and labels is None:
+                    y[start : start + _SAMPLE_ROWS] = labels_of(self.labeller, made).cpu().numpy()
+                parts.append(made.cpu().numpy())
+        x: Any = np.concatenate(parts)
+        return x, y if self.labels else None
+
+
+@dataclass
+class FittedTable:
+    """A fitted model of a table."""
+
+    model: TableModel
+    losses: list[float] = field(default_factory=list)
+
+    def sample(self, n: int, labels: Any = None, seed: int | None = None) -> Samples:
+        """`n` rows as a `Table`, the label's column among them, and the labels."""
+        if labels is not None:
+            raise UsageError("The label of a table is drawn with its row: leave out labels.")
+        rows, y = self.model.sample_rows(n, fresh_seed() if seed is None else check_seed(seed))
+        return self.model.codec.decode(rows, y, compact=True), y
+
+
+Fitted = FittedGenerator | FittedTable

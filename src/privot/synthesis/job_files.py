@@ -1,0 +1,33 @@
+"""The files that a synthesis keeps in its job's folder, and which of them are made from which release."""
+
+from __future__ import annotations
+
+CHOICE = "choice"
+"""The part of a job that pays for choosing how far samples are warped."""
+LABELS = "labels"
+"""The part of a job that pays for a labeller, after that."""
+LESSON = "lesson.safetensors"
+"""What the labeller learned from samples before it was paid for."""
+BEFORE: dict[str, tuple[str, ...]] = {
+    CHOICE: ("checkpoint.safetensors",),
+    LABELS: ("checkpoint.safetensors", f"{CHOICE}.npz", LESSON),
+}
+"""What a part is made of besides the first release: it stays where the part is paid for anew."""
+MADE = (
+    "checkpoint.safetensors",
+    f"{CHOICE}.npz",
+    LESSON,
+    f"{LABELS}.npz",
+    "generator.safetensors",
+    "config.json",
+    "guarantee.json",
+    "spent.json",
+    "evaluation.json",
+    "audit.json",
+    "synthetic.*",
+    "grid.png",
+    "curves.png",
+    "marginals.png",
+    "report.html",
+)
+"""Everything that is made from a release."""

@@ -1,0 +1,216 @@
+"""The method `embedding`: class means of public features are released once, and a generator is trained to match them.
+
+The noise enters at the embedding. A part of the budget may pay for two later releases (`refining`): how far samples are
+warped, and the labels of samples.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privot.accounting import embedding
+from privot.accounting.events import Composed, Event, Gaussian, leaves
+from privot.common import arguments
+from privot.errors import DataError, UsageError
+from privot.guarantee import Adjacency
+from privot.jobs.charges import Spent
+from privot.jobs.job import RELEASE, Job
+from privot.mechanisms import Facts, MeanEmbedding
+from privot.release import Release
+from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.defaults.embedding_defaults import (
+    Problem,
+    choose_features,
+    choose_labelling,
+    choose_rules,
+    choose_warp_selection,
+    labelling_of,
+)
+from privot.synthesis.defaults.streaming_defaults import embedding_options
+from privot.synthesis.design import (
+    GeneratorDesign,
+    check_cost,
+    check_same_facts,
+    check_standing,
+    usable_device,
+)
+from privot.synthesis.features.fourier import feature_map, public_range
+from privot.synthesis.fitted import FittedGenerator
+from privot.synthesis.methods.embedding_training import Target, train
+from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.methods.refining import refine
+from privot.synthesis.refinement.relabelling import Labelling, check_seen
+from privot.synthesis.refinement.warp_selection import WarpSelection, check_warps
+from privot.synthesis.training_loop import checkpoint
+from privot.synthesis.training_loop.dry_run import rehearse
+from privot.transport.slice_directions import check_seed, fresh_seed
+
+
+@dataclass(frozen=True)
+class EmbeddingDesign(GeneratorDesign):
+    """One release of a `MeanEmbedding`, and the later parts."""
+
+    method: str = "embedding"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        held = {"sigma": self.mechanism.sigma, "labels": self.mechanism.labels}
+        return {**self.common_dict(), **held, "features": self.mechanism.features.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any], device: str) -> EmbeddingDesign:
+        """Read what `to_dict` wrote, for another device if need be."""
+        try:
+            features = feature_map(fields["features"])
+            mechanism = MeanEmbedding(features, fields["sigma"], bool(fields["labels"]), device=device)
+            return cls(mechanism, **cls.common_fields(fields))
+        except (KeyError, TypeError) as error:
+            raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
+
+    def event(self, facts: Facts) -> Event:
+        """All that will be charged: the first release and the later parts."""
+        first = self.mechanism.event(facts)
+        later = [part.event(facts.adjacency) for part in self.parts.values()]
+        return Composed((first, *later)) if later else first
+
+    def due(self, job: Job, spent: Spent) -> Event:
+        """What of that is still to be charged for `job`: what has no file, and what is made from that."""
+        first = [] if (job.folder / RELEASE).exists() else [self.mechanism.event(self.facts)]
+        events = (*first, *self.due_parts(job, bool(first)))
+        # asked only when something is about to be paid
+        assert events
+        return Composed(events)
+
+    def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
+        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        check_same_facts(self.facts, facts)
+        classes = (facts.classes or 1) if self.mechanism.labels else 1
+        rehearse(self.mechanism.features, self.rules, classes, device=device, seed=self.seed)
+        check_cost(self.event(facts), self.delta, epsilon, delta)
+
+    def check_standing(self, allow_unproven: bool) -> None:
+        """Refuse a calibration that no theorem covers, unless it is allowed."""
+        check_standing(self.mechanism.event(self.facts), self.delta, allow_unproven)
+
+    def check_release(self, release: Release) -> None:
+        """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
+        event = self.mechanism.event(self.facts)
+        wanted = {
+            "sigma": self.mechanism.sigma,
+            "features": json.loads(json.dumps(self.mechanism.features.to_dict())),
+            "count_weight": self.mechanism.count_weight,
+            "classes": self.facts.classes if self.mechanism.labels else None,
+            "records": self.facts.records,
+        }
+        found = {name: release.public.get(name) for name in wanted}
+        events = [dict(e) for e in release.guarantee.events]
+        if found != wanted or events != [event.to_dict()] or release.guarantee.at_delta != self.delta:
+            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+
+
+class EmbeddingMethod:
+    """`embedding`: noise at the mean embedding, released once."""
+
+    def plan(self, config: SynthesisConfig, facts: Facts) -> EmbeddingDesign:
+        """σ from (ε, δ) and the later parts; features, generator and training from public facts."""
+        device = usable_device(config.device)
+        public_range(config.low, config.high, facts.dim)
+        shape = config.image_shape(facts)
+        records = facts.records
+        if config.records is not None:
+            records = arguments.whole("The stated number of records", config.records, 1)
+        labels, classes, delta = facts.classes is not None, facts.classes or 1, float(config.delta)
+        seed = fresh_seed() if config.seed is None else check_seed(config.seed)
+        options = embedding_options(config.options or {})
+        if options and config.rules is not None:
+            raise UsageError("Rules say how samples are labelled, too: leave out the options.")
+        sigma = embedding(adjacency=facts.adjacency, delta=config.delta, epsilon=config.epsilon).sigma
+        problem = Problem(facts.dim, classes, sigma, records, shape, device)
+        labelling, selection = self._parts(config, problem, facts.adjacency if labels else None, options)
+        if labelling is not None:
+            if shape is None or not labels:
+                raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
+            labelling.check(shape, classes, records, facts.records)
+            sigma = beside(sigma, facts.adjacency, labelling.event(facts.adjacency))
+        if selection is not None:
+            if shape is None or not labels:
+                raise UsageError("Only for images of several classes is a warp selected: leave out the choosing.")
+            check_seen(shape)
+            sigma = beside(sigma, facts.adjacency, selection.event(facts.adjacency))
+        problem = replace(problem, sigma=sigma)
+        features = config.features or choose_features(problem, seed, config.low, config.high)
+        rules = config.rules or choose_rules(problem)
+        if selection is not None:
+            check_warps(rules.generator)
+        parts = {"labelling": labelling, "choosing": selection}
+        added = {name: part.to_dict() for name, part in parts.items() if part is not None}
+        rules = replace(rules, options={**rules.options, **added})
+        return EmbeddingDesign(MeanEmbedding(features, sigma, labels, device=device), rules, seed, delta, facts)
+
+    def _parts(
+        self, config: SynthesisConfig, problem: Problem, adjacency: Adjacency | None, options: Mapping[str, Any]
+    ) -> tuple[Labelling | None, WarpSelection | None]:
+        """The later parts: those that the rules name, or by default; none where records have no labels (None)."""
+        if config.rules is not None:
+            given = config.rules.options
+            return Labelling.from_dict(given.get("labelling")), WarpSelection.from_dict(given.get("choosing"))
+        labelling = choose_labelling(problem) if adjacency is not None else None
+        if "labelled" in options:
+            labelling = labelling_of(problem, options["labelled"]) if options["labelled"] else None
+        return labelling, None if adjacency is None else choose_warp_selection(problem, adjacency)
+
+    def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> EmbeddingDesign:
+        """The design that a job wrote down."""
+        return EmbeddingDesign.from_dict(fields, device)
+
+    def run(self, run: SynthesisRun) -> Outcome:
+        """Pay for the means, train the generator, then pay for the later parts."""
+        design: EmbeddingDesign = run.design
+        release, _ = run.payments.release(lambda: design.mechanism, design.check_release)
+        outcome = Outcome(design, release.guarantee, release)
+        run.paid(outcome)
+        folder, digest = run.payments.folder, release.digest()
+        keep = training = None
+        if folder is not None:
+            path = folder / checkpoint.NAME
+            keep = checkpoint.Keeper(path, digest, run.checkpoint_interval)
+            training = checkpoint.load(path, design.rules, run.device, release=digest) if path.exists() else None
+        training = train(
+            release,
+            design.rules,
+            device=run.device,
+            seed=design.seed,
+            training=training,
+            progress=run.progress,
+            keep=keep,
+            team=run.team,
+        )
+        mechanism, counts = design.mechanism, Target.of(release).counts
+        outcome.fitted = FittedGenerator(
+            training.generator,
+            mechanism.features,
+            counts,
+            mechanism.labels,
+            (run.config.low, run.config.high),
+            losses=training.losses,
+        )
+        return refine(run, outcome, digest)
+
+
+def beside(sigma: float, adjacency: Adjacency, event: Event) -> float:
+    """The noise σ₁ of a Gaussian release that together with `event`, made of Gaussian ones, costs what `sigma` costs.
+
+    Δ²/σ₁² = Δ²/σ² − Σ (Δᵢ/σᵢ)², and a little more noise, so that rounding cannot make both cost more.
+    """
+    reach, taken = adjacency.sensitivity(1.0), 0.0
+    for leaf, times in leaves(event):
+        assert isinstance(leaf, Gaussian)
+        taken += times * (leaf.sensitivity / leaf.sigma) ** 2
+    whole = (reach / sigma) ** 2
+    if not taken < whole * (1.0 - 2e-6):
+        raise UsageError("The later releases would cost the whole budget: raise their noise.")
+    return (1.0 + 1e-9) * reach / math.sqrt(whole - taken)

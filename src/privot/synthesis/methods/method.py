@@ -1,0 +1,64 @@
+"""What a synthesis method offers, and the run that it works on; it knows no particular method.
+
+A method is one module with a class that has these three functions, and one line in the registry
+(`privot.synthesis.methods.METHODS`). It asks `run.payments` for releases and does not see the vault behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from privot.guarantee import Guarantee
+from privot.jobs.payments import Payments
+from privot.mechanisms.mechanism import Facts
+from privot.release import Release
+from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.design import Design
+from privot.synthesis.fitted import Fitted
+from privot.synthesis.training_loop.checkpoint import EVERY_SECONDS
+from privot.synthesis.training_loop.distributed import ALONE, Team
+from privot.synthesis.training_loop.training_state import Progress
+
+
+@dataclass
+class Outcome:
+    """What was paid and learned so far: the releases count as soon as they are paid, whatever becomes of training."""
+
+    design: Any
+    guarantee: Guarantee
+    release: Release | None = None
+    fitted: Fitted | None = None
+
+
+@dataclass
+class SynthesisRun:
+    """One synthesis under way, for a method to bring to its end."""
+
+    config: SynthesisConfig
+    design: Any
+    payments: Payments
+    device: str
+    paid: Callable[[Outcome | None], None]
+    """Called with the outcome as soon as something was paid, and with None where something is about to be: from then on
+    an earlier outcome is gone."""
+    progress: Progress | None = None
+    checkpoint_interval: float = EVERY_SECONDS
+    team: Team = field(default=ALONE)
+
+
+class SynthesisMethod(Protocol):
+    """Where the noise enters, and how a model is trained on what is released."""
+
+    def plan(self, config: SynthesisConfig, facts: Facts) -> Design:
+        """What would be released and trained for `config` on records with these public `facts`; costs nothing."""
+        ...
+
+    def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> Design:
+        """The design that was written by `Design.to_dict`, for another device if need be."""
+        ...
+
+    def run(self, run: SynthesisRun) -> Outcome:
+        """Pay, train, and answer with a fitted model."""
+        ...

@@ -1,0 +1,38 @@
+"""The method for tables: noisy marginals and scores are released once, and a model of the table is fitted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from privot.errors import UsageError
+from privot.mechanisms.mechanism import Facts
+from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.fitted import FittedTable
+from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.tabular.table_design import TableDesign
+
+
+class TableMethod:
+    """Noise at the counts of a table's cells, released once."""
+
+    def plan(self, config: SynthesisConfig, facts: Facts) -> TableDesign:
+        """What (ε, δ) buys for the schema."""
+        if config.shape is not None or config.features is not None or config.rules is not None or config.options:
+            raise UsageError("What is released of a table follows from its schema: leave out the rest.")
+        assert config.codec is not None
+        return TableDesign.choose(config.codec, facts, config.epsilon, config.delta, config.seed)
+
+    def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> TableDesign:
+        """The design that a job wrote down."""
+        assert config.codec is not None
+        return TableDesign.from_dict(fields, config.codec)
+
+    def run(self, run: SynthesisRun) -> Outcome:
+        """Pay for the release and fit the model, which takes seconds and gives the same again: no checkpoint."""
+        design: TableDesign = run.design
+        release, _ = run.payments.release(lambda: design.mechanism, design.check_release)
+        outcome = Outcome(design, release.guarantee, release)
+        run.paid(outcome)
+        outcome.fitted = FittedTable(design.fit(release, run.progress))
+        return outcome
