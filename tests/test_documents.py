@@ -1,4 +1,4 @@
-"""Documents: every relative link resolves, every path of the code that a page names exists, no page is named for an issue."""
+"""Documents: every relative link resolves, every path of the code exists, no page is named for an issue."""
 
 from __future__ import annotations
 
