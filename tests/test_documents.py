@@ -70,6 +70,15 @@ def test_every_path_of_the_code_exists(name: str) -> None:
     assert missing_paths((ROOT / name).read_text()) == []
 
 
+def test_every_page_that_the_code_names_exists() -> None:
+    named: dict[str, str] = {}
+    for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]:
+        for path in re.findall(r"(?<![\w/.-])docs(?:/[\w-]+)+(?:\.\w+)?", file.read_text()):
+            named[path] = str(file.relative_to(ROOT))
+    assert named
+    assert {path: file for path, file in named.items() if not (ROOT / path).exists()} == {}
+
+
 def test_no_page_is_named_for_an_issue_or_mentions_one() -> None:
     assert [name for name in NAMES if "issue" in name.lower()] == []
     mention = re.compile(r"\bissues?[ -]?#?\d+|(?<![\w&])#\d+\b", re.IGNORECASE)
