@@ -138,7 +138,7 @@ class MeanEmbedding(Once):
         facts = records.facts
         classes = self._classes(facts)
         if facts.adjacency is Adjacency.ADD_REMOVE:
-            # cannot be asked before paying, since the number is private; beyond 10⁸ records (`docs/limits.md`)
+            # cannot be asked before paying, since the number is private; beyond 10⁸ records (`docs/sharp-edges.md`)
             self._check_rounding(records.count, classes)
         sums, counts = self._sums(records, classes)
         joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)

@@ -28,7 +28,7 @@ from privot.errors import DataError
 from privot.federation.wire.messages import Array
 
 KAPPA = 0.22
-"""1 − cos between roots of the covariances of two classes: see docs/evidence/issue-7."""
+"""1 − cos between roots of the covariances of two classes: see docs/notebook/federation.md."""
 BETWEEN, BETWEEN_DEVIATION = 0.25, 0.5
 """The share of the spread that lies between classes, before any is seen; how far off that is, as a share of itself."""
 NAMES_DEVIATION = 0.15

@@ -137,7 +137,7 @@ class ClippedGradients:
         sampled, gaussian = _parts(event)
         indices = sampled.sampling.draw(noise, records.count)
         if len(indices) > MAX_SAMPLE:
-            # cannot be asked before paying, since the number is private (`docs/limits.md`)
+            # cannot be asked before paying, since the number is private (`docs/sharp-edges.md`)
             raise UsageError(f"A sample of more than {MAX_SAMPLE} records cannot be summed exactly.")
         clip = gaussian.sensitivity / gaussian.adjacency.sensitivity(1.0)
         bound, total = clip * (1.0 - MARGIN), np.zeros(self.gradients.size, dtype=np.int64)

@@ -124,7 +124,7 @@ class TunedHead(Once):
         ):
             raise UsageError("A classifier is tuned on the event it made.")
         if facts.adjacency is Adjacency.ADD_REMOVE:
-            # cannot be asked before paying, since the number is private; beyond 6·10⁶ records (`docs/limits.md`)
+            # cannot be asked before paying, since the number is private; beyond 6·10⁶ records (`docs/sharp-edges.md`)
             self._check(records.count)
         seen = list(self._seen(records))
         weights, speed = self.start.copy(), np.zeros_like(self.start)
