@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.common import arguments
-from privot.common.extras import needing
+from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.cuda_stream import refuse_recording
@@ -32,9 +32,6 @@ from privot.mechanisms.exact_sums import (
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["MARGIN", "FeatureMap", "MeanEmbedding", "clip_features", "count_share"]
 
@@ -123,7 +120,7 @@ class MeanEmbedding(Once):
         both, stays short. What rounding would refuse for any number of records is refused here too, and whoever looks
         on: a mode that is handed every tensor would see records.
         """
-        device = usable_device(self.device)
+        device = usable_device(self.device, need="Embeddings need")
         refuse_recording()
         try_map(self.features, device)
         self._check_rounding(facts.records or 1, self._classes(facts))
@@ -166,7 +163,7 @@ class MeanEmbedding(Once):
         """Σ φ and the exact number of records of each class, block by block."""
         import torch
 
-        device = usable_device(self.device)
+        device = usable_device(self.device, need="Embeddings need")
         rows = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
         sums, counts = Sums(classes, self.features.size, device), np.zeros(classes)
         with torch.no_grad():
@@ -190,13 +187,3 @@ class MeanEmbedding(Once):
                 "Rounding could outgrow the margin that keeps this release private: use fewer records, "
                 "a map with fewer numbers, or less noise."
             )
-
-
-def usable_device(name: str) -> torch.device:
-    with needing("Embeddings need", "torch"):
-        import torch
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f"Unknown device {name!r}: say cpu or cuda.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("There is no CUDA device here: use the cpu.")
-    return torch.device(name)

@@ -105,7 +105,7 @@ class Sums:
     2³² times less than the w would. A row evaluated twice, δ apart, may get another h, but h + l stays δ apart.
     """
 
-    def __init__(self, classes: int, size: int, device: torch.device) -> None:
+    def __init__(self, classes: int, size: int, device: str | torch.device) -> None:
         import torch
 
         self._whole = torch.zeros(classes, size, dtype=torch.int64, device=device)
@@ -133,7 +133,7 @@ class Sums:
         return out
 
 
-def try_map(features: FeatureMap, device: torch.device) -> None:
+def try_map(features: FeatureMap, device: str | torch.device) -> None:
     """Refuse a map that fails, or for which fixed public rows come out differently alone and in other company.
 
     That finds a network left in training mode (batch normalisation, dropout) and a `rounding` stated too small, not

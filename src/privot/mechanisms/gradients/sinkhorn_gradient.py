@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from privot.accounting.events import Event, Gaussian, Repeated, Sampled, repeated
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.common import arguments
+from privot.common.devices import check_device
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.mechanisms.clipping import MARGIN
@@ -102,8 +103,7 @@ class SanitizedGradient:
             raise UsageError(
                 "The public range needs its low end below its high end, by a number that can be divided by."
             )
-        if self.device not in ("cpu", "cuda"):
-            raise UsageError(f"Unknown device {self.device!r}: say cpu or cuda.")
+        check_device(self.device)
         if isinstance(self.sampling, FixedSize):
             set_(self, "capacity", self.sampling.batch)
         elif not isinstance(self.sampling, Poisson):
