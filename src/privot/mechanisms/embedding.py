@@ -51,13 +51,41 @@ def count_share(size: int) -> float:
 
 @dataclass(frozen=True)
 class MeanEmbedding(Once):
-    """For each class c the sum of φ over its records, and their number, plus N(0, σ²): one Gaussian release.
+    """For each class the noisy sum of bounded public features of its records, and their noisy number: one Gaussian
+    release.
 
-    A record (x, c) adds the vector (a·φ(x), b) to the row of its class, a² + b² = 1, so the counts are paid for
-    with the sums. The value has `sums` of shape (classes, size) and `counts` of shape (classes,) with the weights
-    divided out: their noise is σ/a and σ/b. Without `labels` there is one class. On `device` "cuda" the features
-    are computed there.
+    A record (x, c) adds the vector (a·φ(x), b) to the row of its class c, a² + b² = 1, so the counts are paid for with
+    the sums.
 
+    Parameters
+    ----------
+    features
+        φ, a public feature map with ‖φ(x)‖ ≤ 1: rows of shape (records, `features.dim`) → (records, `features.size`).
+    sigma
+        σ, the standard deviation of the noise.
+    labels
+        Whether the vault's classes are kept apart; without it there is one class.
+    count_weight
+        b, strictly between 0 and 1; `count_share` of the size unless given.
+    device
+        "cpu" or "cuda", where the features are computed.
+
+    Returns
+    -------
+    Release
+        Of the vault: `sums` of shape (classes, size) and `counts` of shape (classes,) with the weights divided out, so
+        that their noise is σ/a and σ/b.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, the map fails on public rows or lets rows influence each other, or rounding
+        could outgrow its margin: before anything is paid.
+    MissingDependencyError
+        If PyTorch is not installed.
+
+    Notes
+    -----
     Formal guarantees:
       * each record adds a vector of norm at most 1 to one row, whatever the record and the map say: features are
         clipped, and a row of features that are not finite counts as zero;
@@ -69,6 +97,27 @@ class MeanEmbedding(Once):
     All of that is about a map whose rows do not influence each other beyond its stated `rounding`. That is the map's
     promise: it is tried on a few public rows, alone and in different company, before anything is paid, which finds a
     network left in training mode (batch normalisation, dropout), but proves nothing. Use maps you can vouch for.
+
+    References
+    ----------
+    Harder, Adamczewski & Park 2021, "DP-MERF: differentially private mean embeddings with random features for practical
+    privacy-preserving data generation".
+
+    Examples
+    --------
+    >>> import torch
+    >>> from privot import Vault
+    >>> class Halves:  # φ(x) = x/2: of norm at most 1 where the rows' is at most 2
+    ...     dim = size = 2
+    ...     rounding = 0.0
+    ...     def features(self, x):
+    ...         return x / 2
+    ...     def to_dict(self):
+    ...         return {"kind": "halves"}
+    >>> vault = Vault(np.eye(2), [0, 1], classes=2, clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5))
+    >>> release = vault.release(MeanEmbedding(Halves(), sigma=4.0, labels=True), purpose="class means")
+    >>> release.value["sums"].shape, release.value["counts"].shape
+    ((2, 2), (2,))
     """
 
     features: FeatureMap

@@ -374,8 +374,10 @@ def _tell(witnesses: tuple[RunningAccountant, ...], event: Event, distances: lis
 
 @dataclass(frozen=True)
 class PublishedGradients:
-    """The variant of Yang, Qi & Zhou 2024 as their program runs it: the *mean* gradient of a batch, clipped as a whole,
-    noised, and sparsified (a random share `keep` of its coordinates survives). UNPROVEN.
+    """The variant of Yang, Qi & Zhou 2024 as their program runs it. UNPROVEN.
+
+    It releases the *mean* gradient of a batch, clipped as a whole, noised, and sparsified (a random share `keep` of its
+    coordinates survives). The other parameters are those of `ClippedGradients`.
 
     What can be said of it: a vector clipped as a whole to C moves by at most 2C whatever changed, so under the sampler
     used here a step costs a sampled Gaussian with Δ = 2C and σ = `sigma`, and that is what the vault is charged. The

@@ -192,9 +192,35 @@ def check_cost_matrix(matrix: Tensor) -> Tensor:
 def with_labels(x: Any, labels: Any, classes: int, weight: float) -> Any:
     """[x; weight·one-hot(label)]: points whose transport pays for changing class.
 
-    Under ‖·‖² two points of different classes are 2·weight² further apart, under ‖·‖₁ 2·weight. DP-Sinkhorn
-    appends 15·one-hot (Cao et al. 2021).
+    Under ‖·‖² two points of different classes are 2·weight² further apart, under ‖·‖₁ 2·weight.
 
+    Parameters
+    ----------
+    x
+        Points of shape (n, d), array or tensor.
+    labels
+        Whole numbers from 0 to `classes` − 1, of shape (n,).
+    classes, weight
+        How many classes there are, and the weight of a label.
+
+    Returns
+    -------
+    array or tensor
+        Of shape (n, d + classes).
+
+    Raises
+    ------
+    DataError
+        If the labels are no whole numbers in that range, one per point.
+    UsageError
+        If `classes` or `weight` is out of range.
+
+    References
+    ----------
+    Cao et al. 2021, "Don't Generate Me", append 15·one-hot.
+
+    Examples
+    --------
     >>> with_labels([[0.5], [1.0]], [0, 1], classes=2, weight=3.0).tolist()
     [[0.5, 3.0, 0.0], [1.0, 0.0, 3.0]]
     """
