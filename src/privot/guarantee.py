@@ -310,7 +310,7 @@ class Guarantee:
                 raise DataError("This is not a guarantee: its curve does not fall as δ grows.")
             curve, stated = TabulatedCurve(tuple(points)), fields["epsilon"]
             if stated is not None and not float(stated) >= curve.epsilon(float(fields["delta"])) * (1.0 - 1e-9):
-                raise DataError(f"This guarantee states ε = {brief(stated)}, which its own curve does not bear out.")
+                raise DataError(f"This guarantee states ε = {brief(stated)}, less than its own curve says.")
             return cls(
                 curve=curve,
                 adjacency=Adjacency(fields["adjacency"]),
@@ -338,8 +338,8 @@ class Guarantee:
         """The guarantee in a paragraph that needs no mathematics to read."""
         epsilon, delta = self.epsilon(), self.at_delta
         neighbours = {
-            Adjacency.ADD_REMOVE: "one person's record is added to or removed from the data",
-            Adjacency.REPLACE_ONE: "one person's record is replaced by any other record (their number stays the same)",
+            Adjacency.ADD_REMOVE: "one record is added to or removed from the data",
+            Adjacency.REPLACE_ONE: "one record is replaced by any other record (their number stays the same)",
         }[self.adjacency]
         standing = {
             Standing.PROVEN: "This is a mathematical theorem under the assumptions listed.",

@@ -119,7 +119,7 @@ def largest_count(make: Callable[[int], Event], *, epsilon: float, delta: float,
         return account(make(n), delta).epsilon() <= epsilon
 
     if not meets(1):
-        raise BudgetError(f"Not even one fits in ε = {epsilon:g} at δ = {delta:g}: raise σ or the budget.")
+        raise BudgetError(f"Not even one step fits in ε = {epsilon:g} at δ = {delta:g}: raise σ or the budget.")
     good, bad = 1, limit + 1
     step = 8
     while good < limit:

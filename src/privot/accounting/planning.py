@@ -62,7 +62,7 @@ def count_steps(records: int | None, batch: int | None, epochs: float | None, st
     """How many steps run: `steps`, or enough batches for `epochs` passes (⌈epochs·records/batch⌉), or one."""
     if steps is not None:
         if epochs is not None:
-            raise UsageError("Say either the number of steps or the number of epochs, not both.")
+            raise UsageError("Give either the number of steps or the number of epochs, not both.")
         check_count("The number of steps", steps)
         total = steps
     elif epochs is not None:
@@ -108,7 +108,7 @@ class _Terms:
         if self.sigma is not None:
             check_positive("σ", self.sigma)
         if self.sigma is None and self.epsilon is None:
-            raise UsageError("Say σ or ε: the one that is left out is the answer.")
+            raise UsageError("Give σ or ε: the one that is left out is computed.")
         batch, steps = self.batch, self.steps
         if self.sigma is not None and self.epsilon is not None:
             batch, steps = self._affordable(release, self.sigma, self.epsilon)
@@ -137,7 +137,7 @@ class _Terms:
             )
             return self.batch, steps
         if self.batch is not None or self.records is None:
-            raise UsageError("σ, ε, the steps and the batch are all given: leave one out to have it answered.")
+            raise UsageError("σ, ε, the steps and the batch are all given: leave one out, and it is computed.")
         records = self.records
 
         def with_batch(batch: int) -> Event:

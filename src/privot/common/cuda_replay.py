@@ -39,7 +39,9 @@ class Replayed:
                 self._record(inputs)
             if [t.shape for t in inputs] != [t.shape for t in self._inputs]:
                 # a copy would spread a smaller tensor over the larger one
-                raise UsageError("What was recorded for tensors of some shapes cannot be replayed for others.")
+                raise UsageError(
+                    "A CUDA graph that was recorded for tensors of some shapes cannot be replayed for others."
+                )
             for held, given in zip(self._inputs, inputs, strict=True):
                 held.copy_(given)
             self._graph.replay()

@@ -157,7 +157,10 @@ class MeanEmbedding(Once):
         """The map to the last bit, and every other choice; refuses a map that does not say its own (`exact_bytes`)."""
         exact = getattr(self.features, "exact_bytes", None)
         if exact is None:
-            raise UsageError("This feature map does not say what it is to the last bit: release it without a secret.")
+            raise UsageError(
+                "This feature map has no exact_bytes(), which says what it is to the last bit: "
+                "use release in place of release_once."
+            )
         said: bytes = exact()
         return said + repr((self.sigma, self.labels, self._b, self.device)).encode()
 

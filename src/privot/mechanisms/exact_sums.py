@@ -149,7 +149,9 @@ def try_map(features: FeatureMap, device: str | torch.device) -> None:
     def held(x: torch.Tensor) -> torch.Tensor:
         phi = features.features(x)
         if phi.shape != (len(x), features.size):
-            raise UsageError("The feature map answers with another shape than it says.")
+            raise UsageError(
+                f"Expected {features.size} features per row, got shape {tuple(phi.shape)}: correct the map."
+            )
         if features.rounding == 0.0:
             return phi
         phi, share = clip_features(phi)

@@ -181,7 +181,7 @@ def _classes(name: str, x: Tensor, labels: Any) -> tuple[int, Tensor]:
     """(how many classes are present, which of them each point belongs to)."""
     marks = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if marks.shape != (len(x),):
-        raise DataError(f"{name} must hold one label a point: {len(x)} points, labels of shape {marks.shape}.")
+        raise DataError(f"{name} must hold one label per point: {len(x)} points, labels of shape {marks.shape}.")
     if marks.dtype.kind == "f" and not np.isfinite(marks).all():
         raise DataError(f"{name} holds NaN or infinite labels: remove or replace those rows.")
     names, which = np.unique(marks, return_inverse=True)

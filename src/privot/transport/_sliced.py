@@ -283,7 +283,7 @@ def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | No
     U = given if isinstance(given, Tensor) else from_array(given)
     U = U.detach().to(x)
     if U.dim() != 2 or U.shape[0] != x.shape[1] or U.shape[1] == 0:
-        raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one a column.")
+        raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one per column.")
     return U, None
 
 

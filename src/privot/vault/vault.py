@@ -159,7 +159,7 @@ class Vault(Sealed):
             raise UsageError("A vault needs a budget: give it a ledger, or budget=(ε, δ).")
         if isinstance(noise, KeptNoise):
             # the same for everything asked of it: two releases, or two vaults, would show what differs between them
-            raise UsageError("Noise from a kept secret is for one release: leave it out, and use release_once.")
+            raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
         rows = checked_rows(x)
         # not under add-remove, where refusing one record and taking two would tell neighbours apart
         if rows.shape[0] < 2 and adjacency is Adjacency.REPLACE_ONE:
@@ -431,7 +431,7 @@ class Vault(Sealed):
         if not isinstance(budget, LedgerBudget):
             raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
         if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
-            raise UsageError("Only a mechanism of one step that says its identity, without a seed, can be asked again.")
+            raise UsageError("release_once needs a mechanism of one step, with an identity and without a seed.")
         mechanism.needs.check(self.__facts)
         # which label belongs to which row: the ledger's name for the records does not say
         labelled, held = "", self.__records
@@ -502,7 +502,9 @@ class Vault(Sealed):
         mechanism.needs.check(self.__facts)
         step = mechanism.event(self.__facts)
         if adjacency_of([step]) is not self.__facts.adjacency:
-            raise UsageError(f"The mechanism counts under another adjacency than the vault's {self.__facts.adjacency}.")
+            raise UsageError(
+                f"The mechanism's event is not under the vault's adjacency, {self.__facts.adjacency}: make it for that."
+            )
         whole = repeated(step, steps)
         for standing, reason in (
             (mechanism.standing, f"the mechanism itself is {mechanism.standing}"),
@@ -561,14 +563,16 @@ def _pair(budget: Any) -> tuple[float, float]:
     try:
         epsilon, delta = budget
     except (TypeError, ValueError):
-        raise UsageError("A budget is a pair (ε, δ).") from None
+        raise UsageError(f"Expected a budget (ε, δ), a pair of numbers, got {type(budget).__name__}.") from None
     return check_epsilon(epsilon), check_delta(delta)
 
 
 def _checked_classes(y: Any, classes: int | None, records: int) -> NDArray[np.int64] | None:
     """The labels, if there are any, each from 0 to `classes` − 1."""
     if (y is None) != (classes is None):
-        raise UsageError("Labels and the number of classes go together: the number is public, never read off labels.")
+        raise UsageError(
+            "Labels y and the number of classes must be given together: the number is public, never read from labels."
+        )
     if y is None or classes is None:
         return None
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:

@@ -68,7 +68,7 @@ class Query:
         """Ask at other weights from now on."""
         given = np.array(weights, dtype=np.float64)
         if given.shape != self.weights.shape or not np.isfinite(given).all():
-            raise UsageError("The weights must be finite and keep their shape: was the learning rate too large?")
+            raise UsageError("The weights must be finite and keep their shape: use a smaller learning rate.")
         self.weights = given
 
 
@@ -223,7 +223,9 @@ class ClippedGradients:
         indices = sampled.sampling.draw(noise, records.count)
         if len(indices) > MAX_SAMPLE:
             # cannot be asked before paying, since the number is private (`docs/limits.md`)
-            raise UsageError(f"A sample of more than {MAX_SAMPLE} records cannot be summed exactly.")
+            raise UsageError(
+                f"A sample of more than {MAX_SAMPLE} records cannot be summed exactly: use a smaller sampling rate."
+            )
         clip = gaussian.sensitivity / gaussian.adjacency.sensitivity(1.0)
         bound, total = clip * (1.0 - MARGIN), np.zeros(self.gradients.size, dtype=np.int64)
         norms: list[float] = []
@@ -250,7 +252,7 @@ class ClippedGradients:
                 labels[: len(part)] = records.labels(part)
             each = self.gradients.each(self.query.weights, rows, labels)
             if tuple(each.shape) != (CHUNK, self.gradients.size):
-                raise UsageError("The gradients must be one row a record.")
+                raise UsageError("The gradients must have one row per record, of shape (records, parameters).")
             yield each, len(part)
 
 
@@ -281,10 +283,11 @@ def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) 
             if (off > limit).any():
                 raise UsageError(
                     "A record's gradient changes with its place, with the records beside it or from call to call, so "
-                    "clipping it does not bound the record: leave out dropout, batch statistics and whatever remembers."
+                    "clipping it does not bound the record: remove dropout, batch statistics and "
+                    "anything that keeps state."
                 )
     if states != _random_states():
-        raise UsageError("The gradients draw random numbers, which go by a record's place: leave that out.")
+        raise UsageError("The gradients use random numbers, which depend on a record's place: remove what draws them.")
 
 
 def _public_gradients(
@@ -297,11 +300,14 @@ def _public_gradients(
         raise
     except Exception as error:
         raise UsageError(
-            f"The gradients cannot be computed on public rows ({type(error).__name__}): they must be of one record "
-            "each, without random numbers."
+            f"The gradients cannot be computed on public rows ({type(error).__name__}): there must be one per "
+            "record, without random numbers."
         ) from None
     if tuple(each.shape) != (CHUNK, gradients.size):
-        raise UsageError("The gradients must be one row a record.")
+        raise UsageError(
+            f"The gradients must have one row per record, {CHUNK} rows of {gradients.size} numbers here, got shape "
+            f"{tuple(each.shape)}."
+        )
     held = each[places]
     held = held if isinstance(held, np.ndarray) else held.double().cpu().numpy()
     return np.where(np.isfinite(held), held, 0.0)
@@ -329,7 +335,7 @@ def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
     # a list could grow after the standing was read
     set_(mechanism, "witnesses", tuple(mechanism.witnesses))
     if not all(w.need_distances for w in mechanism.witnesses):
-        raise UsageError("Only accountants that look at gradients are witnesses; the loop tells the others.")
+        raise UsageError("A witness is an accountant that needs distances between gradients: leave out the others.")
 
 
 def _check_clip_norm(clip_norm: float) -> None:
@@ -340,7 +346,7 @@ def _check_clip_norm(clip_norm: float) -> None:
 def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip_norm: float, size: int) -> None:
     """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
     if isinstance(sampling, FixedSize) and sampling.records != facts.records:
-        raise UsageError("Fixed-size samples are drawn from the public number of records of this vault.")
+        raise UsageError("The fixed-size sampling must be made for the public number of records of this vault.")
     # the size of a Poisson sample is private: the largest that can be summed decides, whatever this one will be
     sample = sampling.batch if isinstance(sampling, FixedSize) else MAX_SAMPLE
     # for both neighbours: the grid on which noise is added moves each of `size` coordinates by half a step at most

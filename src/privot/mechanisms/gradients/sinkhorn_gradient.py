@@ -152,7 +152,7 @@ class SanitizedGradient:
             raise UsageError("The cost needs a part: ‖x−y‖² (square), ‖x−y‖₁ (mixture), or both.")
         if not self.low < self.high or not 1e-300 < self.high - self.low < 1e300:
             raise UsageError(
-                "The public range needs its low end below its high end, by a number that can be divided by."
+                f"Expected a public range with low < high, got low = {self.low!r} and high = {self.high!r}."
             )
         check_device(self.device)
         if isinstance(self.sampling, FixedSize):
@@ -160,7 +160,7 @@ class SanitizedGradient:
         elif not isinstance(self.sampling, Poisson):
             raise UsageError("The sampling must be Poisson or FixedSize.")
         if self.capacity is None:
-            raise UsageError("A Poisson sample has no fixed size: say its capacity, a public number.")
+            raise UsageError("A Poisson sample has no fixed size: give its capacity, a public number.")
         set_(self, "capacity", arguments.whole("The capacity", self.capacity, 1))
 
     @property
@@ -193,7 +193,9 @@ class SanitizedGradient:
         check_ratio(self.clip, self.sigma)
         # the grid moves k coordinates of each neighbour by g/2 at most
         if grid_of(self.sigma) * math.sqrt(self.points * facts.dim) > MARGIN * self.clip:
-            raise UsageError("So much noise on so many numbers leaves no room for rounding: use fewer points.")
+            raise UsageError(
+                "Rounding could outgrow the margin with this much noise on this many numbers: use fewer points."
+            )
         return repeated(Sampled(Gaussian(self.sigma, 2.0 * self.clip, facts.adjacency), self.sampling), self.samples)
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:
@@ -205,14 +207,14 @@ class SanitizedGradient:
         refuse_recording()
         # no subclass: its code would run beside the records
         if type(query) is not GradientQuery:
-            raise UsageError("A sanitized gradient is asked with a GradientQuery.")
+            raise UsageError(f"Expected a GradientQuery, got {type(query).__name__}.")
         labels = None if query.labels is None else plain(query.labels, "A query")
         held = GradientQuery(plain(query.x, "A query"), labels)
         rows = self.points * self.samples
         if held.x.dim() != 2 or len(held.x) != rows or not held.x.dtype.is_floating_point:
             raise UsageError(f"The query must have {rows} points, got shape {tuple(held.x.shape)}.")
         if (held.labels is not None) != self.labels:
-            raise UsageError("The points of a query have labels exactly where the records have.")
+            raise UsageError("A query has labels exactly where the mechanism was made with labels=True.")
         if held.labels is not None and tuple(held.labels.shape) != (rows,):
             raise UsageError(f"The query must have {rows} labels.")
         if held.x.device.type != self.device:

@@ -50,7 +50,7 @@ class Axis:
             if self.width != 1 and not (self.missing and self.width == 3):
                 raise UsageError("An axis of numbers has width 1, or 3 where values may be missing.")
         elif self.width not in (1, self.cells):
-            raise UsageError("An axis of categories has width 1, or one coordinate a category.")
+            raise UsageError("An axis of categories has width 1, or one coordinate per category.")
         if self.groups is not None and (
             len(self.groups) != self.cells or set(self.groups) != set(range(max(self.groups) + 1))
         ):

@@ -230,7 +230,7 @@ def with_labels(x: Any, labels: Any, classes: int, weight: float) -> Any:
     (tx,), as_numpy = tensors(("x", x))
     marks = labels if isinstance(labels, Tensor) else from_array(labels)
     if marks.dtype.is_floating_point or marks.dtype == torch.bool or tuple(marks.shape) != (len(tx),):
-        raise DataError(f"labels must be {len(tx)} whole numbers, one a point, got shape {tuple(marks.shape)}.")
+        raise DataError(f"labels must be {len(tx)} whole numbers, one per point, got shape {tuple(marks.shape)}.")
     if bool(((marks < 0) | (marks >= classes)).any()):
         raise DataError(f"labels must lie from 0 to {classes - 1}: renumber them or raise classes.")
     hot = torch.nn.functional.one_hot(marks.long().to(tx.device), classes).to(tx)
