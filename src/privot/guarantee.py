@@ -1,7 +1,7 @@
 """The words everyone shares: adjacency, standing, and the guarantee that every release carries.
 
-This module knows no mechanism and no accountant: a guarantee holds a *curve*, and whoever counted the
-events (`privot.accounting`) supplies one. Read back from a file, a guarantee holds the tabulated curve
+This module knows no mechanism and no accountant: a guarantee holds a *curve*, and the accountant that
+counted the events (`privot.accounting`) supplies one. Read back from a file, a guarantee holds the tabulated curve
 that was written with it, which is valid on its own and a hair more pessimistic between its points.
 """
 
@@ -214,7 +214,7 @@ class Guarantee:
     assumptions: tuple[str, ...]
     events: tuple[Mapping[str, Any], ...]
     at_delta: float = 1e-5
-    """The δ at which this guarantee is quoted when nobody asks for another."""
+    """The δ at which this guarantee is quoted unless another is asked for."""
 
     def __post_init__(self) -> None:
         check_delta(self.at_delta)
@@ -356,7 +356,7 @@ class Guarantee:
                 # the best test between two (ε, δ)-close hypotheses at even odds errs at least (1 − δ)/(1 + e^ε)
                 wrong = (1.0 - delta) / (1.0 + math.exp(epsilon))
                 claim += (
-                    f" Somebody who must guess, at even odds, which of two such data sets was used is right with "
+                    f" An attacker who must guess, at even odds, which of two such data sets was used is right with "
                     f"probability at most {_at_most(wrong)}."
                 )
         else:

@@ -36,7 +36,7 @@ _MANY = "value."
 
 
 def _is_tensor(value: Any) -> bool:
-    """Without importing torch: whoever made a tensor has done so."""
+    """Whether `value` is a tensor; without importing torch, which the code that made a tensor has done."""
     return any(f"{c.__module__}.{c.__qualname__}" == "torch.Tensor" for c in type(value).__mro__)
 
 

@@ -21,8 +21,8 @@ _WARM_UPS = 3
 def recorded(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callable[[], None]:
     """`work` takes one step from fixed buffers: forward, backward, optimiser; gradients are None before it.
 
-    It draws no random numbers but the default generator's, and reads nothing back to the host: whoever calls it fills
-    the buffers. The optimiser is one of `adam`.
+    It draws no random numbers but the default generator's, and reads nothing back to the host: the caller fills the
+    buffers. The optimiser is one of `adam`.
     """
     if not next(model.parameters()).is_cuda:
         return called(model, optimizer, work)

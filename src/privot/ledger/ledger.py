@@ -246,7 +246,7 @@ class Ledger:
                 # written so that a total that is no number is refused too
                 covered = total <= budget.epsilon
                 if covered:
-                    # noted first: whoever interrupts this is told of a charge too many rather than of one too few
+                    # noted first: an interrupt is then told of a charge too many rather than of one too few
                     interruption.charged.append(str(self.path))
                     row = self._append(rows, CHARGE, fingerprint, body, purpose)
             if covered:

@@ -169,8 +169,8 @@ class MeanEmbedding(Once):
 
         The map is tried on public rows, so that one that fails, or lets rows influence each other, does so before
         anything is paid, and what it draws is drawn: the moment between charge and release, in which a kill loses
-        both, stays short. What rounding would refuse for any number of records is refused here too, and whoever looks
-        on: a mode that is handed every tensor would see records.
+        both, stays short. What rounding would refuse for any number of records is refused here too, and so is a mode of
+        PyTorch that is handed every tensor: it would see records.
         """
         device = usable_device(self.device, need="Embeddings need")
         refuse_recording()

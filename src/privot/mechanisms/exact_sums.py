@@ -1,7 +1,7 @@
 """Sums over records to which each adds a bounded row that depends on that record alone, exactly; it draws no noise.
 
 Floating point breaks both halves of that sentence a little: a norm depends on the order of its terms, a sum on all of
-its terms. `rounding_a_record` bounds what is left of it, for whoever states a sensitivity.
+its terms. `rounding_a_record` bounds what is left of it, for mechanisms that state a sensitivity.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Releases noisy projections of a public network's representation of the records (DP-SWD, Algorithm 2, made sound).
 
 The network's weights come with the query: they are public, made of public data and earlier releases. The mechanism
-computes g(x) itself, one record at a time as far as the result goes, and what leaves is a constant to whoever trains:
+computes g(x) itself, one record at a time as far as the result goes, and what leaves is a constant to the training:
 no derivative of g at a record is ever formed.
 """
 

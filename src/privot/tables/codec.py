@@ -2,8 +2,8 @@
 
 Two layouts of one row, both functions of that row and the schema alone:
 
-  * compact (`encode(table, compact=True)`), one coordinate a column: a number scaled to [0, 1], or −1 where it is
-    missing; a category's place, missing last. Eight bytes a value, so a million rows fit anywhere.
+  * compact (`encode(table, compact=True)`), one coordinate per column: a number scaled to [0, 1], or −1 where it is
+    missing; a category's place, missing last. Eight bytes per value, so a million rows fit anywhere.
   * wide (`encode(table)`), for networks: numbers scaled to [0, 1] (where they may be missing ½ and two indicators,
     present and missing), categories one-hot. `segments` says which coordinates are what.
 

@@ -1,7 +1,7 @@
 """What is public about a table: its columns, its label, how missing values are marked; it may not see a record.
 
 A schema is written by the user (JSON or TOML), or proposed from public hints: the header, a data dictionary, a public
-sample. Never from the private table: a range or a list of categories read off the data is a release nobody paid for.
+sample. Never from the private table: a range or a list of categories read off the data is an unpaid release.
 """
 
 from __future__ import annotations

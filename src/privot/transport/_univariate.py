@@ -21,7 +21,7 @@ from privot.transport._solvers.row_sorting import sort_rows
 class Matching:
     """The monotone plan between sorted points: mass w_t goes from the ix_t-th of x to the iy_t-th of y.
 
-    Shapes (T,), one plan for every row, or (k, T), one a row. `ix` None: the i-th goes to the i-th, w = 1/n.
+    Shapes (T,), one plan for every row, or (k, T), one per row. `ix` None: the i-th goes to the i-th, w = 1/n.
     """
 
     ix: Tensor | None
@@ -106,7 +106,7 @@ def _take(sorted_rows: Tensor, index: Tensor | None) -> Tensor:
 
 def _spread(slope: Tensor, index: Tensor | None, order: Tensor | None, like: Tensor) -> Tensor:
     """Slopes of matched pairs, added up a point and put back where the points came from."""
-    if order is None:  # unreachable: whoever needs a gradient sorted with its order
+    if order is None:  # unreachable: where a gradient is needed, rows were sorted with their order
         raise AssertionError
     if index is not None:
         where = index.expand(slope.shape) if index.dim() == 1 else index

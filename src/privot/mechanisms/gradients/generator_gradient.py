@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """The public generator whose parameters are asked about; whoever trains sets it, and changes its weights.
+    """The public generator whose parameters are asked about; the training sets it, and changes its weights.
 
     It runs beside the records, like every public function that a mechanism is given: only one that you trust belongs
     here. It is handed public numbers, and its Jacobian is multiplied by a gradient that is not.

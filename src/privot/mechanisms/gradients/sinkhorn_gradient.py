@@ -1,7 +1,7 @@
 """Releases noisy clipped gradients at generated points (DP-Sinkhorn); it shows nothing else of the records.
 
 The records enter through G = ∇_X 2Ŵ(X, Y) alone, where Y is a fresh sample of them and X are public points that the
-caller generated. Everything else of the semi-debiased loss is public and added afterwards by whoever trains.
+caller generated. Everything else of the semi-debiased loss is public and added afterwards by the training.
 """
 
 from __future__ import annotations

@@ -168,6 +168,6 @@ def noise_deviation(public: Mapping[str, Any], name: str) -> float:
 
 
 def expected_sensitivity(weights: Mapping[str, float], replace_one: bool) -> float:
-    """The sensitivity that weights by block imply, for whoever reads somebody else's sketch."""
+    """The sensitivity that weights by block imply, for a reader of another party's sketch."""
     factors = {name: (4.0 if name == "features" else 2.0) if replace_one else 1.0 for name in BLOCKS}
     return math.sqrt(sum(factors[name] * w * w for name, w in weights.items()))

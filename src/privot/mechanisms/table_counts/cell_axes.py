@@ -1,7 +1,7 @@
 """Public maps from a record to one of finitely many cells; each is total, so every record lands in exactly one.
 
 An axis reads one column of a table from the vault's rows. Two layouts of rows are understood: *compact*, one
-coordinate a column (a number in [0, 1], a category's place, or −1 for a missing number), and *wide*, where a category
+coordinate per column (a number in [0, 1], a category's place, or −1 for a missing number), and *wide*, where a category
 is one-hot and a number that may be missing is followed by two indicators (present, missing).
 """
 
