@@ -12,19 +12,20 @@ RAW = re.compile(
     r"|(?<![\w.])open\(|ParquetFile|torch\.load|pickle\.loads?\(|np\.(fromfile|memmap|loadtxt|genfromtxt)"
 )
 OWN = {
-    "audit/leftovers.py": "files that the audit made itself",
-    "federation/coordinating.py": "json.loads of what json.dumps just wrote",
+    "audit/implementation/disk_leftovers.py": "files that the audit made itself",
+    "federation/coordination/coordinator.py": "json.loads of what json.dumps just wrote",
     "federation/flower/serverapp.py": "the coordinator's own keys",
     "federation/flower/supernode.py": "the party's own keys",
-    "federation/keeping.py": "writes",
+    "jobs/once.py": "writes",
     "ledger/anchor.py": "writes",
-    "ledger/key.py": "writes",
-    "cli/apart.py": "compares two answers of the user's own",
+    "ledger/ledger_key.py": "writes",
+    "cli/commands/answer.py": "compares two answers of the user's own",
     "release.py": "json.loads of what json.dumps just wrote",
     "synthesis/design.py": "json.loads of what json.dumps just wrote",
-    "synthesis/tables/design.py": "json.loads of what json.dumps just wrote",
+    "synthesis/tabular/table_design.py": "json.loads of what json.dumps just wrote",
     "ledger/ledger.py": "a method of that name",
-    "synthesis/job.py": "a method of that name",
+    "jobs/job.py": "a method of that name",
+    "vault/vault.py": "a method of that name",
     "synthesis/synthesizer.py": "json.loads of what json.dumps just wrote",
 }
 """Where a raw call stands, and why it may."""
