@@ -71,7 +71,7 @@ def test_bad_idx_is_refused(tmp_path: Path) -> None:
         ("type", good[:2] + b"\x0a" + good[3:], "type code 0x0a"),
         ("none", idx(PIXELS[:0]), "holds no records"),
         ("narrow", idx(PIXELS[:, :0]), "holds no records"),
-        ("labels", idx(LABELS), "one value a record"),
+        ("labels", idx(LABELS), "one value per record"),
         ("bomb", bomb, "more than the 512 MiB"),
         ("promise", b"\0\0\x08\x02" + struct.pack(">2I", 2**13, 2**12), "cut short"),
         ("nan", idx(np.full((2, 2), np.nan)), "missing or infinite"),

@@ -82,7 +82,7 @@ def test_what_cannot_be_asked_again_is_refused(tmp_path: Path) -> None:
     vault = open_vault(tmp_path / "l")
     with pytest.raises(UsageError, match="32 bytes"):
         vault.release_once(PrivateSketch(DESIGN, 20.0), purpose="p", secret=b"short")
-    with pytest.raises(UsageError, match="mark"):
+    with pytest.raises(UsageError, match="suffixes are reserved"):
         vault.release_once(PrivateSketch(DESIGN, 20.0), purpose="p [once 00]", secret=SECRET)
     with pytest.raises(UsageError, match="seed"):
         vault.release_once(RandomProjection(2, 5.0, seed=1), purpose="p", secret=SECRET)  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ class BudgetError(PrivotError):
 
 
 class OtherRecordsError(BudgetError):
-    """A ledger was given other records than those it guards, and nobody stated that they are new."""
+    """A ledger was given other records than those it guards, and it was not stated that they are new."""
 
 
 class LostReleaseError(BudgetError):
@@ -83,7 +83,7 @@ class ConvergenceError(PrivotError):
 
 
 class NoAnswerError(PrivotError):
-    """Somebody, or a process, did not answer in time or ended; the message says who, and where its log is."""
+    """A party or a process did not answer in time, or ended; the message says who, and where its log is."""
 
     exit_code = 6
 
@@ -95,7 +95,7 @@ class RefutedError(PrivotError):
 
 
 class StoppedError(PrivotError):
-    """Somebody asked to stop; the message says what was paid, what is kept and how to go on."""
+    """The user or the system asked to stop; the message says what was paid, what is kept and how to go on."""
 
     exit_code = 130
 

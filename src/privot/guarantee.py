@@ -1,7 +1,7 @@
 """The words everyone shares: adjacency, standing, and the guarantee that every release carries.
 
-This module knows no mechanism and no accountant: a guarantee holds a *curve*, and whoever counted the
-events (`privot.accounting`) supplies one. Read back from a file, a guarantee holds the tabulated curve
+This module knows no mechanism and no accountant: a guarantee holds a *curve*, and the accountant that
+counted the events (`privot.accounting`) supplies one. Read back from a file, a guarantee holds the tabulated curve
 that was written with it, which is valid on its own and a hair more pessimistic between its points.
 """
 
@@ -26,14 +26,33 @@ TABLE_DELTAS = (*(10.0**-e for e in range(15, 0, -1)), 0.3, 0.5)
 
 
 class Adjacency(StrEnum):
-    """Which two data sets count as neighbours. There is no default anywhere: it is always stated."""
+    """Which two data sets count as neighbours. There is no default anywhere: it is always stated.
+
+    `ADD_REMOVE`: one has a record more than the other. The number of records is private.
+    `REPLACE_ONE`: they differ in one record. The number of records is public, and the sensitivity of a sum of clipped
+    records is twice as large.
+
+    Examples
+    --------
+    >>> Adjacency("add-remove").sensitivity(0.5), Adjacency("replace-one").sensitivity(0.5)
+    (0.5, 1.0)
+    """
 
     ADD_REMOVE = "add-remove"
     REPLACE_ONE = "replace-one"
 
     @classmethod
     def parse(cls, text: str | Adjacency) -> Adjacency:
-        """Read an adjacency from what a user typed."""
+        """The adjacency that a user typed: "add-remove" or "replace-one", in any case, also with an underscore.
+
+        Raises
+        ------
+        UsageError
+            If it is neither.
+
+        >>> Adjacency.parse("Replace_One")
+        <Adjacency.REPLACE_ONE: 'replace-one'>
+        """
         try:
             return cls(str(text).replace("_", "-").lower())
         except ValueError:
@@ -48,7 +67,17 @@ class Adjacency(StrEnum):
 
 
 class Standing(StrEnum):
-    """What stands behind a number: a theorem, a limit argument, or a claim as published."""
+    """What stands behind a privacy claim: a theorem, a limit argument, or a claim as published.
+
+    `PROVEN`: a theorem under the stated assumptions. `ASYMPTOTIC`: a limit argument, an estimate and no bound.
+    `UNPROVEN`: no theorem; it must not be relied on. A vault releases what is not PROVEN only if it is allowed
+    explicitly.
+
+    Examples
+    --------
+    >>> Standing.weakest([Standing.PROVEN, Standing.UNPROVEN])
+    <Standing.UNPROVEN: 'unproven'>
+    """
 
     PROVEN = "proven"
     ASYMPTOTIC = "asymptotic"
@@ -131,9 +160,51 @@ class TabulatedCurve:
 class Guarantee:
     """What a release costs in privacy, under which adjacency, and how firmly that stands.
 
+    A guarantee is made by an accountant (`privot.accounting.account`) or read back from JSON; users rarely build one.
+
+    Parameters
+    ----------
+    curve
+        ε at any δ, and δ at any ε.
+    adjacency
+        Which two data sets count as neighbours.
+    standing
+        Whether a theorem stands behind the curve.
+    sampling
+        How records were chosen, in words.
+    assumptions
+        What the claim rests on besides the mathematics, each in words.
+    events
+        What was released, as plain JSON types; the curve can be counted again from them.
+    at_delta
+        The δ at which this guarantee is quoted unless another is given.
+
+    Raises
+    ------
+    UsageError
+        If `at_delta` does not lie strictly between 0 and 1.
+
+    Notes
+    -----
     Formal guarantee: for every δ in (0, 1), the mechanism that made the release is (epsilon(δ), δ)-differentially
     private for data sets that are neighbours under `adjacency`, provided that `assumptions` hold; that is a
-    theorem only where `standing` is `PROVEN`.
+    theorem only where `standing` is `PROVEN`. The accountant rounds its curves up, by bounds on what floating point may
+    take (`privot.accounting`); between its points, a curve read from a file lies above the one that was written.
+
+    References
+    ----------
+    Dwork & Roth 2014, "The algorithmic foundations of differential privacy".
+
+    Examples
+    --------
+    >>> from privot.accounting import Gaussian, account
+    >>> one = account(Gaussian(4.0, 1.0, Adjacency.ADD_REMOVE), 1e-5)
+    >>> one
+    Guarantee(ε = 0.926342 at δ = 1e-05, add-remove, proven)
+    >>> round(one.compose(one).epsilon(), 4)  # less than twice as much
+    1.3565
+    >>> Guarantee.from_json(one.to_json()).epsilon() == one.epsilon()
+    True
     """
 
     curve: Curve
@@ -143,7 +214,7 @@ class Guarantee:
     assumptions: tuple[str, ...]
     events: tuple[Mapping[str, Any], ...]
     at_delta: float = 1e-5
-    """The δ at which this guarantee is quoted when nobody asks for another."""
+    """The δ at which this guarantee is quoted unless another is asked for."""
 
     def __post_init__(self) -> None:
         check_delta(self.at_delta)
@@ -156,7 +227,7 @@ class Guarantee:
         return f"ε = {self.epsilon():.6g} at δ = {self.at_delta:g}, {self.adjacency}, {self.standing}"
 
     def epsilon(self, delta: float | None = None) -> float:
-        """ε at `delta` (at the quoted δ unless given)."""
+        """ε at `delta` (at the quoted δ unless given); infinite where nothing is claimed."""
         return self.curve.epsilon(self.at_delta if delta is None else check_delta(delta))
 
     def delta(self, epsilon: float) -> float:
@@ -170,7 +241,14 @@ class Guarantee:
         return replace(self, at_delta=check_delta(delta))
 
     def compose(self, *others: Guarantee) -> Guarantee:
-        """The guarantee of this release and `others` on the same data, counted together by the accountant."""
+        """The guarantee of this release and `others` on the same data, counted together by the accountant.
+
+        Raises
+        ------
+        UsageError
+            If the adjacencies differ, or a guarantee was read by `from_json`, which knows a table only: read it by
+            `privot.accounting.read_guarantee`, which counts its events.
+        """
         for other in others:
             if other.adjacency is not self.adjacency:
                 raise UsageError(
@@ -217,7 +295,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` wrote; refuses what is no guarantee with a `DataError`."""
         try:
             if fields["schema"] != SCHEMA_VERSION:
                 schema = brief(fields["schema"])
@@ -232,7 +310,7 @@ class Guarantee:
                 raise DataError("This is not a guarantee: its curve does not fall as δ grows.")
             curve, stated = TabulatedCurve(tuple(points)), fields["epsilon"]
             if stated is not None and not float(stated) >= curve.epsilon(float(fields["delta"])) * (1.0 - 1e-9):
-                raise DataError(f"This guarantee states ε = {brief(stated)}, which its own curve does not bear out.")
+                raise DataError(f"This guarantee states ε = {brief(stated)}, less than its own curve says.")
             return cls(
                 curve=curve,
                 adjacency=Adjacency(fields["adjacency"]),
@@ -260,8 +338,8 @@ class Guarantee:
         """The guarantee in a paragraph that needs no mathematics to read."""
         epsilon, delta = self.epsilon(), self.at_delta
         neighbours = {
-            Adjacency.ADD_REMOVE: "one person's record is added to or removed from the data",
-            Adjacency.REPLACE_ONE: "one person's record is replaced by any other record (their number stays the same)",
+            Adjacency.ADD_REMOVE: "one record is added to or removed from the data",
+            Adjacency.REPLACE_ONE: "one record is replaced by any other record (their number stays the same)",
         }[self.adjacency]
         standing = {
             Standing.PROVEN: "This is a mathematical theorem under the assumptions listed.",
@@ -278,7 +356,7 @@ class Guarantee:
                 # the best test between two (ε, δ)-close hypotheses at even odds errs at least (1 − δ)/(1 + e^ε)
                 wrong = (1.0 - delta) / (1.0 + math.exp(epsilon))
                 claim += (
-                    f" Somebody who must guess, at even odds, which of two such data sets was used is right with "
+                    f" An attacker who must guess, at even odds, which of two such data sets was used is right with "
                     f"probability at most {_at_most(wrong)}."
                 )
         else:

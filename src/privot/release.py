@@ -36,7 +36,7 @@ _MANY = "value."
 
 
 def _is_tensor(value: Any) -> bool:
-    """Without importing torch: whoever made a tensor has done so."""
+    """Whether `value` is a tensor; without importing torch, which the code that made a tensor has done."""
     return any(f"{c.__module__}.{c.__qualname__}" == "torch.Tensor" for c in type(value).__mro__)
 
 
@@ -54,11 +54,45 @@ def _frozen(array: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """`value` (an array, or arrays by name), the `guarantee` it left under, and what is `public` about it.
+    """What left a vault: a value, the guarantee it left under, and the public choices behind it.
 
-    `public` holds every choice the value depends on besides the records (seed, frame, clip, σ …), as plain
-    JSON types. Arrays are copied and made read-only. A step of a training may hand its value over as a tensor on
-    the device where training goes on; it is copied there, and comes back from a file as an array.
+    Vaults make releases. Everything after that, training, comparing or plotting, is post-processing and costs nothing.
+
+    Parameters
+    ----------
+    value
+        An array of numbers, or arrays by name. Arrays are copied and made read-only. A step of a training may hand its
+        value over as a tensor on the device where training goes on; it is copied there, and comes back from a file as
+        an array.
+    guarantee
+        What the value cost.
+    public
+        Every choice the value depends on besides the records (seed, frame, clip, σ …), as plain JSON types.
+
+    Raises
+    ------
+    UsageError
+        If the value is not made of numbers, the guarantee is none, or `public` is not plain JSON.
+
+    Notes
+    -----
+    Formal guarantee: of a release that a vault made, `guarantee` holds. A file proves nothing by itself: `load` counts
+    the guarantee again from its events, so a file cannot state less than they cost; that the events are the ones that
+    happened is what the ledger stands for.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from privot import Vault
+    >>> from privot.mechanisms import RandomProjection
+    >>> vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(10.0, 1e-5))
+    >>> release = vault.release(RandomProjection(slices=4, sigma=1.0), purpose="a first look")
+    >>> with TemporaryDirectory() as folder:
+    ...     release.save(Path(folder) / "look.npz")
+    ...     again = Release.load(Path(folder) / "look.npz")
+    >>> bool((again.value == release.value).all()), again.digest() == release.digest()
+    (True, True)
     """
 
     value: Value

@@ -376,7 +376,7 @@ def test_a_forged_guarantee_is_refused() -> None:
     cheaper = [{**point, "epsilon": point["epsilon"] * 0.9} for point in honest["curve"]]
     with pytest.raises(DataError, match="its events cost"):
         read_guarantee(forged(curve=cheaper, epsilon=honest["epsilon"] * 0.9))
-    with pytest.raises(DataError, match="does not bear out"):
+    with pytest.raises(DataError, match="less than its own curve says"):
         read_guarantee(forged(epsilon=honest["epsilon"] * 0.9))
     with pytest.raises(DataError, match="counted under replace-one"):
         read_guarantee(forged(adjacency="add-remove"))

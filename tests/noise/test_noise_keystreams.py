@@ -66,7 +66,7 @@ def test_chacha20_equals_openssl(counter: int, device: str) -> None:
 
 @pytest.mark.parametrize(("counter", "blocks"), [(2**32, 1), (2**32 - 1, 2), (-1, 1), (0, 0)])
 def test_chacha20_counter_never_wraps(counter: int, blocks: int) -> None:
-    with pytest.raises(UsageError, match="blocks a key"):
+    with pytest.raises(UsageError, match="blocks per key"):
         chacha20_words(bytes(32), bytes(12), counter, blocks, "cpu")
 
 

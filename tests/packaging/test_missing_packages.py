@@ -138,7 +138,7 @@ def test_wrong_usage_is_one_sentence_and_exits_with_2(name: str, said: dict[str,
 def test_public_names_without_their_package_raise_the_sentence(tmp_path: Path):
     found = without(ALL, "names", tmp_path)
     assert {package for package, _, _ in found} == {
-        "privot.adaptation", "privot.bench", "privot.evaluation", "privot.synthesis", "privot.transport",
+        "privot", "privot.adaptation", "privot.bench", "privot.evaluation", "privot.synthesis", "privot.transport",
     }  # fmt: skip
     for _, kind, sentence in found:
         assert kind == "MissingDependencyError"

@@ -318,7 +318,7 @@ def test_a_gradient_of_the_wrong_shape_fails_without_showing_anything():
         next(held.stream(mechanism, purpose="test"))
     # seen on public rows already, it costs nothing
     mechanism = ClippedGradients(Wrong(5), Query(np.zeros(5)), 1.0, 1.0, Poisson(1.0), 1)
-    with pytest.raises(UsageError, match="one row a record"):
+    with pytest.raises(UsageError, match="one row per record"):
         held.stream(mechanism, purpose="test")
 
 

@@ -217,8 +217,40 @@ class EventCurve:
 
 
 def account(event: Event, delta: float) -> Guarantee:
-    """The guarantee of `event`, quoted at `delta`.
+    """The guarantee of `event`, quoted at `delta`: the one way from what happened to what it costs.
 
+    Parameters
+    ----------
+    event
+        What was or will be released: one event, or several together (`Composed`, `Repeated`).
+    delta
+        The δ at which the guarantee is quoted. Its curve knows all others.
+
+    Returns
+    -------
+    Guarantee
+        ε at any δ, counted when it is asked for.
+
+    Raises
+    ------
+    UsageError
+        If δ does not lie strictly between 0 and 1.
+    NoTheoremError
+        If no theorem covers this combination of mechanism, sampling and adjacency.
+
+    Notes
+    -----
+    Formal guarantee: ε is the smallest of several proven upper bounds: closed forms, composed privacy losses and Rényi
+    composition. Discretisation and floating-point rounding raise it, never lower it. The standing is that of the
+    weakest event.
+
+    References
+    ----------
+    Koskela, Jälkö & Honkela 2020, "Computing tight differential privacy guarantees using FFT"; Zhu, Dong & Wang 2022,
+    "Optimal accounting of differential privacy via characteristic function".
+
+    Examples
+    --------
     >>> from privot import Adjacency
     >>> from privot.accounting import account, Gaussian
     >>> round(account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).epsilon(), 4)

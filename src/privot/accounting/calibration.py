@@ -22,9 +22,32 @@ _LIMIT = 1e12
 def calibrate(make: Callable[[float], Event], *, epsilon: float, delta: float) -> float:
     """The smallest σ (to two parts in ten thousand, never below) for which `make`(σ) costs at most (ε, δ).
 
-    ε falls as σ grows. Seen through the shift μ of the one Gaussian release that costs as much, the curve is nearly
-    a straight line of slope −1 in logarithms, so a bracketed secant needs a handful of evaluations.
+    Parameters
+    ----------
+    make
+        σ → the event that a release with this noise costs. Its ε must fall as σ grows.
+    epsilon, delta
+        The target.
 
+    Returns
+    -------
+    float
+        σ. What is returned was counted by the accountant and meets the target.
+
+    Raises
+    ------
+    UsageError
+        If the target is out of range, or no σ between 1e-12 and 1e12 meets it.
+    ConvergenceError
+        If none was found in 100 evaluations.
+
+    Notes
+    -----
+    Seen through the shift μ of the one Gaussian release that costs as much, the curve is nearly a straight line of
+    slope −1 in logarithms, so a bracketed secant needs a handful of evaluations.
+
+    Examples
+    --------
     >>> from privot import Adjacency
     >>> from privot.accounting import Gaussian, calibrate
     >>> sigma = calibrate(lambda s: Gaussian(s, 1.0, Adjacency.ADD_REMOVE), epsilon=1.0, delta=1e-5)
@@ -96,7 +119,7 @@ def largest_count(make: Callable[[int], Event], *, epsilon: float, delta: float,
         return account(make(n), delta).epsilon() <= epsilon
 
     if not meets(1):
-        raise BudgetError(f"Not even one fits in ε = {epsilon:g} at δ = {delta:g}: raise σ or the budget.")
+        raise BudgetError(f"Not even one step fits in ε = {epsilon:g} at δ = {delta:g}: raise σ or the budget.")
     good, bad = 1, limit + 1
     step = 8
     while good < limit:

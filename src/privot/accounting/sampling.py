@@ -85,7 +85,7 @@ class FixedSize:
     def draw(self, source: IndexSource, records: int) -> NDArray[np.int64]:
         """The indices of one sample, in random order."""
         if records != self.records:
-            raise DataError(f"The accountant was told of {self.records} records, the data has {records}.")
+            raise DataError(f"The sampling was made for {self.records} records, but the data has {records}.")
         return source.sample_without_replacement(self.records, self.batch)
 
     def describe(self) -> str:

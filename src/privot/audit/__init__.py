@@ -6,5 +6,9 @@ mechanism's parameters, a guarantee, a release, a folder of synthetic data or th
 
 from privot.audit.attack import Attack, audit
 from privot.audit.findings import Check, Claim, Finding
+from privot.common.callable_package import make_callable
 
 __all__ = ["Attack", "Check", "Claim", "Finding", "audit"]
+
+# `from privot import audit` gives this package: a call of it is a call of the function
+make_callable(__name__, audit)

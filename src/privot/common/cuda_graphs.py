@@ -13,26 +13,23 @@ from typing import Any
 import torch
 from torch import nn
 
+from privot.common.cuda_warm_up import side_stream
+
 _WARM_UPS = 3
 
 
 def recorded(model: nn.Module, optimizer: torch.optim.Optimizer, work: Callable[[], None]) -> Callable[[], None]:
     """`work` takes one step from fixed buffers: forward, backward, optimiser; gradients are None before it.
 
-    It draws no random numbers but the default generator's, and reads nothing back to the host: whoever calls it fills
-    the buffers. The optimiser is one of `adam`.
+    It draws no random numbers but the default generator's, and reads nothing back to the host: the caller fills the
+    buffers. The optimiser is one of `adam`.
     """
     if not next(model.parameters()).is_cuda:
         return called(model, optimizer, work)
-    with unchanged(model, optimizer):
-        # on a side stream, as capturing asks: libraries take their workspaces before anything is recorded
-        aside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(_WARM_UPS):
-                optimizer.zero_grad(set_to_none=True)
-                work()
-        torch.cuda.current_stream().wait_stream(aside)
+    with unchanged(model, optimizer), side_stream():
+        for _ in range(_WARM_UPS):
+            optimizer.zero_grad(set_to_none=True)
+            work()
     optimizer.zero_grad(set_to_none=True)
     graph: Any = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from privot.common.cuda_warm_up import side_stream
 from privot.errors import UsageError
 
 _WARM_UPS = 3
@@ -38,7 +39,9 @@ class Replayed:
                 self._record(inputs)
             if [t.shape for t in inputs] != [t.shape for t in self._inputs]:
                 # a copy would spread a smaller tensor over the larger one
-                raise UsageError("What was recorded for tensors of some shapes cannot be replayed for others.")
+                raise UsageError(
+                    "A CUDA graph that was recorded for tensors of some shapes cannot be replayed for others."
+                )
             for held, given in zip(self._inputs, inputs, strict=True):
                 held.copy_(given)
             self._graph.replay()
@@ -46,16 +49,9 @@ class Replayed:
 
     def _record(self, inputs: tuple[Tensor, ...]) -> None:
         self._inputs = [t.detach().clone() for t in inputs]
-        # on a side stream, as capturing asks: libraries take their workspaces before anything is recorded
-        aside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        try:
-            with torch.cuda.stream(aside):
-                for _ in range(_WARM_UPS):
-                    self._function(*self._inputs)
-        finally:
-            # also where it failed: whoever waits for this stream waits for all of the work
-            torch.cuda.current_stream().wait_stream(aside)
+        with side_stream():
+            for _ in range(_WARM_UPS):
+                self._function(*self._inputs)
         graph: Any = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._outputs = self._function(*self._inputs)

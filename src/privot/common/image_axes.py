@@ -65,4 +65,4 @@ def image_axes(shape: Sequence[int]) -> Axes:
         return Axes(sizes[0], sizes[1], sizes[2], True)
     if len(sizes) == 3 and sizes[0] in (1, 3):
         return Axes(sizes[1], sizes[2], sizes[0], False)
-    raise UsageError("An image has the shape height,width, height,width,channels or channels,height,width.")
+    raise UsageError("The shape of an image must be height,width, height,width,channels or channels,height,width.")

@@ -22,7 +22,7 @@ _held: list[Stop] = []
 
 @dataclass
 class Stop:
-    """Whether somebody asked to stop."""
+    """Whether the user or the system asked to stop."""
 
     asked: bool = False
 

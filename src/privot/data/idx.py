@@ -36,13 +36,15 @@ def read_idx(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """
     values = _read(path)
     if values.ndim < 2:
-        raise DataError(f"{path.name!r} holds one value a record, as labels are: give the file with the images.")
+        raise DataError(
+            f"{path.name!r} holds one value per record, as a file of labels does: give the file with the images."
+        )
     rows = values.reshape(values.shape[0], -1)
     if "images" not in path.name.lower():
         return rows, None
     labels = _read(_labels_beside(path))
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise DataError(f"The labels beside {path.name!r} are not one whole number a record: give their own file.")
+        raise DataError(f"The labels beside {path.name!r} are not one whole number per record: give their own file.")
     return rows, labels
 
 

@@ -70,7 +70,7 @@ def _numbered(folder: Path, places: list[Path], stated: StatedFacts) -> list[tup
             only = " (a number N stands for the names 0 to N − 1)" if isinstance(stated.classes, int) else ""
             raise DataError(
                 f"Sub-folder {count} by name of {folder.name!r} is none of the {stated.count} stated classes{only}: "
-                "state the names of all classes, or move it away."
+                "state the names of all classes, or remove it."
             )
     return sorted(((number_of[place.name], place) for place in places), key=lambda found: found[0])
 
@@ -90,7 +90,7 @@ def _shown(folder: Path) -> list[Path]:
     try:
         return sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=lambda p: p.name)
     except OSError:
-        raise DataError(f"The folder {folder.name!r} cannot be read: see who may.") from None
+        raise DataError(f"The folder {folder.name!r} cannot be read: check its permissions.") from None
 
 
 def _is_image(path: Path) -> bool:

@@ -91,7 +91,10 @@ def load(
         x = x.reshape(x.shape[0], math.prod(x.shape[1:]))
     rows = checked_rows(x)
     if stated.shape is not None and math.prod(stated.shape) != rows.shape[1]:
-        raise UsageError(f"An image of this shape has {math.prod(stated.shape)} values, the data has {rows.shape[1]}.")
+        raise UsageError(
+            f"An image of this shape has {math.prod(stated.shape)} values, but a record has "
+            f"{rows.shape[1]}: state another shape."
+        )
     labels = None if y is None or not stated.labels else checked_labels(y, rows.shape[0], stated.count)
     return Dataset(rows, labels, stated.names if is_folder else None)
 
@@ -107,14 +110,14 @@ def _read(path: Path, part: str, stated: StatedFacts) -> tuple[NDArray[Any], NDA
         return _read_numpy(path, part)
     if is_idx(path):
         return read_idx(path)
-    raise DataError(f"{path.name!r} is of no kind that can be read here: give {_READABLE}.")
+    raise DataError(f"{path.name!r} is not of a kind that privot reads: give {_READABLE}.")
 
 
 def checked_rows(x: Any) -> NDArray[Any]:
     """A copy of `x` of shape (records, dimension), finite: float32 stays, everything else becomes float64."""
     rows = _numbers("The records", x)
     if rows.ndim != 2:
-        raise DataError(f"Records must have two axes (records, dimension), got {rows.ndim}: give one row a record.")
+        raise DataError(f"Records must have two axes (records, dimension), got {rows.ndim}: give one row per record.")
     if rows.size == 0:
         raise DataError("There are no records in the data: give at least one row and one column.")
     return rows
@@ -131,10 +134,10 @@ def checked_labels(y: Any, records: int, classes: int | None = None) -> NDArray[
     if labels.ndim != 1 or labels.shape[0] != records:
         raise DataError(f"There must be one label per record: {records} records, labels of shape {labels.shape}.")
     if not (np.all(labels == np.floor(labels)) and np.all(np.abs(labels) < 2.0**53)):
-        raise DataError("Some labels are not whole numbers: renumber them, or say that labels are left out.")
+        raise DataError("Some labels are not whole numbers: renumber them, or leave labels out (classes=0).")
     if classes is not None and (labels.min() < 0 or labels.max() >= classes):
         raise DataError(
-            f"Some labels are not whole numbers from 0 to {classes - 1}: renumber them, or name all classes."
+            f"Some labels are not whole numbers from 0 to {classes - 1}: renumber them, or state more classes."
         )
     return labels.astype(np.int64)
 
@@ -176,7 +179,7 @@ def _read_numpy(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any] | Non
     except OSError:
         arrays = None
     if arrays is None:
-        raise DataError(f"{path.name!r} cannot be read: see who may.")
+        raise DataError(f"{path.name!r} cannot be read: check its permissions.")
     if "x" not in arrays:
         raise DataError(f"{path.name!r} holds no array called x or x_{part}: name the records x.")
     return arrays["x"], arrays.get("y")

@@ -1,7 +1,7 @@
 """The anchor: a ledger's row count and last seal, kept beside it so that lost rows are noticed.
 
 It is written after each commit, whole or not at all. A crash in between leaves it *behind* the rows, which
-is harmless; rows behind the anchor have been lost or rolled back. Whoever puts back an old ledger together
+is harmless; rows behind the anchor have been lost or rolled back. An attacker who puts back an old ledger together
 with its old anchor goes unnoticed by both: keep the newest row number somewhere else if that has to be
 excluded.
 """

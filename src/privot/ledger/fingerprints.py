@@ -3,7 +3,7 @@
 HMAC-SHA256 over, for each array in the order of its name: the lengths and texts of name, dtype (little-
 endian) and shape, then the values in C order. It is streamed; no array is copied. *The bytes are what
 counts*: rows in another order, or float64 in place of float32, are another data set with a budget of its
-own, so whoever calls this must bring the records into one fixed form first.
+own, so the caller must bring the records into one fixed form first.
 """
 
 from __future__ import annotations

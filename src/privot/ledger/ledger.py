@@ -54,10 +54,43 @@ from privot.ledger.tally import budget_of, charges_of, check_adjacency, entries_
 
 
 class Ledger:
-    """What a data set may spend and has spent. Several processes and threads may share one file.
+    """What a data set may spend and has spent, in one file that only grows.
 
-    Make one with `Ledger.create`, come back with `Ledger.open`; every answer is given only after all seals
-    have been checked.
+    Make one with `Ledger.create`, come back with `Ledger.open`. A `Vault` that is given a ledger sets the budget and
+    charges it; few people call `set_budget` and `charge` themselves. Several processes and threads may share one file.
+    Every answer is given only after all seals have been checked. A ledger never sees a record except to take a
+    fingerprint of it.
+
+    Notes
+    -----
+    Formal guarantees:
+      * when `charge` returns, the row is on disk, and the accountant's ε of all rows of that data set at the budget's δ
+        is at most the budget's ε;
+      * a process that dies at any moment leaves either no row or a row that counts: it can only over-count;
+      * a row that was changed, removed or put in is found, by a keyed hash chain and an anchor beside the file. An
+        attacker who has the key file can forge both.
+
+    One file guards one data set. Other records in it have to be stated to be new (`OtherRecordsError`), and the
+    statement is sealed like every row.
+
+    Raises
+    ------
+    CorruptLedgerError
+        By every method, if the file, its key or its anchor do not agree.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from privot import Vault
+    >>> from privot.mechanisms import RandomProjection
+    >>> with TemporaryDirectory() as folder, Ledger.create(Path(folder) / "clinic.ledger") as ledger:
+    ...     stated = {"clip": 0.5, "adjacency": "replace-one", "ledger": ledger, "label": "clinic"}
+    ...     vault = Vault(np.eye(8), budget=(10.0, 1e-5), **stated)
+    ...     _ = vault.release(RandomProjection(slices=4, sigma=2.0), purpose="a first look")
+    ...     [(entry.purpose, entry.id) for entry in ledger.entries()], ledger.verify()
+    ([('a first look', 3)], 3)
     """
 
     def __init__(self, store: Store, key: Key) -> None:
@@ -213,7 +246,7 @@ class Ledger:
                 # written so that a total that is no number is refused too
                 covered = total <= budget.epsilon
                 if covered:
-                    # noted first: whoever interrupts this is told of a charge too many rather than of one too few
+                    # noted first: an interrupt is then told of a charge too many rather than of one too few
                     interruption.charged.append(str(self.path))
                     row = self._append(rows, CHARGE, fingerprint, body, purpose)
             if covered:

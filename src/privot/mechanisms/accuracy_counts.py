@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.common import arguments
+from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.cuda_stream import refuse_recording
-from privot.mechanisms.embedding import usable_device
 from privot.mechanisms.exact_sums import FeatureMap, try_map
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.noise import NoiseSource

@@ -72,7 +72,7 @@ class Lane:
 
 
 def refuse_recording() -> None:
-    """Refuse to answer while somebody records, traces or looks on.
+    """Refuse to answer while PyTorch records, traces or shows what is computed.
 
     A CUDA graph, a compiled function or a trace holds the noise of the answer it recorded: every replay adds the same.
     A dispatch or function mode is handed every tensor that is computed with, records among them, and the search for

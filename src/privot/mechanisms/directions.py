@@ -4,7 +4,7 @@ What is claimed about a projection rests on the law of H = ‖zᵀU‖²/‖z‖
 (`privot.accounting.laws.projection_law`). So:
 
   * U is independent of the records. Unless a seed is given, one comes from the operating system when the
-    mechanism runs, after the vault was filled. Whoever gives a seed asserts that neither the records nor the
+    mechanism runs, after the vault was filled. A caller who gives a seed asserts that neither the records nor the
     seed were chosen with the other in view.
   * every release on the same records uses directions of its own, because the accountant multiplies moments of
     independent H: step i of a run draws from SeedSequence(seed, spawn_key=(i,)), a vault takes each given seed
@@ -28,7 +28,7 @@ __all__ = ["check_own_seed", "directions_of", "draw_directions", "drawn", "fresh
 
 @lru_cache(maxsize=1)
 def drawn(dim: int, slices: int, frame: Frame, seed: int, step: int) -> NDArray[np.float64]:
-    """`draw_directions`, remembered once and not to be written to: whoever trains on a release draws the same again."""
+    """`draw_directions`, remembered once and not to be written to: a training on the release draws the same again."""
     out = draw_directions(dim, slices, frame, seed, step)
     out.setflags(write=False)
     return out

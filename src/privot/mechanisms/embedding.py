@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.common import arguments
-from privot.common.extras import needing
+from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.cuda_stream import refuse_recording
@@ -32,9 +32,6 @@ from privot.mechanisms.exact_sums import (
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["MARGIN", "FeatureMap", "MeanEmbedding", "clip_features", "count_share"]
 
@@ -54,13 +51,41 @@ def count_share(size: int) -> float:
 
 @dataclass(frozen=True)
 class MeanEmbedding(Once):
-    """For each class c the sum of φ over its records, and their number, plus N(0, σ²): one Gaussian release.
+    """For each class the noisy sum of bounded public features of its records, and their noisy number: one Gaussian
+    release.
 
-    A record (x, c) adds the vector (a·φ(x), b) to the row of its class, a² + b² = 1, so the counts are paid for
-    with the sums. The value has `sums` of shape (classes, size) and `counts` of shape (classes,) with the weights
-    divided out: their noise is σ/a and σ/b. Without `labels` there is one class. On `device` "cuda" the features
-    are computed there.
+    A record (x, c) adds the vector (a·φ(x), b) to the row of its class c, a² + b² = 1, so the counts are paid for with
+    the sums.
 
+    Parameters
+    ----------
+    features
+        φ, a public feature map with ‖φ(x)‖ ≤ 1: rows of shape (records, `features.dim`) → (records, `features.size`).
+    sigma
+        σ, the standard deviation of the noise.
+    labels
+        Whether the vault's classes are kept apart; without it there is one class.
+    count_weight
+        b, strictly between 0 and 1; `count_share` of the size unless given.
+    device
+        "cpu" or "cuda", where the features are computed.
+
+    Returns
+    -------
+    Release
+        Of the vault: `sums` of shape (classes, size) and `counts` of shape (classes,) with the weights divided out, so
+        that their noise is σ/a and σ/b.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, the map fails on public rows or lets rows influence each other, or rounding
+        could outgrow its margin: before anything is paid.
+    MissingDependencyError
+        If PyTorch is not installed.
+
+    Notes
+    -----
     Formal guarantees:
       * each record adds a vector of norm at most 1 to one row, whatever the record and the map say: features are
         clipped, and a row of features that are not finite counts as zero;
@@ -72,6 +97,27 @@ class MeanEmbedding(Once):
     All of that is about a map whose rows do not influence each other beyond its stated `rounding`. That is the map's
     promise: it is tried on a few public rows, alone and in different company, before anything is paid, which finds a
     network left in training mode (batch normalisation, dropout), but proves nothing. Use maps you can vouch for.
+
+    References
+    ----------
+    Harder, Adamczewski & Park 2021, "DP-MERF: differentially private mean embeddings with random features for practical
+    privacy-preserving data generation".
+
+    Examples
+    --------
+    >>> import torch
+    >>> from privot import Vault
+    >>> class Halves:  # φ(x) = x/2: of norm at most 1 where the rows' is at most 2
+    ...     dim = size = 2
+    ...     rounding = 0.0
+    ...     def features(self, x):
+    ...         return x / 2
+    ...     def to_dict(self):
+    ...         return {"kind": "halves"}
+    >>> vault = Vault(np.eye(2), [0, 1], classes=2, clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5))
+    >>> release = vault.release(MeanEmbedding(Halves(), sigma=4.0, labels=True), purpose="class means")
+    >>> release.value["sums"].shape, release.value["counts"].shape
+    ((2, 2), (2,))
     """
 
     features: FeatureMap
@@ -111,7 +157,10 @@ class MeanEmbedding(Once):
         """The map to the last bit, and every other choice; refuses a map that does not say its own (`exact_bytes`)."""
         exact = getattr(self.features, "exact_bytes", None)
         if exact is None:
-            raise UsageError("This feature map does not say what it is to the last bit: release it without a secret.")
+            raise UsageError(
+                "This feature map has no exact_bytes(), which says what it is to the last bit: "
+                "use release in place of release_once."
+            )
         said: bytes = exact()
         return said + repr((self.sigma, self.labels, self._b, self.device)).encode()
 
@@ -120,10 +169,10 @@ class MeanEmbedding(Once):
 
         The map is tried on public rows, so that one that fails, or lets rows influence each other, does so before
         anything is paid, and what it draws is drawn: the moment between charge and release, in which a kill loses
-        both, stays short. What rounding would refuse for any number of records is refused here too, and whoever looks
-        on: a mode that is handed every tensor would see records.
+        both, stays short. What rounding would refuse for any number of records is refused here too, and so is a mode of
+        PyTorch that is handed every tensor: it would see records.
         """
-        device = usable_device(self.device)
+        device = usable_device(self.device, need="Embeddings need")
         refuse_recording()
         try_map(self.features, device)
         self._check_rounding(facts.records or 1, self._classes(facts))
@@ -166,7 +215,7 @@ class MeanEmbedding(Once):
         """Σ φ and the exact number of records of each class, block by block."""
         import torch
 
-        device = usable_device(self.device)
+        device = usable_device(self.device, need="Embeddings need")
         rows = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
         sums, counts = Sums(classes, self.features.size, device), np.zeros(classes)
         with torch.no_grad():
@@ -190,13 +239,3 @@ class MeanEmbedding(Once):
                 "Rounding could outgrow the margin that keeps this release private: use fewer records, "
                 "a map with fewer numbers, or less noise."
             )
-
-
-def usable_device(name: str) -> torch.device:
-    with needing("Embeddings need", "torch"):
-        import torch
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f"Unknown device {name!r}: say cpu or cuda.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("There is no CUDA device here: use the cpu.")
-    return torch.device(name)

@@ -1,7 +1,7 @@
 """Sums over records to which each adds a bounded row that depends on that record alone, exactly; it draws no noise.
 
 Floating point breaks both halves of that sentence a little: a norm depends on the order of its terms, a sum on all of
-its terms. `rounding_a_record` bounds what is left of it, for whoever states a sensitivity.
+its terms. `rounding_a_record` bounds what is left of it, for mechanisms that state a sensitivity.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Sums:
     2³² times less than the w would. A row evaluated twice, δ apart, may get another h, but h + l stays δ apart.
     """
 
-    def __init__(self, classes: int, size: int, device: torch.device) -> None:
+    def __init__(self, classes: int, size: int, device: str | torch.device) -> None:
         import torch
 
         self._whole = torch.zeros(classes, size, dtype=torch.int64, device=device)
@@ -133,7 +133,7 @@ class Sums:
         return out
 
 
-def try_map(features: FeatureMap, device: torch.device) -> None:
+def try_map(features: FeatureMap, device: str | torch.device) -> None:
     """Refuse a map that fails, or for which fixed public rows come out differently alone and in other company.
 
     That finds a network left in training mode (batch normalisation, dropout) and a `rounding` stated too small, not
@@ -149,7 +149,9 @@ def try_map(features: FeatureMap, device: torch.device) -> None:
     def held(x: torch.Tensor) -> torch.Tensor:
         phi = features.features(x)
         if phi.shape != (len(x), features.size):
-            raise UsageError("The feature map answers with another shape than it says.")
+            raise UsageError(
+                f"Expected {features.size} features per row, got shape {tuple(phi.shape)}: correct the map."
+            )
         if features.rounding == 0.0:
             return phi
         phi, share = clip_features(phi)

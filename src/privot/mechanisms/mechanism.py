@@ -92,7 +92,7 @@ class Records(Protocol):
 
 
 class Mechanism(Protocol):
-    """Says what it costs and what it needs of the data before it runs. A vault calls it, nobody else."""
+    """Says what it costs and what it needs of the data before it runs. Only a vault calls it."""
 
     @property
     def needs(self) -> Needs:
@@ -128,7 +128,7 @@ class Mechanism(Protocol):
 
 
 class Once:
-    """What mechanisms share that release one value a charge and draw nothing public; each says its own standing."""
+    """What mechanisms share that release one value per charge and draw nothing public; each says its own standing."""
 
     @property
     def steps(self) -> int:
@@ -154,7 +154,7 @@ Answer = Callable[[int, Any], tuple[Value, Mapping[str, Any]]]
 
 
 class Answering(Mechanism, Protocol):
-    """A mechanism whose every step answers a public query, chosen by whoever saw the earlier answers.
+    """A mechanism whose every step answers a public query, chosen by a training that saw the earlier answers.
 
     Adaptive composition covers that: a step's event must hold for *every* query. A query may be made of public
     things and earlier releases only; it is not charged for, because it tells nothing.

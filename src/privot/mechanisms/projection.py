@@ -32,28 +32,76 @@ _FINITE = 1e100
 
 @dataclass(frozen=True)
 class RandomProjection:
-    """(U, XU + V): X clipped by row to a public C, U `slices` public directions, V i.i.d. N(0, `sigma`²).
+    """DP-SWD: every record's noisy projections on public random directions, (U, XU + V).
 
-    Rakotomamonjy & Ralaivola 2021, "Differentially private sliced Wasserstein distance", with the law of the
-    directions counted exactly.
+    X are the records, clipped by row to the vault's public clip C; U are `slices` public directions; V is i.i.d.
+    N(0, `sigma`²).
 
-    With `batch`, each step shows that many records, drawn without replacement and in random order; without
-    it, all. With `steps` = T, a vault streams T releases for one charge; each draws its sample, directions
-    and noise anew. `seed` names the public directions, for two parties that want the same ones. A vault takes
-    a seed once, and it must have been chosen without looking at the records; left out, every step draws its
-    own. With `label_weight` w, what is projected is [x; w·one-hot(label)], clipped to C as a whole; with `outer`, it is
-    one-hot(label) ⊗ x, x in the columns of its class and zeros elsewhere: the labels are part of what is accounted.
-    With `pool` p > 1 and the public `shape` of an image, x is the image made coarser, squares of p × p pixels summed
-    and divided by p, and clipped to C after that: fewer columns, among which directions say more about each.
-    `bound` "bernstein" or "clt" charges by the published bounds on H, which fail with probability `failure` at every
-    draw of U; what runs is the same.
+    Parameters
+    ----------
+    slices
+        How many directions U has.
+    sigma
+        σ, the standard deviation of the noise.
+    frame
+        "orthogonal": Haar-random orthonormal frames, which say more; "independent": independent unit vectors.
+    batch
+        How many records each step shows, drawn without replacement and in random order; without it, all.
+    steps
+        How many releases a vault streams for one charge; each draws its sample, directions and noise anew.
+    seed
+        Names the public directions, for two parties that want the same ones. A vault takes a seed once, and it must
+        have been chosen without looking at the records; left out, every step draws its own.
+    label_weight
+        w: what is projected is [x; w·one-hot(label)], clipped to C as a whole. The labels are part of what is
+        accounted.
+    outer
+        What is projected is one-hot(label) ⊗ x: x in the columns of its class and zeros elsewhere.
+    bound
+        "exact" counts the law of the directions exactly; "bernstein" and "clt" charge by the published bounds on H.
+        What runs is the same.
+    failure
+        The probability with which such a bound fails at every draw of U.
+    shape, pool
+        With `pool` p > 1 and the public `shape` of an image, x is the image made coarser, squares of p × p pixels
+        summed and divided by p, and clipped to C after that: fewer columns, among which directions say more about each.
 
-    Formal guarantees, replace-one neighbours (add-remove is refused, since rows can be counted):
+    Returns
+    -------
+    Release
+        Of the vault: a value of shape (records, slices), or (batch, slices). `directions_of(release.public)` draws U
+        again.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, or does not fit the public facts of the records, before anything is paid.
+    NoTheoremError
+        Under add-remove, since rows can be counted.
+
+    Notes
+    -----
+    Formal guarantees, replace-one neighbours:
       * two values of one row differ by at most 2C, and only that row of XU depends on the record; making an image
         coarser is a public function of one record, and what it gives is clipped like any other row;
       * the law of U is the one that is counted: Haar frames (`orthogonal`) or independent unit vectors
         (`independent`), independent of X and of each other step's;
-      * the sampler that runs is the object that is counted, and so is σ.
+      * the sampler that runs is the object that is counted, and so is σ;
+      * in floating point, rows are clipped a margin below C, and noise is added on a grid that both neighbours share;
+        noise too small for that is refused before anything is paid.
+
+    References
+    ----------
+    Rakotomamonjy & Ralaivola 2021, "Differentially private sliced Wasserstein distance", with the law of the directions
+    counted exactly.
+
+    Examples
+    --------
+    >>> from privot import Vault
+    >>> vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(10.0, 1e-5))
+    >>> release = vault.release(RandomProjection(slices=4, sigma=1.0, batch=2), purpose="a first look")
+    >>> release.value.shape, release.guarantee.epsilon() < 10.0
+    ((2, 4), True)
     """
 
     slices: int

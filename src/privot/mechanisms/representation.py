@@ -1,7 +1,7 @@
 """Releases noisy projections of a public network's representation of the records (DP-SWD, Algorithm 2, made sound).
 
 The network's weights come with the query: they are public, made of public data and earlier releases. The mechanism
-computes g(x) itself, one record at a time as far as the result goes, and what leaves is a constant to whoever trains:
+computes g(x) itself, one record at a time as far as the result goes, and what leaves is a constant to the training:
 no derivative of g at a record is ever formed.
 """
 
@@ -143,7 +143,7 @@ class ProjectedRepresentation:
         """A plain copy of the query, if the network works with its weights and treats rows one by one."""
         # no subclass: its code would run beside the records
         if type(query) is not RepresentationQuery or not isinstance(query.weights, Mapping):
-            raise UsageError("A projected representation is asked with a RepresentationQuery.")
+            raise UsageError(f"Expected a RepresentationQuery, got {type(query).__name__}.")
         held = RepresentationQuery({str(name): plain(t, "A weight") for name, t in query.weights.items()})
         try_representation(self.representation, held.weights)
         return held
@@ -193,7 +193,7 @@ def represent(representation: Representation, weights: Weights, rows: Tensor) ->
             padded = torch.nn.functional.pad(block, (0, 0, 0, BLOCK - len(block)))
             found = representation.of(weights, padded)
             if tuple(found.shape) != (BLOCK, representation.size):
-                raise UsageError("The network answers with another shape than it says.")
+                raise UsageError("The network must give as many numbers per row as its size says: correct either.")
             parts.append(found[: len(block)].double().cpu().numpy())
     out = np.concatenate(parts)
     out[~np.isfinite(out).all(axis=1)] = 0.0

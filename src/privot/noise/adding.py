@@ -56,7 +56,7 @@ def add_noise(value: NDArray[np.float64], noise: NoiseSource, sigma: float) -> N
     A NaN has no place in the box, and no mechanism may make one of a record: it is refused as the defect it is.
     """
     if np.isnan(value).any():
-        raise UsageError("Noise cannot hide a value that is no number: the mechanism that computed it is at fault.")
+        raise UsageError("Noise cannot hide a value that is no number (NaN): correct the mechanism that computed it.")
     grid = grid_of(sigma)
     held = np.clip(value, -LARGEST_RATIO * sigma, LARGEST_RATIO * sigma)
     whole = np.rint(held / grid).astype(np.int64)

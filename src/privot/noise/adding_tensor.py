@@ -11,7 +11,7 @@ of n, and the rest is spread over ±8σ at least, in steps far below the dither'
 left out. The sum k + K of whole numbers is exact: |k| ≤ 2²¹·2⁴¹ by the public bound that is checked below, |K| < 2⁴⁶.
 So out/g runs through *all* whole numbers around k whatever the bits of v, and P(out/g = j) = P(K = j − k) depends on v
 through the whole number k alone: the Gaussian mechanism applied to g·k, rounded. A plain sum has neither property
-(Mironov 2012). Rounding k + K to float64 at the end, and to float32 by whoever trains with it, is post-processing.
+(Mironov 2012). Rounding k + K to float64 at the end, and to float32 in a training, is post-processing.
 
 Nothing here waits for the device or branches on the value, so neither an exception nor a moment's pause tells about it.
 """

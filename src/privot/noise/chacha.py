@@ -42,7 +42,7 @@ def chacha20_words(key: bytes, nonce: bytes, counter: int, blocks: int, device: 
     import torch
 
     if counter < 0 or blocks < 1 or counter + blocks > 1 << 32:
-        raise UsageError(f"ChaCha20 has 2³² blocks a key, got blocks {counter} to {counter + blocks - 1}.")
+        raise UsageError(f"ChaCha20 has 2³² blocks per key, got blocks {counter} to {counter + blocks - 1}.")
     first = _first_block(key, nonce, device)
     if first.is_cuda and _fused(first.device):
         from privot.noise.chacha_cuda import words_of

@@ -27,7 +27,7 @@ class KeptNoise(CountedNoise):
 
     def __init__(self, secret: bytes, about: bytes) -> None:
         if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
-            raise UsageError(f"The secret of kept noise has {KEY_BYTES} bytes of the operating system's entropy.")
+            raise UsageError(f"The secret must be {KEY_BYTES} bytes of the operating system's entropy.")
         super().__init__()
         self._secret = hmac.digest(secret, b"privot kept noise" + about, hashlib.sha256)
 

@@ -219,7 +219,7 @@ class SystemNoise(KeyedNoise):
 
 
 class SeededNoise(CountedNoise):
-    """Noise that repeats itself, FOR TESTS ONLY: whoever knows the seed can subtract it; it protects nobody.
+    """Noise that repeats itself, FOR TESTS ONLY: an attacker who knows the seed can subtract it.
 
     The same code as `SystemNoise` with keys SHA-256(seed ‖ 0), SHA-256(seed ‖ 1), …; its standing is
     UNPROVEN, and with it that of everything it touches. A forked process repeats what its parent draws.
@@ -237,7 +237,7 @@ class SeededNoise(CountedNoise):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What a guarantee that rests on this noise takes for granted, in words."""
-        return ("the noise came from a seed, for a test: whoever knows the seed can remove it",)
+        return ("the noise came from a seed, for a test: an attacker who knows the seed can remove it",)
 
     def _key(self) -> bytes:
         return hashlib.sha256(b"privot seeded noise" + self._seed + self._next_number()).digest()

@@ -53,7 +53,9 @@ def check_counting_sigma(sigma: float) -> None:
     if not sigma >= MIN_SIGMA:
         raise UsageError(f"σ = {sigma:g} is too small to be added to counts: raise it to at least {MIN_SIGMA:g}.")
     if not sigma <= MAX_SIGMA:
-        raise UsageError(f"σ = {sigma:g} is too large to be added to counts: they would say nothing.")
+        raise UsageError(
+            f"σ = {sigma:g} is too large to be added to counts: they would carry no information, so lower it."
+        )
 
 
 def add_noise_to_counts(counts: NDArray[np.int64], noise: NoiseSource, sigma: float) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Tells whether tensors are computed now or only written down, to be computed again; whoever adds noise asks it."""
+"""Tells whether tensors are computed now or only written down, to be computed again; code that adds noise asks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one bounded way to open a file that somebody else wrote: size after unpacking, depth, counts, no links.
+"""The one bounded way to open a file that another party wrote: size after unpacking, depth, counts, no links.
 
 Everything here refuses in one sentence (`DataError`), before memory is taken for what a header claims. Arrays and
 archives are in `privot.opening.archives`, Parquet in `privot.opening.parquet`; they are imported where they are needed.

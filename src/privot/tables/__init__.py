@@ -1,7 +1,9 @@
 """Tables with mixed columns: public schema, codec to rows of numbers, files. It hands out raw rows, knows no privacy.
 
-schema = Schema.load("schema.json")
-x, y = encode_file("private.csv", TableCodec(schema), compact=True)     # straight into a vault
+The records of a table go straight into a vault:
+
+    schema = Schema.load("schema.json")
+    vault = Vault.from_table("private.csv", schema, adjacency="add-remove", budget=(1.0, 1e-6))
 """
 
 from privot.tables.codec import TableCodec

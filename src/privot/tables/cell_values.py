@@ -31,7 +31,8 @@ def parse(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArra
     out = _numbers(column, values, marks) if column.is_number else _places(column, values, marks)
     if not column.missing and np.isnan(out).any():
         raise DataError(
-            f"Column {brief(column.name)} has missing values, which the schema does not allow: say so there."
+            f"Column {brief(column.name)} has missing values, which the schema does not allow: "
+            "set missing = true there."
         )
     if column.is_number:
         out = np.clip(out, *column.range)
@@ -63,7 +64,7 @@ def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDA
     # raised out here, so that the message that quotes the value is gone
     if failed:
         kind = f"date in the format {column.format}" if column.type == "date" else "number"
-        raise DataError(f"Column {brief(column.name)} holds a value that is no {kind}: mend the file or the schema.")
+        raise DataError(f"Column {brief(column.name)} holds a value that is no {kind}: correct the file or the schema.")
     return out
 
 
@@ -118,7 +119,7 @@ def _places(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDAr
     if unknown:
         raise DataError(
             f"Column {brief(column.name)} holds a category that the schema does not list: list it, "
-            'or say unknown = "other" there.'
+            'or set unknown = "other" there.'
         )
     return out
 

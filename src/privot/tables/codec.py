@@ -2,8 +2,8 @@
 
 Two layouts of one row, both functions of that row and the schema alone:
 
-  * compact (`encode(table, compact=True)`), one coordinate a column: a number scaled to [0, 1], or −1 where it is
-    missing; a category's place, missing last. Eight bytes a value, so a million rows fit anywhere.
+  * compact (`encode(table, compact=True)`), one coordinate per column: a number scaled to [0, 1], or −1 where it is
+    missing; a category's place, missing last. Eight bytes per value, so a million rows fit anywhere.
   * wide (`encode(table)`), for networks: numbers scaled to [0, 1] (where they may be missing ½ and two indicators,
     present and missing), categories one-hot. `segments` says which coordinates are what.
 
@@ -126,10 +126,10 @@ class TableCodec:
     ) -> Table:
         """A table with the schema's columns and types, in its order."""
         if (labels is None) != (self.classes is None):
-            raise UsageError("Labels are given exactly where the schema has a label column.")
+            raise UsageError("Labels must be given exactly where the schema has a label column.")
         expected = len(self.features) if compact else self.dim
         if rows.ndim != 2 or rows.shape[1] != expected:
-            raise UsageError(f"Rows of shape (records, {expected}) are decoded, got {rows.shape}.")
+            raise UsageError(f"Expected rows of shape (records, {expected}), got {rows.shape}.")
         small = rows if compact else self.narrow(rows)
         values = {c.name: unparse(c, self._numbers(c, small[:, i])) for i, c in enumerate(self.features)}
         if labels is not None and self.schema.label is not None:
@@ -140,7 +140,10 @@ class TableCodec:
     def _check_names(self, table: Table) -> None:
         lacking = [name for name in self.schema.names if name not in table]
         if lacking:
-            raise DataError(f"The table lacks column {brief(lacking[0])}, which the schema has.")
+            raise DataError(
+                f"The table lacks column {brief(lacking[0])}, which the schema has: add it, or remove it "
+                "from the schema."
+            )
         odd = [name for name in table if name not in self.schema.names]
         if odd:
             raise DataError(f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it.")

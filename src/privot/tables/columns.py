@@ -51,7 +51,7 @@ class Column:
         if self.type not in TYPES:
             raise UsageError(f"{self._who} has the unknown type {brief(self.type)}: say one of {', '.join(TYPES)}.")
         if not isinstance(self.missing, bool):
-            raise UsageError(f"{self._who} says whether values may be missing with true or false.")
+            raise UsageError(f"{self._who} must have true or false for missing.")
         if self.type in NUMBERS:
             self._check_range()
         else:
@@ -114,7 +114,7 @@ class Column:
         if self.decimals is not None and (
             isinstance(self.decimals, bool) or not isinstance(self.decimals, int) or not 0 <= self.decimals <= 15
         ):
-            raise UsageError(f"{self._who} rounds to a number of decimals from 0 to 15.")
+            raise UsageError(f"{self._who} must round to 0 to 15 decimals.")
 
     def _check_categories(self) -> None:
         if self.low is not None or self.high is not None or self.scale != "linear" or self.decimals is not None:
@@ -133,7 +133,7 @@ class Column:
         if self.type == "boolean" and len(words) != 2:
             raise UsageError(f"{self._who} is boolean: it has two words, for no and for yes.")
         if self.unknown not in ("refuse", "other"):
-            raise UsageError(f"{self._who} must say that an unknown category is refused or becomes other.")
+            raise UsageError(f"{self._who} must have refuse or other for unknown categories.")
         if self.unknown == "other" and (self.type == "boolean" or OTHER in words):
             raise UsageError(f"{self._who} cannot have a further category called other.")
 

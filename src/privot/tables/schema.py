@@ -1,7 +1,7 @@
 """What is public about a table: its columns, its label, how missing values are marked; it may not see a record.
 
 A schema is written by the user (JSON or TOML), or proposed from public hints: the header, a data dictionary, a public
-sample. Never from the private table: a range or a list of categories read off the data is a release nobody paid for.
+sample. Never from the private table: a range or a list of categories read off the data is an unpaid release.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, tuple) or not all(isinstance(c, Column) for c in self.columns):
-            raise UsageError("A schema holds a tuple of columns.")
+            raise UsageError("The columns of a schema must be a tuple of Column objects.")
         if not self.features:
             raise UsageError("A schema needs at least one column besides the label.")
         if len(set(self.names)) != len(self.names):
@@ -104,7 +104,9 @@ class Schema:
         try:
             return cls.from_dict(read_toml(path) if path.suffix.lower() == ".toml" else read_json(path))
         except OSError:
-            raise DataError(f"There is no readable schema file {path.name!r}.") from None
+            raise DataError(
+                f"There is no readable schema file {path.name!r}: check the name and its permissions."
+            ) from None
 
 
 def propose(

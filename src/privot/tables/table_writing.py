@@ -31,7 +31,7 @@ def kind_of(path: str | Path) -> str:
     for kind in KINDS:
         if name.lower().endswith(kind):
             return kind
-    raise DataError(f"{name!r} is of no kind that holds a table: give .csv, .csv.gz or .parquet.")
+    raise DataError(f"{name!r} is not a table file: give .csv, .csv.gz or .parquet.")
 
 
 def write_table(table: Table, path: str | Path, schema: Schema, spreadsheet_safe: bool = False) -> None:

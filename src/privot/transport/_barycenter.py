@@ -26,12 +26,49 @@ def free_support_barycenter(
     tol: float = 1e-9,
     max_iterations: int = 200,
 ) -> Result:
-    """`size` equally weighted points z that minimise Σ_c λ_c W_2²(z, cloud_c), up to a local minimum.
+    """A Wasserstein barycenter: `size` equally weighted points z that minimise Σ_c λ_c W_2²(z, cloud_c).
 
-    Alternates exact plans with z ← Σ_c λ_c T_c(z), T_c the barycentric map to cloud c (Cuturi & Doucet 2014,
-    "Fast computation of Wasserstein barycenters"; Álvarez-Esteban et al. 2016). Each round lowers the
-    objective. Converged when no point moves by more than `tol` of the clouds' size; else it raises. Starts
-    from `start`, or from points drawn from the clouds by `seed`. `details`: "objective".
+    The minimum is a local one. Exact plans alternate with z ← Σ_c λ_c T_c(z), T_c the barycentric map to cloud c; each
+    round lowers the objective.
+
+    Parameters
+    ----------
+    clouds
+        Arrays or tensors of points, of shapes (n_c, d).
+    size
+        How many points the barycenter has.
+    weights_of_clouds
+        λ, of shape (clouds,), not negative and of sum 1; uniform unless given.
+    seed
+        Of the points of the clouds that the search starts from.
+    start
+        Points of shape (size, d) to start from instead.
+    tol, max_iterations
+        Converged means: no point moves by more than `tol` of the clouds' size.
+
+    Returns
+    -------
+    Result
+        `value`: the points, of shape (size, d). `details`: "objective".
+
+    Raises
+    ------
+    ConvergenceError
+        If points still move after `max_iterations` rounds.
+    DataError
+        If the shapes do not fit, or a number is not finite.
+    UsageError
+        If another parameter is out of range.
+
+    References
+    ----------
+    Cuturi & Doucet 2014, "Fast computation of Wasserstein barycenters"; Álvarez-Esteban et al. 2016, "A fixed-point
+    approach to barycenters in Wasserstein space".
+
+    Examples
+    --------
+    >>> free_support_barycenter([[[0.0]], [[4.0]]], size=1, weights_of_clouds=[0.75, 0.25], seed=1).value.tolist()
+    [[1.0]]
     """
     if not isinstance(clouds, Sequence) or len(clouds) == 0:
         raise UsageError("clouds must be a list of at least one array of points.")

@@ -39,13 +39,46 @@ class Coupling:
 
 
 def exact(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None) -> Result:
-    """W_p(x, y) = (min_P Σ_ij P_ij ‖x_i − y_j‖^p)^(1/p) over plans with P1 = a, Pᵀ1 = b.
+    """The Wasserstein distance W_p(x, y) = (min_P Σ_ij P_ij ‖x_i − y_j‖^p)^(1/p) over plans with P1 = a, Pᵀ1 = b.
 
-    Equal sizes and uniform weights are solved as an assignment (SciPy), everything else by POT's network
-    simplex, whose result code is checked. Differentiable in x and y: the plan is optimal, so only the
-    distances under it move (envelope theorem). `potentials` (f, g) satisfy f_i + g_j ≤ ‖x_i − y_j‖^p with
-    equality where P_ij > 0; they are not unique.
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), arrays or tensors; at most 2²⁸ pairs.
+    p
+        Any order p ≥ 1.
+    a, b
+        Weights of shape (n,) and (m,), not negative and of sum 1; uniform unless given.
 
+    Returns
+    -------
+    Result
+        `value`: the distance; differentiable in x and y: the plan is optimal, so only the distances under it move
+        (envelope theorem). `plan` of shape (n, m); `transport_cost`, without the root; `potentials` (f, g) of shapes
+        (n,) and (m,) satisfy f_i + g_j ≤ ‖x_i − y_j‖^p with equality where P_ij > 0; they are not unique.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, a number is not finite, or the points lie too far apart to compare.
+    UsageError
+        If p is below 1, or there are too many pairs.
+    ConvergenceError
+        If the solver stopped before its optimum.
+    MissingDependencyError
+        If the weights need POT and it is not installed.
+
+    Notes
+    -----
+    Equal sizes and uniform weights are solved as an assignment (SciPy), everything else by POT's network simplex, whose
+    result code is checked. Costs are taken in float64.
+
+    References
+    ----------
+    Peyré & Cuturi 2019, "Computational optimal transport", chapter 3.
+
+    Examples
+    --------
     >>> exact([[0.0, 0.0], [1.0, 0.0]], [[1.0, 3.0], [0.0, 3.0]]).value
     3.0
     """

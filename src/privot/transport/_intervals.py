@@ -68,7 +68,7 @@ def over_records(
     behind the samples, mostly by what `null_level` shows.
     """
     if min(len(x), len(y)) < 2:
-        raise UsageError("An interval over records needs at least two of them a side.")
+        raise UsageError("An interval over records needs at least two of them per side.")
     generator = np.random.default_rng(seed)
     pool = np.concatenate([x, y])
     size = min(most, len(x) // 2, len(y) // 2)

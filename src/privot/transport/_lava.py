@@ -27,17 +27,51 @@ def calibrated_gradients(
     tol: float = 1e-6,
     max_iterations: int = 10_000,
 ) -> Result:
-    """f_i − (1/(n−1)) Σ_{k≠i} f_k for every point of x: high means that mass there makes the distance grow.
+    """LAVA: how much mass at each point of x adds to the distance from y, f_i − (1/(n−1)) Σ_{k≠i} f_k.
 
-    (Just, Kang, Wang et al. 2023, "LAVA: data valuation without pre-specified learning algorithms".) f is the
-    dual potential of x under the squared distance to y. Exact duals are not unique, an interval can be
-    hundreds wide, so f is either the *entropic* dual, which is unique up to the constant that calibration
-    removes (`reg` defaults to 5 % of the mean cost), or the *exact* midpoint: with D the tightest bounds
-    f_i − f_k ≤ D_ik, f_i = ½ mean_k (D_ik − D_ki), itself an optimal dual. Exact costs n³ and takes at most
-    2000 points.
+    f is the dual potential of x under the squared distance to y. High means that mass there makes the distance grow.
 
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), arrays or tensors.
+    method
+        Exact duals are not unique, an interval can be hundreds wide. "entropic": the entropic dual, which is unique up
+        to the constant that calibration removes. "exact": the midpoint: with D the tightest bounds f_i − f_k ≤ D_ik,
+        f_i = ½ mean_k (D_ik − D_ki), itself an optimal dual; it costs n³ and takes at most 2000 points.
+    reg
+        Of the entropic dual; 5 % of the mean cost unless given.
+    tol, max_iterations
+        As for `sinkhorn`.
+
+    Returns
+    -------
+    Result
+        `value`: one number per point of x, of shape (n,).
+
+    Raises
+    ------
+    UsageError
+        If the method is unknown, or there are too many points for "exact".
+    DataError
+        If the shapes do not fit, or a number is not finite.
+    ConvergenceError
+        If the tolerance was not reached.
+
+    Notes
+    -----
     All mass of x goes to y: where x holds one point too many of a far-off group (of a class, if labels are columns),
     all of that group score badly, good or not; `privot.valuation` relaxes the masses of y for that reason.
+
+    References
+    ----------
+    Just, Kang, Wang et al. 2023, "LAVA: data valuation without pre-specified learning algorithms".
+
+    Examples
+    --------
+    >>> scores = calibrated_gradients([[0.0], [1.0], [9.0]], [[0.0], [0.5], [1.0]], method="exact").value
+    >>> int(scores.argmax())  # the point far off
+    2
     """
     tx, ty, as_numpy = points(x, y)
     tx, ty = tx.detach(), ty.detach()

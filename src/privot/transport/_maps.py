@@ -15,9 +15,36 @@ from privot.transport._solvers.results import Result, attach, hand_back
 
 
 def barycentric_map(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None, plan: Any = None) -> Result:
-    """T(x_i) = Σ_j P_ij y_j / Σ_j P_ij, the mean place each x_i goes to under the optimal plan, or a given one.
+    """T(x_i) = Σ_j P_ij y_j / Σ_j P_ij: the mean place that each x_i goes to under the optimal plan, or a given one.
 
-    Differentiable in y (the plan is held fixed). A point that sends no mass stays where it is.
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), arrays or tensors.
+    p, a, b
+        Of the optimal plan: its order and weights, as for `exact`.
+    plan
+        A plan of shape (n, m) to use instead.
+
+    Returns
+    -------
+    Result
+        `value`: points of shape (n, d); differentiable in y, the plan held fixed. A point that sends no mass stays
+        where it is.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, or a number is not finite.
+
+    References
+    ----------
+    Ferradans, Papadakis, Peyré & Aujol 2014, "Regularized discrete optimal transport".
+
+    Examples
+    --------
+    >>> barycentric_map([[0.0], [1.0]], [[3.0], [2.0]]).value.tolist()
+    [[2.0], [3.0]]
     """
     tx, ty, as_numpy = points(x, y)
     mapped = _mapped(tx, ty, p, a, b, plan)
@@ -25,11 +52,35 @@ def barycentric_map(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None, 
 
 
 def interpolate(x: Any, y: Any, t: float, p: float = 2, a: Any = None, b: Any = None, plan: Any = None) -> Result:
-    """(1 − t)·x + t·T(x): the points on their way to y, T the barycentric map of the optimal plan.
+    """The points on their way to y, (1 − t)·x + t·T(x), T the barycentric map of the optimal plan.
 
-    For equal sizes and uniform weights this is the geodesic of W_p (McCann 1997, "A convexity principle for
-    interacting gases"). t in [0, 1]. Differentiable in x and y, the plan held fixed.
+    For equal sizes and uniform weights this is the geodesic of W_p.
 
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), arrays or tensors.
+    t
+        How far they went, from 0 to 1.
+    p, a, b, plan
+        As for `barycentric_map`.
+
+    Returns
+    -------
+    Result
+        `value`: points of shape (n, d); differentiable in x and y, the plan held fixed.
+
+    Raises
+    ------
+    DataError
+        If t is above 1, the shapes do not fit, or a number is not finite.
+
+    References
+    ----------
+    McCann 1997, "A convexity principle for interacting gases".
+
+    Examples
+    --------
     >>> interpolate([[0.0], [1.0]], [[3.0], [2.0]], t=0.5).value.tolist()
     [[1.0], [2.0]]
     """
@@ -54,11 +105,32 @@ def _mapped(x: Tensor, y: Tensor, p: float, a: Any, b: Any, plan: Any) -> Tensor
 
 
 def bures(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> Result:
-    """W_2 between Gaussians: W_2² = ‖m − m′‖² + tr(Σ + Σ′ − 2 (Σ^½ Σ′ Σ^½)^½).
+    """W_2 between Gaussians in closed form: W_2² = ‖m − m′‖² + tr(Σ + Σ′ − 2 (Σ^½ Σ′ Σ^½)^½).
 
-    (Dowson & Landau 1982, "The Fréchet distance between multivariate normal distributions".) Differentiable:
-    ∂W_2²/∂Σ = I − Σ^−½ (Σ^½ Σ′ Σ^½)^½ Σ^−½, the pseudo-inverse where Σ is singular.
+    Parameters
+    ----------
+    mean_x, mean_y
+        m and m′, of shape (d,).
+    cov_x, cov_y
+        Σ and Σ′, of shape (d, d): symmetric, without negative eigenvalues.
 
+    Returns
+    -------
+    Result
+        `value`: the distance; differentiable: ∂W_2²/∂Σ = I − Σ^−½ (Σ^½ Σ′ Σ^½)^½ Σ^−½, the pseudo-inverse where Σ is
+        singular.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, a number is not finite, or a matrix is no covariance.
+
+    References
+    ----------
+    Dowson & Landau 1982, "The Fréchet distance between multivariate normal distributions".
+
+    Examples
+    --------
     >>> bures([0.0], [[1.0]], [3.0], [[25.0]]).value  # √(3² + (5 − 1)²)
     5.0
     """

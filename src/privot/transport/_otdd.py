@@ -32,13 +32,49 @@ def otdd(
     tol: float = 1e-6,
     max_iterations: int = 10_000,
 ) -> Result:
-    """√(min_P Σ P_ij (‖x_i − y_j‖² + λ‖m_i − m_j‖² + λ‖Σ_i^½ − Σ_j^½‖_F²)): points with their class's Gaussian.
+    """OTDD, the distance √(min_P Σ P_ij (‖x_i − y_j‖² + λ‖m_i − m_j‖² + λ‖Σ_i^½ − Σ_j^½‖_F²)) of labelled data sets.
 
-    m and Σ are the mean and covariance of the class a point belongs to, so each point stands for
-    [x; √λ m; √λ vec(Σ^½)] and all distances are squared (Alvarez-Melis & Fusi 2020, "Geometric dataset
-    distances via optimal transport", with the commuting form of the Bures distance). Classes of x and y need
-    no correspondence. `exact` answers with that distance; `sinkhorn` with the regularised transport *cost* at
-    `reg`, no root taken. Differentiable in x and y, the label statistics held fixed.
+    m and Σ are the mean and covariance of the class that a point belongs to, so each point stands for
+    [x; √λ m; √λ vec(Σ^½)]. Classes of x and y need no correspondence.
+
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), arrays or tensors.
+    labels_x, labels_y
+        One label per point, of shapes (n,) and (m,).
+    label_weight
+        λ.
+    method
+        "exact" answers with that distance; "sinkhorn" with the regularised transport *cost*, no root taken.
+    reg, tol, max_iterations
+        Of "sinkhorn", as for `sinkhorn`.
+
+    Returns
+    -------
+    Result
+        `value`; differentiable in x and y, the label statistics held fixed. `plan` of shape (n, m). `details`:
+        "label_distances", squared, of shape (classes of x, classes of y).
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, or a number is not finite.
+    UsageError
+        If the method is unknown, or "sinkhorn" has no `reg`.
+    ConvergenceError
+        If the tolerance was not reached.
+
+    References
+    ----------
+    Alvarez-Melis & Fusi 2020, "Geometric dataset distances via optimal transport", with the commuting form of the Bures
+    distance.
+
+    Examples
+    --------
+    >>> x = [[0.0], [1.0], [5.0], [6.0]]
+    >>> otdd(x, [0, 0, 1, 1], x, ["a", "a", "b", "b"]).value
+    0.0
     """
     label_weight = arguments.real("label_weight", label_weight, strict=False)
     tx, ty, as_numpy = points(x, y)
@@ -145,7 +181,7 @@ def _classes(name: str, x: Tensor, labels: Any) -> tuple[int, Tensor]:
     """(how many classes are present, which of them each point belongs to)."""
     marks = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if marks.shape != (len(x),):
-        raise DataError(f"{name} must hold one label a point: {len(x)} points, labels of shape {marks.shape}.")
+        raise DataError(f"{name} must hold one label per point: {len(x)} points, labels of shape {marks.shape}.")
     if marks.dtype.kind == "f" and not np.isfinite(marks).all():
         raise DataError(f"{name} holds NaN or infinite labels: remove or replace those rows.")
     names, which = np.unique(marks, return_inverse=True)

@@ -41,22 +41,55 @@ def sinkhorn(
     max_iterations: int = 10_000,
     check: bool = True,
 ) -> Result:
-    """OT_ε(x, y) = min_P ⟨P, C⟩ + ε KL(P | a⊗b) over plans with P1 = a, Pᵀ1 = b, for ε = `reg`.
+    """Entropic transport OT_ε(x, y) = min_P ⟨P, C⟩ + ε KL(P | a⊗b) over plans with P1 = a, Pᵀ1 = b, for ε = `reg`.
 
-    `.value` is that minimum, the *regularised* transport cost, taken at the dual ⟨a, f⟩ + ⟨b, g⟩ (the error
-    is of second order in the marginal error); `.transport_cost` is ⟨P, C⟩ alone. KL(P|a⊗b) = Σ P ln(P/ab), so
-    there is no constant −ε ln(nm) as with the entropy of P.
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), or B problems at once, (B, n, d) and (B, m, d). Arrays or tensors. With the
+        cost "precomputed", x is the matrix C of shape (n, m) or (B, n, m), and y is None.
+    reg
+        ε, the regularisation, in units of the cost. (It is no privacy parameter.)
+    cost
+        "sqeuclidean" ‖x−y‖², "l1" ‖x−y‖₁, ("mixture", m) ‖·‖² + m‖·‖₁, or "precomputed".
+    tol
+        Converged means: columns of P sum to b and rows to a within `tol` in L1.
+    a, b
+        Weights of shape (n,) and (m,), or (B, n) and (B, m), not negative and of sum 1; uniform unless given.
+    max_iterations
+        After how many iterations the solver gives up.
+    check
+        False skips the search for NaN, and with it a wait for the GPU.
 
-    cost: "sqeuclidean" ‖x−y‖², "l1" ‖x−y‖₁, ("mixture", m) ‖·‖² + m‖·‖₁, or "precomputed": x is then the
-    matrix C and y None. x (n, d) against y (m, d), or B problems at once: (B, n, d) against (B, m, d), one
-    value each. No n × m matrix is held when n·m exceeds 2²⁷ on a GPU or 2²⁶ elsewhere. `check` False skips the
-    search for NaN, and with it a wait for the GPU.
+    Returns
+    -------
+    Result
+        `value`: that minimum, the *regularised* transport cost, or B of them, taken at the dual ⟨a, f⟩ + ⟨b, g⟩ (the
+        error is of second order in the marginal error). It is differentiable in x, y (or C) and in a, b by the envelope
+        theorem: ∂/∂x_i = Σ_j P_ij ∂c(x_i, y_j), ∂/∂a = f. `transport_cost` is ⟨P, C⟩ alone; `plan`, `potentials` and
+        `gradient` are worked out when asked for.
 
-    Converged means: columns of P sum to b and rows to a within `tol` in L1; else ConvergenceError. float32
-    points are solved in float32 while that rounds P's entries by less than 1e-5, in float64 beyond.
-    Differentiable in x, y (or C) and in a, b by the envelope theorem: ∂/∂x_i = Σ_j P_ij ∂c(x_i, y_j),
-    ∂/∂a = f.
+    Raises
+    ------
+    ConvergenceError
+        If the tolerance was not reached.
+    DataError
+        If the shapes do not fit, a number is not finite, or the device has not enough memory.
+    UsageError
+        If another parameter is out of range.
 
+    Notes
+    -----
+    KL(P|a⊗b) = Σ P ln(P/ab), so there is no constant −ε ln(nm) as with the entropy of P. No n × m matrix is held when
+    n·m exceeds 2²⁷ on a GPU or 2²⁶ elsewhere. float32 points are solved in float32 while that rounds P's entries by
+    less than 1e-5, in float64 beyond.
+
+    References
+    ----------
+    Cuturi 2013, "Sinkhorn distances: lightspeed computation of optimal transport".
+
+    Examples
+    --------
     >>> round(sinkhorn([[0.0], [1.0]], [[0.0], [1.0]], reg=1e-2).value, 4)  # ε ln 2
     0.0069
     """

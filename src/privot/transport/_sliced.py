@@ -42,18 +42,47 @@ def sliced(
     smoothed: tuple[float, Noise] | None = None,
     check: bool = True,
 ) -> Result:
-    """SW_p(x, y) = ((1/k) Σ_j W_p^p(x u_j, y u_j))^(1/p), the mean over k directions u_j.
+    """The sliced Wasserstein distance SW_p(x, y) = ((1/k) Σ_j W_p^p(x u_j, y u_j))^(1/p) over k directions u_j.
 
-    (Bonneel, Rabin, Peyré & Pfister 2015, "Sliced and Radon Wasserstein barycenters of measures".)
-    `directions`: a (d, k) array of columns; else `slices` are drawn from `seed`, in orthonormal frames, which
-    lowers the variance, or independently (`frame`). `smoothed` = (σ, noise) adds σ·noise(shape, device, dtype)
-    to every projection of both sides: the smoothed distance of Rakotomamonjy & Ralaivola 2021. `check` False
-    skips the search for NaN, and with it a wait for the GPU, and the scaling that keeps powers of very large or
-    very small numbers in range.
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), arrays or tensors.
+    p
+        Any order p ≥ 1.
+    directions
+        Columns of length 1, of shape (d, k). Without them `slices` are drawn from `seed`.
+    slices, seed, frame
+        How many directions are drawn, from which seed (a fresh one unless given), and whether in orthonormal frames
+        ("orthogonal"), which lowers the variance, or independently ("independent").
+    a, b
+        Weights of shape (n,) and (m,), not negative and of sum 1; uniform unless given.
+    smoothed
+        (σ, noise) adds σ·noise(shape, device, dtype) to every projection of both sides: the smoothed distance.
+    check
+        False skips the search for NaN, and with it a wait for the GPU, and the scaling that keeps powers of very large
+        or very small numbers in range.
 
-    Differentiable in x and y; the gradient is summed up in the forward pass, and nothing n × k is kept.
-    `details`: "costs", W_p^p of each slice; "seed", of the directions drawn.
+    Returns
+    -------
+    Result
+        `value`: the distance; differentiable in x and y. The gradient is summed up in the forward pass, and nothing n ×
+        k is kept. `details`: "costs", W_p^p of each slice; "seed", of the directions drawn.
 
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, a number is not finite, or a direction is not of length 1.
+    UsageError
+        If another parameter is out of range.
+
+    References
+    ----------
+    Bonneel, Rabin, Peyré & Pfister 2015, "Sliced and Radon Wasserstein barycenters of measures"; the smoothed distance:
+    Rakotomamonjy & Ralaivola 2021, "Differentially private sliced Wasserstein distance".
+
+    Examples
+    --------
     >>> sliced([[0.0, 0.0]], [[3.0, 4.0]], slices=2, seed=1).value  # of a whole frame: ‖x − y‖/√d
     3.5355339059327378
     """
@@ -154,12 +183,47 @@ def max_sliced(
     tol: float = 1e-6,
     max_iterations: int = 1000,
 ) -> Result:
-    """max over unit u of W_p(x u, y u), from the best of the given or drawn directions by gradient ascent.
+    """The max-sliced Wasserstein distance: the maximum over unit vectors u of W_p(x u, y u), by gradient ascent.
 
-    (Deshpande et al. 2019, "Max-sliced Wasserstein distance and its use for GANs".) The maximum is a local
-    one, at least as large as at every starting direction. Ascent moves along the sphere, halves its step when
-    it does not rise, and has converged when the step is below `tol`; else it raises. Differentiable in x and
-    y at the direction found (envelope theorem). `details`: "direction", of shape (d,).
+    The maximum is a local one, at least as large as at every starting direction. Ascent begins at the best of them,
+    moves along the sphere, halves its step when it does not rise, and has converged when the step is below `tol`.
+
+    Parameters
+    ----------
+    x, y
+        Points of shape (n, d) and (m, d), arrays or tensors.
+    p
+        Any order p ≥ 1.
+    directions
+        Starting directions, columns of length 1, of shape (d, k). Without them `slices` are drawn from `seed`.
+    slices, seed
+        How many starting directions are drawn, and from which seed.
+    tol, max_iterations
+        The step at which ascent ends, and after how many steps it gives up.
+
+    Returns
+    -------
+    Result
+        `value`: the distance; differentiable in x and y at the direction found (envelope theorem). `details`:
+        "direction", of shape (d,).
+
+    Raises
+    ------
+    ConvergenceError
+        If the direction still moves after `max_iterations` steps.
+    DataError
+        If the shapes do not fit, a number is not finite, or a direction is not of length 1.
+    UsageError
+        If another parameter is out of range.
+
+    References
+    ----------
+    Deshpande et al. 2019, "Max-sliced Wasserstein distance and its use for GANs".
+
+    Examples
+    --------
+    >>> round(max_sliced([[0.0, 0.0]], [[3.0, 4.0]], seed=1).value, 6)  # along y − x
+    5.0
     """
     p = arguments.real("p", p, 1.0, strict=False)
     tol = arguments.real("tol", tol)
@@ -219,7 +283,7 @@ def _directions(given: Any, x: Tensor, slices: int, frame: Frame, seed: int | No
     U = given if isinstance(given, Tensor) else from_array(given)
     U = U.detach().to(x)
     if U.dim() != 2 or U.shape[0] != x.shape[1] or U.shape[1] == 0:
-        raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one a column.")
+        raise DataError(f"directions have shape {tuple(U.shape)} but must have ({x.shape[1]}, k), one per column.")
     return U, None
 
 

@@ -21,7 +21,7 @@ from privot.transport._solvers.row_sorting import sort_rows
 class Matching:
     """The monotone plan between sorted points: mass w_t goes from the ix_t-th of x to the iy_t-th of y.
 
-    Shapes (T,), one plan for every row, or (k, T), one a row. `ix` None: the i-th goes to the i-th, w = 1/n.
+    Shapes (T,), one plan for every row, or (k, T), one per row. `ix` None: the i-th goes to the i-th, w = 1/n.
     """
 
     ix: Tensor | None
@@ -106,7 +106,7 @@ def _take(sorted_rows: Tensor, index: Tensor | None) -> Tensor:
 
 def _spread(slope: Tensor, index: Tensor | None, order: Tensor | None, like: Tensor) -> Tensor:
     """Slopes of matched pairs, added up a point and put back where the points came from."""
-    if order is None:  # unreachable: whoever needs a gradient sorted with its order
+    if order is None:  # unreachable: where a gradient is needed, rows were sorted with their order
         raise AssertionError
     if index is not None:
         where = index.expand(slope.shape) if index.dim() == 1 else index
@@ -115,11 +115,37 @@ def _spread(slope: Tensor, index: Tensor | None, order: Tensor | None, like: Ten
 
 
 def wasserstein_1d(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None) -> Result:
-    """W_p between points on the line; with columns, x (n, k) against y (m, k), one distance a column.
+    """W_p between points on the line, W_p(α, β) = (∫₀¹ |F_α⁻¹(t) − F_β⁻¹(t)|^p dt)^(1/p), in closed form.
 
-    W_p(α, β) = (∫₀¹ |F_α⁻¹(t) − F_β⁻¹(t)|^p dt)^(1/p), any p ≥ 1, any sizes, weights a (n,) and b (m,).
-    Differentiable in x and y. `plan` is there for a single pair of columns.
+    Parameters
+    ----------
+    x, y
+        Points of shape (n,) and (m,), or columns of shape (n, k) and (m, k): one distance per column. Arrays or
+        tensors.
+    p
+        Any order p ≥ 1.
+    a, b
+        Weights of shape (n,) and (m,), not negative and of sum 1; uniform unless given.
 
+    Returns
+    -------
+    Result
+        `value`: the distance, or k distances; differentiable in x and y. `plan`, of shape (n, m), for a single pair of
+        columns.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not fit, or a number is not finite.
+    UsageError
+        If p is below 1.
+
+    References
+    ----------
+    Villani 2003, "Topics in optimal transportation", theorem 2.18.
+
+    Examples
+    --------
     >>> wasserstein_1d([0.0, 1.0], [1.0, 2.0], p=1).value
     1.0
     """

@@ -50,17 +50,43 @@ def _check_whole(name: str, value: int, least: int) -> None:
 
 
 def draw_directions(dim: int, slices: int, frame: Frame, seed: int, step: int = 0) -> NDArray[np.float64]:
-    """U of shape (dim, slices), its columns unit vectors, the same for the same arguments.
+    """Random unit vectors, the columns of U of shape (dim, slices): the same for the same arguments.
 
-    `orthogonal`: b whole Haar-random orthonormal frames and r columns of another, slices = b·dim + r. Each is
-    the Q of a Gaussian matrix G = QR with the signs of R's diagonal made positive, without which Q is not
-    Haar (Mezzadri 2007, "How to generate random matrices from the classical compact groups"). The Q of r
-    Gaussian columns has the law of the first r columns of a whole frame.
-    `independent`: Gaussian columns divided by their norms.
+    Parameters
+    ----------
+    dim, slices
+        The shape of U.
+    frame
+        "orthogonal": b whole Haar-random orthonormal frames and r columns of another, slices = b·dim + r.
+        "independent": Gaussian columns divided by their norms.
+    seed
+        A whole number from 0 to 2¹²⁸ − 1; it is public.
+    step
+        Gives a run as many independent draws as it has steps.
 
-    The bits come from Philox keyed through SeedSequence, which NumPy keeps stable; the normal variates made
-    of them are stable within a NumPy release series, and QR to the last bits across machines.
+    Returns
+    -------
+    array
+        U, float64.
 
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    Each frame is the Q of a Gaussian matrix G = QR with the signs of R's diagonal made positive, without which Q is not
+    Haar. The Q of r Gaussian columns has the law of the first r columns of a whole frame. The bits come from Philox
+    keyed through SeedSequence, which NumPy keeps stable; the normal variates made of them are stable within a NumPy
+    release series, and QR to the last bits across machines.
+
+    References
+    ----------
+    Mezzadri 2007, "How to generate random matrices from the classical compact groups".
+
+    Examples
+    --------
     >>> U = draw_directions(3, 3, "orthogonal", seed=1)
     >>> bool(abs(U.T @ U - np.eye(3)).max() < 1e-14)
     True

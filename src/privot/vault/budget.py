@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def _used(seed: int) -> UsageError:
     return UsageError(
-        f"The seed {seed} was already used on these records, and the account assumes new directions: "
+        f"The seed {seed} was already used on these records, and the guarantee needs new directions: "
         "give another seed, or none."
     )
 
@@ -61,7 +61,7 @@ class MemoryBudget:
         if not needed <= self.epsilon:
             raise BudgetError(
                 f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
-                f"({adjacency_of([event])}), and ε = {self.epsilon:g} is all there is."
+                f"({adjacency_of([event])}), above the budget of ε = {self.epsilon:g}."
             )
 
     def charges(self, mark: str) -> int:
@@ -104,7 +104,10 @@ class LedgerBudget:
                 "a budget is set once, so leave it out or give the same."
             )
         if found.adjacency is not adjacency:
-            raise UsageError(f"The ledger counts these records under {found.adjacency}, the vault under {adjacency}.")
+            raise UsageError(
+                f"The ledger's budget is under {found.adjacency}, the vault was made under {adjacency}: "
+                "use the ledger's."
+            )
         self.delta = found.delta
 
     def charge(self, event: Event, purpose: str, seed: int | None) -> None:

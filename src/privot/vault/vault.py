@@ -9,10 +9,12 @@ happened cannot be undone.
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, adjacency_of, repeated
 from privot.common.arguments import check_delta, check_epsilon
-from privot.data import checked_labels, checked_rows
+from privot.data import StatedFacts, checked_labels, checked_rows, load
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 from privot.mechanisms.clipping import clip_rows
@@ -33,6 +35,7 @@ from privot.vault.stream import Sealed, Stream
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
+    from privot.tables import Schema
 
 __all__ = ["CLIP_RANGE", "Stream", "Vault"]
 
@@ -68,25 +71,69 @@ class _Records(Sealed):
 
 
 class Vault(Sealed):
-    """Records `x` of shape (records, dimension), labels `y`, public facts, a budget and a source of noise.
+    """The records, the public facts about them, the budget they may spend, and the source of noise.
 
-    `clip` bounds the norm of a row and `classes` the labels; both are public and stated, never estimated.
-    `adjacency` is stated too. The budget is the `ledger`'s, or `budget` = (ε, δ); with both, `budget` is what
-    the ledger is told if it does not know these records yet. A ledger guards one data set: given any others, a changed
-    value included, it refuses, unless `new_records=True` states that these are new records; that is written down in it.
-    The records are copied, so nothing done to `x`
-    later changes what is released.
+    Nothing leaves a vault except a `Release`, and each one is charged to the budget before a record is touched.
+    `Vault.open` and `Vault.from_table` read the records from a file.
 
-    Threat model: the vault protects against mistakes, not against its own process. No attribute,
-    representation, copy, pickle, error message or traceback of privot's shows a record; but Python cannot
-    keep code in the same process from reading memory, and a mechanism is handed the records: run only
-    mechanisms you trust, in a process you trust. What a release *shows* is covered by its guarantee; how long
-    it took, and that a mechanism failed, are not.
+    Parameters
+    ----------
+    x
+        Records of shape (records, dimension): an array of finite numbers, or what NumPy makes one of. They are copied,
+        so nothing done to `x` later changes what is released.
+    y
+        Labels of shape (records,), whole numbers from 0 to `classes` − 1. They are given together with `classes`.
+    clip
+        Bound on the norm of a row, public and stated, never estimated. A mechanism that asks for clipped rows gets
+        x·min(1, clip/‖x‖).
+    adjacency
+        "add-remove" or "replace-one", stated, without a default. Under replace-one the number of records is public.
+    classes
+        How many classes there are: public and stated, never read off the labels.
+    ledger
+        The ledger that pays. It guards one data set: given any other records, a changed value included, it refuses.
+    budget
+        (ε, δ). Without a `ledger` it is a budget in memory, for this vault in this process. With one it is what the
+        ledger is told if it does not know these records yet.
+    noise
+        The source of noise; the operating system's entropy unless given. With noise from a seed every release is
+        UNPROVEN.
+    label
+        The name by which a ledger lists these records. It is public.
+    new_records
+        True states that these are new records, not the ones that the ledger guards with a value changed. The statement
+        is written to the ledger.
 
+    Raises
+    ------
+    UsageError
+        If the clip, the adjacency, the classes or the budget cannot be used, or contradict the ledger.
+    DataError
+        If the records or labels cannot be used. The sentence quotes none of them.
+    OtherRecordsError
+        If the ledger guards other records and `new_records` does not state that these are new.
+
+    Notes
+    -----
+    Formal guarantees:
+      * what `release`, `release_once` and `stream` let out is differentially private as the guarantee that it carries
+        says, under the assumptions that it lists; floating point is each mechanism's own promise, in its docstring;
+      * all releases together cost at most the budget, counted by the accountant before each of them;
+      * a refusal touches no record and costs nothing. A failure after the charge leaves the charge standing.
+
+    Threat model: the vault protects against mistakes, not against its own process. No attribute, representation, copy,
+    pickle, error message or traceback of privot's shows a record; but Python cannot keep code in the same process from
+    reading memory, and a mechanism is handed the records: run only mechanisms you trust, in a process you trust. What a
+    release *shows* is covered by its guarantee; how long it took, and that a mechanism failed, are not.
+
+    Examples
+    --------
     >>> from privot.mechanisms import RandomProjection
     >>> vault = Vault(np.eye(8), clip=0.5, adjacency="replace-one", budget=(10.0, 1e-5))
     >>> vault.release(RandomProjection(slices=4, sigma=1.0), purpose="a first look").value.shape
     (8, 4)
+    >>> vault
+    <Vault 'records': 8 records in 8 dimensions, clip 0.5, replace-one>
     """
 
     __slots__ = ("__budget", "__facts", "__label", "__lock", "__noise", "__records")
@@ -112,7 +159,7 @@ class Vault(Sealed):
             raise UsageError("A vault needs a budget: give it a ledger, or budget=(ε, δ).")
         if isinstance(noise, KeptNoise):
             # the same for everything asked of it: two releases, or two vaults, would show what differs between them
-            raise UsageError("Noise from a kept secret is for one release: leave it out, and use release_once.")
+            raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
         rows = checked_rows(x)
         # not under add-remove, where refusing one record and taking two would tell neighbours apart
         if rows.shape[0] < 2 and adjacency is Adjacency.REPLACE_ONE:
@@ -133,6 +180,177 @@ class Vault(Sealed):
         else:
             terms = None if budget is None else _pair(budget)
             self.__budget = LedgerBudget(ledger, rows, terms, adjacency, self.__label, new_records)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        clip: float,
+        adjacency: Adjacency | str,
+        classes: int | Sequence[str] | None = None,
+        shape: Sequence[int] | None = None,
+        part: Literal["train", "test"] = "train",
+        ledger: Ledger | None = None,
+        budget: tuple[float, float] | None = None,
+        noise: NoiseSource | None = None,
+        label: str | None = None,
+        new_records: bool = False,
+    ) -> Self:
+        """A vault of the records in a file or a folder of images, read by what is stated about them.
+
+        Parameters
+        ----------
+        path
+            What `privot.load` reads: `.npz`, `.npy`, `.csv`, `.csv.gz`, an IDX file, a folder of images by class, or
+            the built-in "digits". A table with texts, dates or missing values has a schema: see `Vault.from_table`.
+        classes
+            The number of classes, or the names of a folder's classes in the order of their numbers; 0 leaves labels
+            out. It may be left out only where the file has no labels.
+        shape
+            The shape of one image, (height, width) or (height, width, channels). A folder of images needs it.
+        part
+            Which arrays of a `.npz` file with x_train and x_test are read.
+        label
+            The name by which a ledger lists these records; the file's own unless given.
+        clip, adjacency, ledger, budget, noise, new_records
+            As for `Vault`.
+
+        Returns
+        -------
+        Vault
+            Of rows as the file has them, with images flattened to rows. Nothing is scaled.
+
+        Raises
+        ------
+        DataError
+            If there is no such file, or it cannot be used. The sentence names a line, a column or a shape, never a
+            value.
+        UsageError
+            If a public fact that the file needs is not stated, or another argument cannot be used.
+        OtherRecordsError
+            If the ledger guards other records.
+
+        Notes
+        -----
+        Formal guarantee: a record's row depends on that record and on what is stated here, never on another record, so
+        neighbouring files give neighbouring rows. What a release of the vault costs is then said of the file's records.
+
+        Examples
+        --------
+        >>> Vault.open("digits", classes=10, clip=8.0, adjacency="add-remove", budget=(1.0, 1e-5))
+        <Vault 'digits': records in 64 dimensions, clip 8, add-remove>
+        """
+        name = Path(path).name
+        if str(path) != "digits" and Path(path).is_dir():
+            # a folder says neither before its first record, and no record may say it
+            if classes is None:
+                raise UsageError(
+                    f"{name!r} is a folder of images, and the names of its classes are public: state them as classes, "
+                    "or 0 to leave labels out."
+                )
+            if shape is None:
+                raise UsageError(f"{name!r} is a folder of images, and their shape is public: state it as shape.")
+        held = load(path, part, classes=classes, shape=shape)
+        if held.y is not None and classes is None:
+            raise UsageError(
+                f"{name!r} holds labels, and the number of classes is public: state it as classes, or 0 to leave "
+                "labels out."
+            )
+        return cls(
+            held.x,
+            held.y,
+            clip=clip,
+            adjacency=adjacency,
+            classes=None if held.y is None else StatedFacts(classes).count,  # type: ignore[arg-type]
+            ledger=ledger,
+            budget=budget,
+            noise=noise,
+            label=_file_label(path) if label is None else label,
+            new_records=new_records,
+        )
+
+    @classmethod
+    def from_table(
+        cls,
+        path: str | Path,
+        schema: Schema | str | Path,
+        *,
+        adjacency: Adjacency | str,
+        ledger: Ledger | None = None,
+        budget: tuple[float, float] | None = None,
+        noise: NoiseSource | None = None,
+        label: str | None = None,
+        new_records: bool = False,
+    ) -> Self:
+        """A vault of the rows of a table with mixed columns, encoded by its public schema.
+
+        Parameters
+        ----------
+        path
+            The table: `.csv`, `.csv.gz` or `.parquet`.
+        schema
+            What is public about it, a `privot.Schema` or the file of one (`.json`, `.toml`). The clip and the number
+            of classes follow from it.
+        label
+            The name by which a ledger lists these records; the file's own unless given. The column to predict is the
+            schema's to name.
+        adjacency, ledger, budget, noise, new_records
+            As for `Vault`.
+
+        Returns
+        -------
+        Vault
+            Of compact rows, one coordinate per column of the schema besides its label (`TableCodec.encode`), as the
+            synthesis of tables reads them. Every way into privot encodes a table so: one table has one budget.
+
+        Raises
+        ------
+        DataError
+            If the table or the schema file cannot be read, or a row does not follow the schema. The sentence names a
+            line or a column, never a value.
+        UsageError
+            If the schema is neither a `Schema` nor a file name, or another argument cannot be used.
+        OtherRecordsError
+            If the ledger guards other records.
+
+        Notes
+        -----
+        Formal guarantee: a row depends on that record and on the schema, never on another record, and its norm is at
+        most the vault's clip.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from privot.tables import Column, Schema
+        >>> schema = Schema((Column("age", "integer", 0, 120), Column("sex", "categorical", categories=("f", "m"))))
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "people.csv"
+        ...     _ = file.write_text("age,sex\\n31,f\\n54,m\\n")
+        ...     Vault.from_table(file, schema, adjacency="replace-one", budget=(1.0, 1e-5))
+        <Vault 'people.csv': 2 records in 2 dimensions, clip 1.41421, replace-one>
+        """
+        # only here: a vault of an array needs no reader of tables
+        from privot.tables import Schema, TableCodec, encode_file
+
+        if isinstance(schema, str | os.PathLike):
+            schema = Schema.load(schema)
+        if not isinstance(schema, Schema):
+            raise UsageError(f"Expected a Schema or the path of a schema file, got {type(schema).__name__}.")
+        codec = TableCodec(schema)
+        rows, labels = encode_file(path, codec, compact=True)
+        return cls(
+            rows,
+            labels,
+            clip=codec.bound(compact=True),
+            adjacency=adjacency,
+            classes=codec.classes,
+            ledger=ledger,
+            budget=budget,
+            noise=noise,
+            label=_file_label(path) if label is None else label,
+            new_records=new_records,
+        )
 
     @property
     def facts(self) -> Facts:
@@ -164,8 +382,32 @@ class Vault(Sealed):
     ) -> Release:
         """Run `mechanism` once and let its value out, after charging for it.
 
-        `purpose` is written to the ledger. The guarantee is quoted at `delta` (the budget's unless given).
-        Raises `BudgetError`, `UnprovenError` or `UsageError` before anything is touched.
+        Parameters
+        ----------
+        mechanism
+            A mechanism of one step; one of several steps, or one that answers queries, is run by `stream`.
+        purpose
+            What the release is for; it is written to the ledger.
+        allow_unproven
+            True lets out a release whose guarantee is not a theorem.
+        delta
+            The δ at which the guarantee is quoted; the budget's unless given.
+
+        Returns
+        -------
+        Release
+            The value, its guarantee, and the public choices behind it.
+
+        Raises
+        ------
+        BudgetError
+            If the budget does not cover the release. Nothing was touched.
+        UnprovenError
+            If no theorem covers the release and `allow_unproven` is not True. Nothing was touched.
+        UsageError
+            If the mechanism does not fit the public facts of these records. Nothing was touched.
+        PrivotError
+            If the mechanism failed after the charge. The charge stays, and what failed is not quoted.
         """
         if mechanism.steps != 1:
             raise UsageError(f"This mechanism runs {mechanism.steps} steps: use the vault's stream.")
@@ -177,19 +419,19 @@ class Vault(Sealed):
     def release_once(
         self, mechanism: Identified, *, purpose: str, secret: bytes, delta: float | None = None
     ) -> Release:
-        """Like `release`, but however often it is asked with one `secret`, charged once and answered alike.
+        """Like `release`, but asked again with the same `secret` it gives the same value and is not charged again.
 
-        For a release that must survive a crash between charge and delivery: whoever keeps 32 bytes of the operating
-        system's entropy with the records, until the release is safe on disk, can ask again for the same value. The
-        noise is a keyed function of the ledger's name for the records, the mechanism to the last bit, its event and
-        the value, so another question with the same secret gets independent noise, and pays. Needs a ledger, which
-        remembers.
+        For a release that must survive a crash between charge and delivery: keep 32 bytes of the operating system's
+        entropy with the records until the release is safe on disk, and ask again for the same value. The noise is a
+        keyed function of the ledger's name for the records, the mechanism to the last bit, its event and the value, so
+        another question with the same secret gets independent noise, and pays. It needs a ledger, which remembers what
+        was paid. Parameters, returns and raises are those of `release`; nothing unproven is released this way.
         """
         budget = self.__budget
         if not isinstance(budget, LedgerBudget):
             raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
         if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
-            raise UsageError("Only a mechanism of one step that says its identity, without a seed, can be asked again.")
+            raise UsageError("release_once needs a mechanism of one step, with an identity and without a seed.")
         mechanism.needs.check(self.__facts)
         # which label belongs to which row: the ledger's name for the records does not say
         labelled, held = "", self.__records
@@ -211,7 +453,10 @@ class Vault(Sealed):
     def stream(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
     ) -> Stream:
-        """All steps of `mechanism`, charged together now, run one by one as the stream is read or asked."""
+        """All steps of `mechanism`, charged together now, run one by one as the stream is read or asked.
+
+        Parameters and raises are those of `release`; every release of the stream carries the guarantee of all steps.
+        """
         steps = mechanism.steps
         event, guarantee = self.__pay(mechanism, steps, purpose, allow_unproven, delta)
         if not hasattr(mechanism, "begin"):
@@ -251,13 +496,15 @@ class Vault(Sealed):
         """The event of one step, and the guarantee of all of them, charged (with a `mark`: unless it was before)."""
         noise = self.__noise if noise is None else noise
         if not isinstance(purpose, str) or not purpose.strip():
-            raise UsageError("Say what the release is for: its purpose is written to the ledger.")
+            raise UsageError("A release needs a purpose, a text that is not empty: it is written to the ledger.")
         if purpose.rstrip().endswith("]") and ("[seed" in purpose or "[once" in purpose):
-            raise UsageError("A purpose may not end like a mark that the ledger keeps: reword it.")
+            raise UsageError('The purpose must not end in "[seed …]" or "[once …]": these suffixes are reserved.')
         mechanism.needs.check(self.__facts)
         step = mechanism.event(self.__facts)
         if adjacency_of([step]) is not self.__facts.adjacency:
-            raise UsageError(f"The mechanism counts under another adjacency than the vault's {self.__facts.adjacency}.")
+            raise UsageError(
+                f"The mechanism's event is not under the vault's adjacency, {self.__facts.adjacency}: make it for that."
+            )
         whole = repeated(step, steps)
         for standing, reason in (
             (mechanism.standing, f"the mechanism itself is {mechanism.standing}"),
@@ -268,7 +515,7 @@ class Vault(Sealed):
         guarantee = account(whole, self.__budget.delta if delta is None else delta)
         if guarantee.standing is not Standing.PROVEN and allow_unproven is not True:
             why = "Only a limit argument" if guarantee.standing is Standing.ASYMPTOTIC else "No theorem"
-            raise UnprovenError(f"{why} covers this release: say allow_unproven=True to make it nevertheless.")
+            raise UnprovenError(f"{why} covers this release: pass allow_unproven=True to make it nevertheless.")
         assumptions = dict.fromkeys((*guarantee.assumptions, *noise.assumptions))
         with self.__lock:
             if mark is None:
@@ -307,18 +554,25 @@ def _released(guarantee: Guarantee, value: Value, public: Mapping[str, Any]) -> 
     return Release(value, guarantee, public)
 
 
+def _file_label(path: str | Path) -> str:
+    """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it."""
+    return Path(path).resolve().name
+
+
 def _pair(budget: Any) -> tuple[float, float]:
     try:
         epsilon, delta = budget
     except (TypeError, ValueError):
-        raise UsageError("A budget is a pair (ε, δ).") from None
+        raise UsageError(f"Expected a budget (ε, δ), a pair of numbers, got {type(budget).__name__}.") from None
     return check_epsilon(epsilon), check_delta(delta)
 
 
 def _checked_classes(y: Any, classes: int | None, records: int) -> NDArray[np.int64] | None:
     """The labels, if there are any, each from 0 to `classes` − 1."""
     if (y is None) != (classes is None):
-        raise UsageError("Labels and the number of classes go together: the number is public, never read off labels.")
+        raise UsageError(
+            "Labels y and the number of classes must be given together: the number is public, never read from labels."
+        )
     if y is None or classes is None:
         return None
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:

@@ -90,7 +90,7 @@ class RunningAccountant(ABC):
     def __init__(self, *, allow_unproven: bool = False) -> None:
         if self.standing is Standing.UNPROVEN and allow_unproven is not True:
             raise UnprovenError(
-                f"The {self.name} accountant has no theorem behind it: say allow_unproven=True to use it nevertheless."
+                f"The {self.name} accountant has no theorem behind it: pass allow_unproven=True to use it nevertheless."
             )
         self._steps: dict[Event, int] = {}
         self._weakest = self.standing

@@ -18,7 +18,7 @@ from privot.guarantee import Adjacency, Standing
 def check_allowed(what: str, allow_unproven: bool) -> None:
     """Refuse a published formula that no theorem supports, unless it was asked for by name."""
     if allow_unproven is not True:
-        raise UnprovenError(f"{what} is refuted as published: say allow_unproven=True to compute it nevertheless.")
+        raise UnprovenError(f"{what} is refuted as published: pass allow_unproven=True to compute it nevertheless.")
 
 
 def _stated(mu: float, epsilon: float, adjacency: Adjacency | str) -> WassersteinPrivacy:

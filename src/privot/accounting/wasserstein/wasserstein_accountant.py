@@ -37,13 +37,41 @@ def log_step_losses(mu: float, sigma: float, share: float, distances: ArrayLike)
 
 
 class WassersteinAccountant(RunningAccountant):
-    """Counts W_μ "privacy loss" step by step, from gradient distances or, without them, in closed form at d = Δ.
+    """The W_μ "privacy loss" as published, counted step by step. UNPROVEN and refuted: it bounds no privacy.
 
-    `pairs` reads the published inf_d Σ_i: "least" takes the smallest loss of all pairs (the theorem as printed, one
-    coordinate), "sum" adds the moments of all pairs before the root (what the authors' program does).
+    Parameters
+    ----------
+    mu
+        μ, the order of the Wasserstein distance.
+    beta
+        β, the free parameter of Theorem 1.
+    pairs
+        Reads the published inf_d Σ_i: "least" takes the smallest loss of all pairs (the theorem as printed, one
+        coordinate), "sum" adds the moments of all pairs before the root (what the authors' program does).
+    allow_unproven
+        Has to be True.
 
-    The answer is NOT an (ε, δ) of differential privacy, whatever its name: see `privot account claims`.
+    Raises
+    ------
+    UnprovenError
+        If `allow_unproven` is not True.
+    UsageError
+        If a parameter is out of range.
 
+    Notes
+    -----
+    `step(event, distances)` counts a step from distances between gradients, which are private data, or without them in
+    closed form at d = Δ. `epsilon(delta)` answers by Corollary 1.
+
+    Formal guarantees: none. The answer is NOT an (ε, δ) of differential privacy, whatever its name; the module says
+    which steps of the proofs fail, and `privot.studies` computes counterexamples.
+
+    References
+    ----------
+    Yang, Qi & Zhou 2024, "Wasserstein differential privacy", Theorems 1 to 3, Lemma 1 and Corollary 1.
+
+    Examples
+    --------
     >>> from privot.accounting import Gaussian, Poisson, Sampled
     >>> from privot import Adjacency
     >>> accountant = WassersteinAccountant(allow_unproven=True)

@@ -2,7 +2,7 @@
 
 A float64 sum rounds by a share of all that was added before, so one record more could move it by more than its own
 gradient. Here every gradient becomes whole numbers first, and whole numbers add up exactly, in any order and company.
-`sum_rounding` and `norm_rounding` bound what is left, for whoever states a sensitivity.
+`sum_rounding` and `norm_rounding` bound what is left, for mechanisms that state a sensitivity.
 """
 
 from __future__ import annotations

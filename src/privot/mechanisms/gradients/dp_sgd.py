@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.accountants import RunningAccountant
-from privot.accounting.events import Event, Gaussian, Sampled
+from privot.accounting.calibration import calibrate
+from privot.accounting.events import Event, Gaussian, Sampled, repeated
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.common import arguments
-from privot.errors import UsageError
+from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import MARGIN, clip_rows
 from privot.mechanisms.gradients.clipped_sums import MAX_SAMPLE, clipped_sum, float_of, norm_rounding, sum_rounding
@@ -67,17 +68,45 @@ class Query:
         """Ask at other weights from now on."""
         given = np.array(weights, dtype=np.float64)
         if given.shape != self.weights.shape or not np.isfinite(given).all():
-            raise UsageError("The weights must be finite and keep their shape: was the learning rate too large?")
+            raise UsageError("The weights must be finite and keep their shape: use a smaller learning rate.")
         self.weights = given
 
 
 @dataclass(frozen=True)
 class ClippedGradients:
-    """Σ over a Poisson sample of g_i·min(1, C/‖g_i‖), plus N(0, σ²) in every coordinate; C = `clip`, σ = `sigma`.
+    """DP-SGD: Σ over a Poisson sample of g_i·min(1, C/‖g_i‖), plus N(0, σ²) in every coordinate.
 
-    Abadi et al. 2016, "Deep learning with differential privacy". `sampling` draws the sample and is what the accountant
-    counts. The *sum* is released: the loop divides by a public number, never by the size of the sample.
+    The *sum* is released: the loop that trains divides it by a public number, the expected batch size, never by the
+    size of the sample. `for_target` chooses σ for a target (ε, δ).
 
+    Parameters
+    ----------
+    gradients
+        A public function that gives one gradient per record, of shape (records, parameters).
+    query
+        The public weights, of shape (parameters,), that the next gradient is taken at.
+    sigma
+        σ, the standard deviation of the noise; not a multiple of `clip_norm`.
+    clip_norm
+        C, the largest norm of one record's gradient.
+    sampling
+        `Poisson` under add-remove, `FixedSize` under replace-one. The object that draws the sample is the one that the
+        accountant counts.
+    steps
+        How many sums are released for one charge.
+    witnesses
+        Accountants that look at gradients. They are told distances between clipped gradients, without noise.
+    labels
+        Whether the loss looks at labels.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range; and before anything is paid, if the gradients fail on public rows, or rounding
+        could outgrow its margin.
+
+    Notes
+    -----
     Formal guarantees, add-remove neighbours, Poisson sampling (replace-one: fixed size, Δ = 2C):
       * a record enters the sum through its own gradient only, and that is clipped to C(1 − 1e-6); gradients are added
         as whole numbers (`clipped_sums`), so the sum is exact whatever the sample. What is left, turning it to float64
@@ -88,14 +117,33 @@ class ClippedGradients:
       * a gradient that is not finite counts as 0, so no record can spoil the release;
       * an empty sample is released as noise alone.
 
-    `witnesses` are accountants that look at gradients; they are told distances between clipped gradients, un-noised.
-    With any of them the standing is UNPROVEN, because what they answer is computed from the records without noise.
+    With any witnesses the standing is UNPROVEN, because what they answer is computed from the records without noise.
+
+    References
+    ----------
+    Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang 2016, "Deep learning with differential privacy".
+
+    Examples
+    --------
+    >>> from privot import Vault
+    >>> class Squares:  # the loss ‖w − x‖²/2, whose gradient is w − x
+    ...     size = 2
+    ...     def each(self, weights, rows, labels):
+    ...         return weights - rows
+    >>> vault = Vault(np.eye(2), clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5))
+    >>> mechanism = ClippedGradients.for_target(
+    ...     Squares(), Query(np.zeros(2)), target_epsilon=1.0, target_delta=1e-5, clip_norm=1.0,
+    ...     sampling=Poisson(0.1), steps=10, adjacency="add-remove", labels=False,
+    ... )
+    >>> stream = vault.stream(mechanism, purpose="ten steps")
+    >>> next(stream).value.shape, 0.99 < stream.guarantee.epsilon() <= 1.0
+    ((2,), True)
     """
 
     gradients: Gradients
     query: Query
     sigma: float
-    clip: float
+    clip_norm: float
     sampling: Sampling
     steps: int = 1
     witnesses: tuple[RunningAccountant, ...] = ()
@@ -106,6 +154,41 @@ class ClippedGradients:
 
     def __post_init__(self) -> None:
         _settle(self)
+
+    @classmethod
+    def for_target(
+        cls,
+        gradients: Gradients,
+        query: Query,
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        clip_norm: float,
+        sampling: Sampling,
+        steps: int,
+        adjacency: Adjacency | str,
+        witnesses: tuple[RunningAccountant, ...] = (),
+        labels: bool = True,
+    ) -> ClippedGradients:
+        """The mechanism whose `steps` steps together cost at most (`target_epsilon`, `target_delta`).
+
+        σ is the smallest that meets the target, to two parts in ten thousand, never below (`sigma_for_target`). The
+        other parameters are those of the class; `adjacency` is the vault's.
+
+        Raises
+        ------
+        UsageError
+            If a parameter is out of range, or no σ meets the target.
+        """
+        sigma = sigma_for_target(
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            clip_norm=clip_norm,
+            sampling=sampling,
+            steps=steps,
+            adjacency=adjacency,
+        )
+        return cls(gradients, query, sigma, clip_norm, sampling, steps, witnesses, labels)
 
     @property
     def needs(self) -> Needs:
@@ -125,12 +208,14 @@ class ClippedGradients:
     def event(self, facts: Facts) -> Event:
         """What one step costs: a sampled Gaussian whose sensitivity is C (add-remove) or 2C (replace-one)."""
         # before anything is paid for: noise this small could not be added safely to a sum of about a sample
-        check_ratio(self.clip, self.sigma)
-        _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
+        check_ratio(self.clip_norm, self.sigma)
+        _check_terms(self.sampling, facts, self.sigma, self.clip_norm, self.gradients.size)
         if facts.dim not in self._tried:
             try_gradients(self.gradients, self.query.weights, facts.dim, (self.labels and facts.classes) or 1)
             self._tried.add(facts.dim)
-        return Sampled(Gaussian(self.sigma, facts.adjacency.sensitivity(self.clip), facts.adjacency), self.sampling)
+        return Sampled(
+            Gaussian(self.sigma, facts.adjacency.sensitivity(self.clip_norm), facts.adjacency), self.sampling
+        )
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
         """The noisy sum, of shape (parameters,)."""
@@ -138,7 +223,9 @@ class ClippedGradients:
         indices = sampled.sampling.draw(noise, records.count)
         if len(indices) > MAX_SAMPLE:
             # cannot be asked before paying, since the number is private (`docs/sharp-edges.md`)
-            raise UsageError(f"A sample of more than {MAX_SAMPLE} records cannot be summed exactly.")
+            raise UsageError(
+                f"A sample of more than {MAX_SAMPLE} records cannot be summed exactly: use a smaller sampling rate."
+            )
         clip = gaussian.sensitivity / gaussian.adjacency.sensitivity(1.0)
         bound, total = clip * (1.0 - MARGIN), np.zeros(self.gradients.size, dtype=np.int64)
         norms: list[float] = []
@@ -165,7 +252,7 @@ class ClippedGradients:
                 labels[: len(part)] = records.labels(part)
             each = self.gradients.each(self.query.weights, rows, labels)
             if tuple(each.shape) != (CHUNK, self.gradients.size):
-                raise UsageError("The gradients must be one row a record.")
+                raise UsageError("The gradients must have one row per record, of shape (records, parameters).")
             yield each, len(part)
 
 
@@ -196,10 +283,11 @@ def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) 
             if (off > limit).any():
                 raise UsageError(
                     "A record's gradient changes with its place, with the records beside it or from call to call, so "
-                    "clipping it does not bound the record: leave out dropout, batch statistics and whatever remembers."
+                    "clipping it does not bound the record: remove dropout, batch statistics and "
+                    "anything that keeps state."
                 )
     if states != _random_states():
-        raise UsageError("The gradients draw random numbers, which go by a record's place: leave that out.")
+        raise UsageError("The gradients use random numbers, which depend on a record's place: remove what draws them.")
 
 
 def _public_gradients(
@@ -212,11 +300,14 @@ def _public_gradients(
         raise
     except Exception as error:
         raise UsageError(
-            f"The gradients cannot be computed on public rows ({type(error).__name__}): they must be of one record "
-            "each, without random numbers."
+            f"The gradients cannot be computed on public rows ({type(error).__name__}): there must be one per "
+            "record, without random numbers."
         ) from None
     if tuple(each.shape) != (CHUNK, gradients.size):
-        raise UsageError("The gradients must be one row a record.")
+        raise UsageError(
+            f"The gradients must have one row per record, {CHUNK} rows of {gradients.size} numbers here, got shape "
+            f"{tuple(each.shape)}."
+        )
     held = each[places]
     held = held if isinstance(held, np.ndarray) else held.double().cpu().numpy()
     return np.where(np.isfinite(held), held, 0.0)
@@ -238,25 +329,28 @@ def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
     set_ = object.__setattr__
     set_(mechanism, "sigma", arguments.sigma(mechanism.sigma))
     set_(mechanism, "steps", arguments.whole("The number of steps", mechanism.steps, 1))
-    clip = mechanism.clip
-    if isinstance(clip, bool) or not isinstance(clip, int | float) or not 1e-100 <= clip <= 1e100:
-        raise UsageError(f"The clipping bound must be a number greater than 0, got {clip!r}.")
+    _check_clip_norm(mechanism.clip_norm)
     if not isinstance(mechanism.sampling, Poisson | FixedSize):
         raise UsageError("The sampling must be Poisson or FixedSize.")
     # a list could grow after the standing was read
     set_(mechanism, "witnesses", tuple(mechanism.witnesses))
     if not all(w.need_distances for w in mechanism.witnesses):
-        raise UsageError("Only accountants that look at gradients are witnesses; the loop tells the others.")
+        raise UsageError("A witness is an accountant that needs distances between gradients: leave out the others.")
 
 
-def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip: float, size: int) -> None:
+def _check_clip_norm(clip_norm: float) -> None:
+    if isinstance(clip_norm, bool) or not isinstance(clip_norm, int | float) or not 1e-100 <= clip_norm <= 1e100:
+        raise UsageError(f"The clipping bound clip_norm must be a number from 1e-100 to 1e100, got {brief(clip_norm)}.")
+
+
+def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip_norm: float, size: int) -> None:
     """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
     if isinstance(sampling, FixedSize) and sampling.records != facts.records:
-        raise UsageError("Fixed-size samples are drawn from the public number of records of this vault.")
+        raise UsageError("The fixed-size sampling must be made for the public number of records of this vault.")
     # the size of a Poisson sample is private: the largest that can be summed decides, whatever this one will be
     sample = sampling.batch if isinstance(sampling, FixedSize) else MAX_SAMPLE
     # for both neighbours: the grid on which noise is added moves each of `size` coordinates by half a step at most
-    rounding = sum_rounding(sample) + norm_rounding(size) + grid_of(sigma) * math.sqrt(size) / clip
+    rounding = sum_rounding(sample) + norm_rounding(size) + grid_of(sigma) * math.sqrt(size) / clip_norm
     # written so that what is no number is refused
     if not (sample <= MAX_SAMPLE and rounding <= MARGIN):
         raise UsageError(
@@ -286,8 +380,10 @@ def _tell(witnesses: tuple[RunningAccountant, ...], event: Event, distances: lis
 
 @dataclass(frozen=True)
 class PublishedGradients:
-    """The variant of Yang, Qi & Zhou 2024 as their program runs it: the *mean* gradient of a batch, clipped as a whole,
-    noised, and sparsified (a random share `keep` of its coordinates survives). UNPROVEN.
+    """The variant of Yang, Qi & Zhou 2024 as their program runs it. UNPROVEN.
+
+    It releases the *mean* gradient of a batch, clipped as a whole, noised, and sparsified (a random share `keep` of its
+    coordinates survives). The other parameters are those of `ClippedGradients`.
 
     What can be said of it: a vector clipped as a whole to C moves by at most 2C whatever changed, so under the sampler
     used here a step costs a sampled Gaussian with Δ = 2C and σ = `sigma`, and that is what the vault is charged. The
@@ -299,7 +395,7 @@ class PublishedGradients:
     gradients: Gradients
     query: Query
     sigma: float
-    clip: float
+    clip_norm: float
     sampling: Sampling
     steps: int = 1
     keep: float = 0.1
@@ -327,9 +423,9 @@ class PublishedGradients:
 
     def event(self, facts: Facts) -> Event:
         """A sampled Gaussian with Δ = 2C: what whole clipping can promise."""
-        check_ratio(self.clip, self.sigma)
-        _check_terms(self.sampling, facts, self.sigma, self.clip, self.gradients.size)
-        return Sampled(Gaussian(self.sigma, 2.0 * self.clip, facts.adjacency), self.sampling)
+        check_ratio(self.clip_norm, self.sigma)
+        _check_terms(self.sampling, facts, self.sigma, self.clip_norm, self.gradients.size)
+        return Sampled(Gaussian(self.sigma, 2.0 * self.clip_norm, facts.adjacency), self.sampling)
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
         """The noisy, sparse mean gradient, of shape (parameters,)."""
@@ -362,10 +458,67 @@ class PublishedGradients:
         return np.asarray(words < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1)), dtype=np.float64)
 
 
-def default_sampling(adjacency: Adjacency, rate: float, records: int | None) -> Sampling:
-    """Poisson at `rate` under add-remove; under replace-one a fixed size of about as many, from a public count."""
+def sigma_for_target(
+    *,
+    target_epsilon: float,
+    target_delta: float,
+    clip_norm: float,
+    sampling: Sampling,
+    steps: int,
+    adjacency: Adjacency | str,
+) -> float:
+    """The noise that DP-SGD needs for a target: σ for which `steps` steps cost at most (ε, δ).
+
+    Parameters
+    ----------
+    target_epsilon, target_delta
+        What all steps together may cost.
+    clip_norm
+        C, the largest norm of one record's gradient.
+    sampling
+        How every step draws its records.
+    steps
+        How many sums are released.
+    adjacency
+        "add-remove" (Δ = C) or "replace-one" (Δ = 2C).
+
+    Returns
+    -------
+    float
+        σ, the standard deviation of the noise: the smallest to two parts in ten thousand, never below. What is returned
+        was counted by the accountant and meets the target.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, or no σ meets the target.
+
+    Examples
+    --------
+    >>> sigma = sigma_for_target(
+    ...     target_epsilon=1.0, target_delta=1e-5, clip_norm=1.0, sampling=Poisson(0.01), steps=1000,
+    ...     adjacency="add-remove",
+    ... )
+    >>> round(sigma, 1)
+    1.4
+    """
+    adjacency = Adjacency.parse(adjacency)
+    _check_clip_norm(clip_norm)
+    if not isinstance(sampling, Poisson | FixedSize):
+        raise UsageError("The sampling must be Poisson or FixedSize.")
+    count, sensitivity = arguments.whole("The number of steps", steps, 1), adjacency.sensitivity(clip_norm)
+
+    def whole(unit: float) -> Event:
+        # in units of Δ, so that the search begins at σ = Δ; and what is counted is to the last bit what will be charged
+        return repeated(Sampled(Gaussian(unit * sensitivity, sensitivity, adjacency), sampling), count)
+
+    return calibrate(whole, epsilon=target_epsilon, delta=target_delta) * sensitivity
+
+
+def default_sampling(adjacency: Adjacency, sampling_rate: float, records: int | None) -> Sampling:
+    """Poisson at `sampling_rate` under add-remove; under replace-one a fixed size of about as many records."""
     if adjacency is Adjacency.ADD_REMOVE:
-        return Poisson(rate)
+        return Poisson(sampling_rate)
     if records is None:
         raise UsageError("Fixed-size samples are drawn from a public number of records.")
-    return FixedSize(max(1, round(rate * records)), records)
+    return FixedSize(max(1, round(sampling_rate * records)), records)

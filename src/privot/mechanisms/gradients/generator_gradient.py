@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """The public generator whose parameters are asked about; whoever trains sets it, and changes its weights.
+    """The public generator whose parameters are asked about; the training sets it, and changes its weights.
 
     It runs beside the records, like every public function that a mechanism is given: only one that you trust belongs
     here. It is handed public numbers, and its Jacobian is multiplied by a gradient that is not.
@@ -73,7 +73,9 @@ class Handle:
 
     def _parameters(self) -> list[torch.Tensor]:
         if self._generator is None:
-            raise UsageError("Say which generator is asked about before the first query.")
+            raise UsageError(
+                "Call use() with the generator before the first query: it says which generator is asked about."
+            )
         return list(self._generator.parameters())
 
 
@@ -106,7 +108,7 @@ class SanitizedParameters(SanitizedGradient):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.samples != 1:
-            raise UsageError(f"Sanitized parameters have one sample a step, not {self.samples}.")
+            raise UsageError(f"Sanitized parameters have one sample per step, got {self.samples}.")
         object.__setattr__(self, "parameters", arguments.whole("The number of parameters", self.parameters, 1))
 
     def event(self, facts: Facts) -> Event:
@@ -114,21 +116,23 @@ class SanitizedParameters(SanitizedGradient):
         event = super().event(facts)
         check_ratio(self.clip, self.sigma)
         if grid_of(self.sigma) * math.sqrt(self.parameters) > MARGIN * self.clip:
-            raise UsageError("So much noise on so many numbers leaves no room for rounding: use a smaller generator.")
+            raise UsageError(
+                "Rounding could outgrow the margin with this much noise on this many numbers: use a smaller generator."
+            )
         return event
 
     def check(self, query: Any) -> Any:
         """A plain copy of the query, if it has enough points, on the device of the mechanism."""
         refuse_recording()
         if type(query) is not ParameterQuery:
-            raise UsageError("Sanitized parameters are asked with a ParameterQuery.")
+            raise UsageError(f"Expected a ParameterQuery, got {type(query).__name__}.")
         held = ParameterQuery(plain(query.z, "A query"), plain(query.labels, "A query"))
         if held.z.dim() != 2 or len(held.z) < self.points or held.labels.shape != held.z.shape[:1]:
             raise UsageError(f"The query must have at least {self.points} rows of z, and as many labels.")
         if {held.z.device.type, held.labels.device.type} != {self.device}:
             raise UsageError(f"The query must lie on {self.device}, where the mechanism works.")
         if self.handle.size != self.parameters:
-            raise UsageError(f"The generator has {self.handle.size} parameters, not {self.parameters}.")
+            raise UsageError(f"Expected a generator of {self.parameters} parameters, got one of {self.handle.size}.")
         if self.handle.overheard:
             raise UsageError(
                 "The generator has backward hooks, which would be told gradients without noise: remove them."

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian, Repeated, repeated
 from privot.common import arguments
+from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.cuda_stream import refuse_recording
-from privot.mechanisms.embedding import usable_device
 from privot.mechanisms.exact_sums import MARGIN, MAX_RECORDS, FeatureMap, try_map
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.noise import NoiseSource, add_noise
@@ -51,7 +51,7 @@ class TunedHead(Once):
     With g = φ(x) and p = softmax(gW), a record (x, c) has the gradient g ⊗ (p − e_c), e_c its class. A step releases
     S = Σ g ⊗ (p − e_c)·min(1, 1/‖p − e_c‖) + N(0, σ²T) over *all* records and goes v ← 0.8v + 0.2S, W ← W − rate·v,
     from `start`, T = `rounds`. Released is the mean of W over the last half of the steps. `rate` is per unit of the
-    sum: whoever wants the mean's gradient divides by a public or a released number of records.
+    sum: for the mean's gradient, divide by a public or a released number of records.
 
     Formal guarantees:
       * a record enters a step through its own term only, whose norm is at most ‖g‖ ≤ 1 − 1e-5: so neighbours differ by

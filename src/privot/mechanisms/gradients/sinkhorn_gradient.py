@@ -1,7 +1,7 @@
 """Releases noisy clipped gradients at generated points (DP-Sinkhorn); it shows nothing else of the records.
 
 The records enter through G = ∇_X 2Ŵ(X, Y) alone, where Y is a fresh sample of them and X are public points that the
-caller generated. Everything else of the semi-debiased loss is public and added afterwards by whoever trains.
+caller generated. Everything else of the semi-debiased loss is public and added afterwards by the training.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from privot.accounting.events import Event, Gaussian, Repeated, Sampled, repeated
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.common import arguments
+from privot.common.devices import check_device
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.mechanisms.clipping import MARGIN
@@ -39,22 +40,57 @@ class GradientQuery:
 
 @dataclass(frozen=True)
 class SanitizedGradient:
-    """G·min(1, C/‖G‖_F) + N(0, σ²) in every entry, G = ∇_X 2Ŵ(X, Y), for `points` public points X.
+    """DP-Sinkhorn: the noisy clipped gradient G·min(1, C/‖G‖_F) + N(0, σ²), G = ∇_X 2Ŵ(X, Y), at public points X.
 
-    Cao, Bie, Vahdat, Fidler & Kreis 2021, "Don't Generate Me", with the noise and the clipping stated once: the *whole*
-    matrix is scaled to Frobenius norm at most C = `clip`, and `sigma` is the standard deviation of the noise (a
-    multiplier σ_m means σ = σ_m·2C).
+    The *whole* matrix is scaled to Frobenius norm at most C. Ŵ is the entropic transport cost of ‖x−y‖² + m‖x−y‖₁ on
+    [x; 15·one-hot], between X and a sample Y of the records.
 
-    Y is drawn by `sampling`, the object that is also counted: Poisson under add-remove, fixed size under replace-one.
-    Its records are scaled from their public range [`low`, `high`] to [−1, 1] and clamped there. Ŵ is the entropic
-    transport cost (regularisation `reg`) of ‖x−y‖² + m‖x−y‖₁ on [x; 15·one-hot], in `sweeps` sweeps. A Poisson sample
-    has no fixed size: at most `capacity` of its records take part, and room that is not filled has weight 0. With
-    `balance` a sample's classes weigh what they weigh among the points, and points of a class that it lacks rest:
-    otherwise mass would move between classes wherever a small sample has them in other shares than the points.
+    Parameters
+    ----------
+    points
+        How many public points X a group of a query has.
+    sigma
+        σ, the standard deviation of the noise (a multiplier σ_m means σ = σ_m·2C).
+    clip
+        C, the largest norm of the gradient.
+    sampling
+        Draws Y, and is what the accountant counts: `Poisson` under add-remove, `FixedSize` under replace-one.
+    steps
+        How many queries are answered for one charge.
+    capacity
+        At most so many records of a Poisson sample take part, since it has no fixed size; room that is not filled has
+        weight 0. A fixed-size sample has its own.
+    reg, mixture, square, sweeps
+        Of Ŵ: its regularisation, m, the weight of ‖x−y‖², and how many sweeps are run.
+    labels, label_weight
+        Whether points and records have labels, and the weight of a one-hot label.
+    balance
+        A sample's classes weigh what they weigh among the points, and points of a class that it lacks rest: otherwise
+        mass would move between classes wherever a small sample has them in other shares than the points.
+    low, high
+        The public range of the records, which are scaled from it to [−1, 1] and clamped there.
+    device
+        "cpu" or "cuda".
+    samples
+        How many groups of `points` points a query has, one after another; every group has a sample, a clip and noise of
+        its own. To a GPU that is hardly more work than one; it costs as many releases.
 
-    A step does that `samples` times: its query is as many groups of `points` points, one after another, and every group
-    has a sample, a clip and noise of its own. To a GPU that is hardly more work than one; it costs as many releases.
+    Returns
+    -------
+    Stream
+        Of the vault: `ask(GradientQuery(x, labels))` answers with a tensor of the shape of x, (points·samples,
+        dimension).
 
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, or does not fit the public facts of the records, before anything is paid; if a
+        query has the wrong shape, before it uses up a step.
+    MissingDependencyError
+        If PyTorch is not installed.
+
+    Notes
+    -----
     Formal guarantees:
       * every value lies in the ball of radius C whatever Y is (empty, cut off, or one on which Ŵ breaks down, where
         G = 0), so two values differ by at most 2C under either adjacency: Δ = 2C;
@@ -65,6 +101,22 @@ class SanitizedGradient:
       * the sampler that runs and σ are those of the event that was charged; each step draws samples and noise anew;
       * a group's value is a function of its own sample and points, so a step of s samples is s releases, all of whose
         queries were chosen before the first: composition covers more than that.
+
+    References
+    ----------
+    Cao, Bie, Vahdat, Fidler & Kreis 2021, "Don't Generate Me: training differentially private generative models with
+    Sinkhorn divergence", with the noise and the clipping stated once.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from privot import Vault
+    >>> from privot.mechanisms import GradientQuery
+    >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(10.0, 1e-5))
+    >>> mechanism = SanitizedGradient(points=3, sigma=2.0, clip=0.5, sampling=FixedSize(2, 8), steps=2, sweeps=5)
+    >>> stream = vault.stream(mechanism, purpose="two steps")
+    >>> tuple(stream.ask(GradientQuery(torch.zeros(3, 8))).value.shape)
+    (3, 8)
     """
 
     points: int
@@ -100,16 +152,15 @@ class SanitizedGradient:
             raise UsageError("The cost needs a part: ‖x−y‖² (square), ‖x−y‖₁ (mixture), or both.")
         if not self.low < self.high or not 1e-300 < self.high - self.low < 1e300:
             raise UsageError(
-                "The public range needs its low end below its high end, by a number that can be divided by."
+                f"Expected a public range with low < high, got low = {self.low!r} and high = {self.high!r}."
             )
-        if self.device not in ("cpu", "cuda"):
-            raise UsageError(f"Unknown device {self.device!r}: say cpu or cuda.")
+        check_device(self.device)
         if isinstance(self.sampling, FixedSize):
             set_(self, "capacity", self.sampling.batch)
         elif not isinstance(self.sampling, Poisson):
             raise UsageError("The sampling must be Poisson or FixedSize.")
         if self.capacity is None:
-            raise UsageError("A Poisson sample has no fixed size: say its capacity, a public number.")
+            raise UsageError("A Poisson sample has no fixed size: give its capacity, a public number.")
         set_(self, "capacity", arguments.whole("The capacity", self.capacity, 1))
 
     @property
@@ -142,7 +193,9 @@ class SanitizedGradient:
         check_ratio(self.clip, self.sigma)
         # the grid moves k coordinates of each neighbour by g/2 at most
         if grid_of(self.sigma) * math.sqrt(self.points * facts.dim) > MARGIN * self.clip:
-            raise UsageError("So much noise on so many numbers leaves no room for rounding: use fewer points.")
+            raise UsageError(
+                "Rounding could outgrow the margin with this much noise on this many numbers: use fewer points."
+            )
         return repeated(Sampled(Gaussian(self.sigma, 2.0 * self.clip, facts.adjacency), self.sampling), self.samples)
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:
@@ -154,14 +207,14 @@ class SanitizedGradient:
         refuse_recording()
         # no subclass: its code would run beside the records
         if type(query) is not GradientQuery:
-            raise UsageError("A sanitized gradient is asked with a GradientQuery.")
+            raise UsageError(f"Expected a GradientQuery, got {type(query).__name__}.")
         labels = None if query.labels is None else plain(query.labels, "A query")
         held = GradientQuery(plain(query.x, "A query"), labels)
         rows = self.points * self.samples
         if held.x.dim() != 2 or len(held.x) != rows or not held.x.dtype.is_floating_point:
             raise UsageError(f"The query must have {rows} points, got shape {tuple(held.x.shape)}.")
         if (held.labels is not None) != self.labels:
-            raise UsageError("The points of a query have labels exactly where the records have.")
+            raise UsageError("A query has labels exactly where the mechanism was made with labels=True.")
         if held.labels is not None and tuple(held.labels.shape) != (rows,):
             raise UsageError(f"The query must have {rows} labels.")
         if held.x.device.type != self.device:

@@ -27,14 +27,50 @@ UNIT = 2.0**-32
 
 @dataclass(frozen=True)
 class PrivateSketch(Once):
-    """Σ_i w∘v(x_i) + N(0, `sigma`²): one Gaussian mechanism for all blocks of a `SketchDesign`.
+    """A private sketch: the noisy sum Σ_i w∘v(x_i) + N(0, σ²) of bounded coordinates of all records, released once.
 
+    Sketches of one design can be compared by anybody, for ever after (`privot.compare_sketches`); `privot.sketch`
+    releases one and signs it on request.
+
+    Parameters
+    ----------
+    design
+        A `SketchDesign`: the public coordinates v and weights w, which all parties share.
+    sigma
+        σ, the standard deviation of the noise of the whole vector; that of block b is σ/w_b.
+
+    Returns
+    -------
+    Release
+        Of the vault: arrays by block of the design, each divided by its weight again.
+
+    Raises
+    ------
+    UsageError
+        If the design does not fit the records' columns or classes, or rounding could outgrow its margin: before
+        anything is paid.
+
+    Notes
+    -----
     Formal guarantees, for add-remove and for replace-one neighbours:
       * the sum moves by at most `design.sensitivity(adjacency)` in L2, whatever the records are: nothing is
         assumed of them, not even the vault's clip;
       * directions, prototypes and radii are public and fixed beforehand, and the bound holds for all of them, so
         a seed may be used again and by everybody;
-      * the number of records is shown under replace-one, where all neighbours share it, and never under add-remove.
+      * the number of records is shown under replace-one, where all neighbours share it, and never under add-remove;
+      * in floating point, coordinates are added as whole numbers, so the sum is exact whatever the order; each block
+        stays a margin below its bound, which covers the rest of the rounding, or the release is refused before it is
+        paid.
+
+    Examples
+    --------
+    >>> from privot import Vault
+    >>> design = SketchDesign.plain(2, radius=1.0)
+    >>> vault = Vault(np.eye(2), clip=1.0, adjacency="add-remove", budget=(1.0, 1e-5))
+    >>> sigma = 4.0 * design.sensitivity(Adjacency.ADD_REMOVE)
+    >>> release = vault.release(PrivateSketch(design, sigma), purpose="a sketch for a partner")
+    >>> release.guarantee.epsilon() < 1.0
+    True
     """
 
     design: SketchDesign
@@ -132,6 +168,6 @@ def noise_deviation(public: Mapping[str, Any], name: str) -> float:
 
 
 def expected_sensitivity(weights: Mapping[str, float], replace_one: bool) -> float:
-    """The sensitivity that weights by block imply, for whoever reads somebody else's sketch."""
+    """The sensitivity that weights by block imply, for a reader of another party's sketch."""
     factors = {name: (4.0 if name == "features" else 2.0) if replace_one else 1.0 for name in BLOCKS}
     return math.sqrt(sum(factors[name] * w * w for name, w in weights.items()))

@@ -109,7 +109,7 @@ class SketchDesign:
         if len(self.knots) < 2 or self.knots[0] != 0.0 or not (np.diff(self.knots) > 0.0).all():
             raise UsageError("The knots of a sketch must rise from 0.")
         if not PROPORTION[0] <= math.sqrt(self.knots[-1]) / self.radius <= PROPORTION[1]:
-            raise UsageError("The radius of a sketch is out of all proportion to its last knot.")
+            raise UsageError("The radius of a sketch is out of proportion to its last knot.")
         object.__setattr__(self, "weights", MappingProxyType({name: float(self.weights[name]) for name in BLOCKS}))
         used = [self.weights[name] for name in (BLOCKS if len(self.prototypes) else BLOCKS[:2])]
         if not all(WEIGHTS[0] <= w <= WEIGHTS[1] for w in used):
@@ -129,7 +129,7 @@ class SketchDesign:
             matrix = matrix / self.radius
         # a product that overflows is no number, and what is no number has no bound
         if not float(np.abs(matrix).max(initial=0.0)) * self.reach * self.dim <= LARGEST:
-            raise UsageError(f"A radius of {self.radius:g} is out of all proportion to the knots and directions.")
+            raise UsageError(f"A radius of {self.radius:g} is out of proportion to the knots and directions.")
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
 

@@ -63,7 +63,7 @@ def calibrate(rows: Array, means: Array, seed: int) -> tuple[tuple[tuple[float, 
             cost = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2.0 * a @ b.T
             left.append(float(cost[linear_sum_assignment(cost)].mean()))
         matched = float(np.mean(left)) / 2.0
-        # rows that are all prototypes leave no residual, and whoever asked refuses the share that this then is
+        # rows that are all prototypes leave no residual, and the caller refuses the share that this then is
         shares.append((float(size), matched / max(spread, 1e-300), matched / max(residual, 1e-300)))
     centred = rows - rows.mean(0)
     covariance = centred.T @ centred

@@ -1,7 +1,7 @@
 """Public maps from a record to one of finitely many cells; each is total, so every record lands in exactly one.
 
 An axis reads one column of a table from the vault's rows. Two layouts of rows are understood: *compact*, one
-coordinate a column (a number in [0, 1], a category's place, or −1 for a missing number), and *wide*, where a category
+coordinate per column (a number in [0, 1], a category's place, or −1 for a missing number), and *wide*, where a category
 is one-hot and a number that may be missing is followed by two indicators (present, missing).
 """
 
@@ -50,7 +50,7 @@ class Axis:
             if self.width != 1 and not (self.missing and self.width == 3):
                 raise UsageError("An axis of numbers has width 1, or 3 where values may be missing.")
         elif self.width not in (1, self.cells):
-            raise UsageError("An axis of categories has width 1, or one coordinate a category.")
+            raise UsageError("An axis of categories has width 1, or one coordinate per category.")
         if self.groups is not None and (
             len(self.groups) != self.cells or set(self.groups) != set(range(max(self.groups) + 1))
         ):

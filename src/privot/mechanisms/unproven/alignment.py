@@ -83,7 +83,7 @@ class PublishedAlignment:
     def check(self, query: Any) -> AlignmentQuery:
         """A plain copy of the query."""
         if type(query) is not AlignmentQuery or not isinstance(query.weights, Mapping):
-            raise UsageError("A published alignment is asked with an AlignmentQuery.")
+            raise UsageError(f"Expected an AlignmentQuery, got {type(query).__name__}.")
         source = plain(query.source, "The source rows")
         if tuple(source.shape) != (self.batch, self.representation.columns):
             raise UsageError(f"The query must have {self.batch} source rows of {self.representation.columns} columns.")

@@ -100,7 +100,7 @@ def weights(name: str, given: Any, shape: tuple[int, ...], like: Tensor) -> Tens
     if w.device != like.device:
         raise UsageError(f"{name} is on {w.device} but the points are on {like.device}: bring them together first.")
     if tuple(w.shape) != shape and tuple(w.shape) != shape[-1:]:
-        raise DataError(f"{name} has shape {tuple(w.shape)} but there are {shape} points: give one weight a point.")
+        raise DataError(f"{name} has shape {tuple(w.shape)} but there are {shape} points: give one weight per point.")
     check_finite(name, w)
     if bool((w < 0).any()):
         raise DataError(f"{name} holds negative weights: masses must be at least 0.")

@@ -192,9 +192,35 @@ def check_cost_matrix(matrix: Tensor) -> Tensor:
 def with_labels(x: Any, labels: Any, classes: int, weight: float) -> Any:
     """[x; weight·one-hot(label)]: points whose transport pays for changing class.
 
-    Under ‖·‖² two points of different classes are 2·weight² further apart, under ‖·‖₁ 2·weight. DP-Sinkhorn
-    appends 15·one-hot (Cao et al. 2021).
+    Under ‖·‖² two points of different classes are 2·weight² further apart, under ‖·‖₁ 2·weight.
 
+    Parameters
+    ----------
+    x
+        Points of shape (n, d), array or tensor.
+    labels
+        Whole numbers from 0 to `classes` − 1, of shape (n,).
+    classes, weight
+        How many classes there are, and the weight of a label.
+
+    Returns
+    -------
+    array or tensor
+        Of shape (n, d + classes).
+
+    Raises
+    ------
+    DataError
+        If the labels are no whole numbers in that range, one per point.
+    UsageError
+        If `classes` or `weight` is out of range.
+
+    References
+    ----------
+    Cao et al. 2021, "Don't Generate Me", append 15·one-hot.
+
+    Examples
+    --------
     >>> with_labels([[0.5], [1.0]], [0, 1], classes=2, weight=3.0).tolist()
     [[0.5, 3.0, 0.0], [1.0, 0.0, 3.0]]
     """
@@ -204,7 +230,7 @@ def with_labels(x: Any, labels: Any, classes: int, weight: float) -> Any:
     (tx,), as_numpy = tensors(("x", x))
     marks = labels if isinstance(labels, Tensor) else from_array(labels)
     if marks.dtype.is_floating_point or marks.dtype == torch.bool or tuple(marks.shape) != (len(tx),):
-        raise DataError(f"labels must be {len(tx)} whole numbers, one a point, got shape {tuple(marks.shape)}.")
+        raise DataError(f"labels must be {len(tx)} whole numbers, one per point, got shape {tuple(marks.shape)}.")
     if bool(((marks < 0) | (marks >= classes)).any()):
         raise DataError(f"labels must lie from 0 to {classes - 1}: renumber them or raise classes.")
     hot = torch.nn.functional.one_hot(marks.long().to(tx.device), classes).to(tx)

@@ -45,7 +45,7 @@ class Result:
 
     @cached_property
     def potentials(self) -> Any:
-        """(f, g), the dual variables: one number a point of x, one a point of y."""
+        """(f, g), the dual variables: one number per point of x, one per point of y."""
         return self._work_out("potentials", "potentials")
 
     @cached_property
@@ -55,7 +55,7 @@ class Result:
 
     @cached_property
     def gradient(self) -> Any:
-        """∂value/∂x, x the first input, for whoever wants it without autograd."""
+        """∂value/∂x, x the first input, for use without autograd."""
         return self._work_out("gradient", "gradient")
 
 

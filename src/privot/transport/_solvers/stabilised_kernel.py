@@ -159,7 +159,7 @@ class Kernel:
 
     def move(self, u: Tensor) -> Tensor:
         """Set u, fit the columns to it, and answer the row error Σ_i |P1 − a|_i then; for held kernels."""
-        if self._matrix is None:  # unreachable: whoever moves has seen the plan
+        if self._matrix is None:  # unreachable: a move follows a look at the plan
             raise AssertionError
         self.u = u
         self.v = self._column_update(_times(self._matrix.transpose(1, 2), u * self.a), 1.0)

@@ -1,6 +1,6 @@
 """Entropic transport in a fixed number of sweeps: the same operations in the same order whatever the points are.
 
-For whoever may not let anything but the answer depend on the points: there is no tolerance, no test of convergence, no
+For callers that may let nothing but the answer depend on the points: there is no tolerance, no test of convergence, no
 branch on values, no wait for the device and no exception. It is as exact as its sweeps make it;
 `privot.transport.sinkhorn` is the solver that converges or says so.
 """

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
+from privot.common.cuda_warm_up import side_stream
 from privot.transport.cuda.sinkhorn_kernels import (
     cost_both_ways,
     dual_value,
@@ -98,16 +99,12 @@ class GraphSolver:
         self._set_uniform()
         self._reg = self._tol = 0.0
         self._ahead = 0
-        # warm up on a side stream, as capturing asks: Triton compiles, cuBLAS takes its workspace
-        stream = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
+        with side_stream(device):
             for _ in range(2):
                 self._start_up()
                 self._finish()
                 self._anneal()
                 self._go_on()
-        torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
         self._begin, self._once, self._cool, self._more, self._end = (torch.cuda.CUDAGraph() for _ in range(5))
         with torch.cuda.graph(self._begin):

@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
+from privot.common.cuda_warm_up import side_stream
 from privot.transport.cuda.matrix_product import multiply
 from privot.transport.cuda.row_sort import MAX_ROW_LENGTH, sort_rows
 
@@ -221,12 +222,9 @@ class SlicedGraph:
         self._out = torch.zeros(sum(self._sizes), device=device)
         self.value, self.costs, self.grads = self._cut(self._out)
         self._seen: tuple[weakref.ref[torch.Tensor], int] | None = None
-        stream = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):  # warm up on a side stream, as capturing asks
+        with side_stream(device):
             for _ in range(2):
                 self._run()
-        torch.cuda.current_stream(device).wait_stream(stream)
         torch.cuda.synchronize(device)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):

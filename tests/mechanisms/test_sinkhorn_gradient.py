@@ -397,7 +397,7 @@ def test_what_has_no_theorem_or_no_room_is_refused_before_it_is_paid_for() -> No
         make(sampling=FixedSize(4, 11)).event(Plain(x, y, R, 3).facts)
     with pytest.raises(UsageError, match="too small"):
         make(sigma=1e-9).event(facts)
-    with pytest.raises(UsageError, match="rounding"):
+    with pytest.raises(UsageError, match="Rounding could outgrow the margin"):
         make(sigma=1e9, points=6).event(facts)
 
 
