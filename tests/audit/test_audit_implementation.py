@@ -22,7 +22,7 @@ from privot.audit.implementation.key_reuse import draws_are_uncorrelated, no_key
 from privot.audit.implementation.release_shapes import same_outline
 from privot.audit.simulation.neighbours import World
 from privot.guarantee import Adjacency
-from privot.jobs.released_files import write_tensors
+from privot.jobs.tensor_files import write_tensors
 from privot.mechanisms import ClippedGradients, Query, RandomProjection
 from privot.noise import SeededNoise, SystemNoise, add_noise
 from privot.release import Release

@@ -15,7 +15,7 @@ import pytest
 from privot.accounting import Gaussian, account
 from privot.cli import run
 from privot.guarantee import Adjacency
-from privot.jobs.released_files import read_tensors
+from privot.jobs.tensor_files import read_tensors
 from privot.release import Release
 from privot.tables import Schema, TableCodec, encode_file, read_table, write_table
 

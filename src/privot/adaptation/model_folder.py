@@ -12,8 +12,9 @@ from privot.adaptation.networks import Networks, build, check_known
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.blocks import counted_anew
-from privot.jobs.released_files import read_json, read_tensors, sync, write_bytes, write_json, write_tensors
+from privot.jobs.released_files import read_json, sync, write_bytes, write_json
 from privot.jobs.spending import SPENT, spent_rows
+from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.opening import read_text
 from privot.synthesis.design import usable_device
 from privot.synthesis.output.html_report import CONFIDENTIAL

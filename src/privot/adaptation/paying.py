@@ -21,7 +21,7 @@ from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import check_block, counted_anew, paid_block
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.jobs.released_files import read_tensors, write_tensors
+from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.release import Release
 from privot.vault import Vault
 from privot.vault.stream import Stream

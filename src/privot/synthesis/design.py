@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from privot.accounting import account
 from privot.accounting.events import Event
+from privot.common import devices
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.jobs.charges import Spent
@@ -197,13 +197,7 @@ def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:
 
 def usable_device(name: str) -> str:
     """`name`, with auto resolved."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f"Unknown device {name!r}: say auto, cpu or cuda.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("There is no CUDA device here: use the device cpu.")
-    return name
+    return devices.usable_device(name, auto=True, need="Synthesis needs")
 
 
 def facts_of(vault: Any) -> Facts:

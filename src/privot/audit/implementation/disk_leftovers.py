@@ -63,7 +63,7 @@ def ledger_reveals_no_record() -> list[Check]:
 
 def checkpoint_reveals_no_record(path: Path) -> Check:
     """Whether a checkpoint holds only what is made from its release: by the names of what it holds."""
-    from privot.jobs.released_files import read_tensors
+    from privot.jobs.tensor_files import read_tensors
 
     tensors, facts = read_tensors(path)
     others = [name for name in tensors if not name.startswith(CHECKPOINT_PARTS)]

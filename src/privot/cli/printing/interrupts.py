@@ -69,7 +69,7 @@ def _times(count: int) -> str:
 def _on_disk(job: Job) -> tuple[bool, int, int]:
     """(whether a release is kept, how many blocks the checkpoint has seen, up to which step it was trained)."""
     from privot.errors import PrivotError
-    from privot.jobs.released_files import read_tensors
+    from privot.jobs.tensor_files import read_tensors
 
     kept = (job.folder / "release.npz").exists() or any(job.folder.glob("block-*.npz"))
     path = job.folder / "checkpoint.safetensors"

@@ -12,7 +12,8 @@ import torch
 from privot.accounting import read_guarantee
 from privot.errors import DataError, said_by
 from privot.guarantee import Guarantee
-from privot.jobs.released_files import read_json, read_tensors, write_bytes, write_json, write_tensors
+from privot.jobs.released_files import read_json, write_bytes, write_json
+from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.opening import read_text
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules

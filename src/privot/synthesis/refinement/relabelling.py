@@ -24,7 +24,7 @@ from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 from privot.evaluation.classifiers import Convolutional, fitted
 from privot.guarantee import Adjacency
-from privot.jobs.released_files import read_tensors, write_tensors
+from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.mechanisms.gradients.linear_head import TunedHead, bounded, check_rounding, tuning_event
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release

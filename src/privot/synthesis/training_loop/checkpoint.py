@@ -17,7 +17,7 @@ import torch
 
 from privot.common.cuda_graphs import lay_out
 from privot.errors import DataError
-from privot.jobs.released_files import read_tensors, write_tensors
+from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.training_loop.training_state import TrainingState
 

@@ -1,0 +1,66 @@
+"""Tensors in files: one safetensors file with JSON facts, sealed by a digest, whole or not at all; never pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from privot.errors import DataError
+from privot.jobs.released_files import write_bytes
+from privot.opening import Meter, open_file, parse_json
+
+_DIGEST = "sha256"
+MAX_HEADER = 1 << 24
+"""Bytes of the header of a file of tensors."""
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> None:
+    """`tensors` and the JSON `facts` as one safetensors file, sealed by a digest of both."""
+    held = {name: t.detach().to("cpu").contiguous() for name, t in tensors.items()}
+    text = json.dumps(facts, sort_keys=True, allow_nan=False)
+    write_bytes(path, save(held, metadata={"facts": text, _DIGEST: _digest(held, text)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote; a file that was cut or changed is refused."""
+    try:
+        _check_size(path)
+        with safe_open(path, framework="pt") as file:
+            meta = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if _digest(tensors, meta["facts"]) != meta[_DIGEST]:
+            raise DataError(f"{path} is damaged: its digest does not fit.")
+        facts: dict[str, Any] = parse_json(meta["facts"], str(path))
+        return tensors, facts
+    except FileNotFoundError:
+        raise DataError(f"There is no file {path}.") from None
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is damaged or was not written by privot ({type(error).__name__}).") from None
+
+
+def _check_size(path: Path) -> None:
+    """Refuse what would not fit: tensors are not compressed, so a file takes as much as it has bytes."""
+    with open_file(path, inside=path.parent) as file:
+        Meter(path.name).claim(os.fstat(file.fileno()).st_size)
+        if int.from_bytes(file.read(8), "little") > MAX_HEADER:
+            raise DataError(f"{path} is damaged: its header has more than {MAX_HEADER} bytes.")
+
+
+def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:
+    seal = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name].numpy())
+        seal.update(f"{name} {array.dtype} {array.shape}".encode())
+        seal.update(array.tobytes())
+    return seal.hexdigest()
