@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from privot.audit.attacks.reconstruction import (
-    assignment,
     distance,
     from_counts,
     from_sketch,
@@ -32,6 +31,7 @@ from privot.audit.attacks.reconstruction import (
 )
 from privot.audit.statistics.effects import Effect
 from privot.audit.statistics.membership_gain import Gain, inside_gain, membership_auc
+from privot.audit.statistics.one_to_one import assignment
 from privot.audit.statistics.recovery import CLEAR, Recovery, draw_recoveries, judge
 from privot.audit.targets.exchange import audit_interpolants, overheard
 from privot.federation import Sketch, compare_sketches, sketch

@@ -7,7 +7,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 from privot.audit.attacks.reconstruction import (
-    assignment,
     distance,
     from_counts,
     identically_distributional,
@@ -18,6 +17,7 @@ from privot.audit.attacks.reconstruction import (
     match_candidates,
     nearest_words,
 )
+from privot.audit.statistics.one_to_one import assignment
 from privot.audit.statistics.recovery import draw_recoveries, judge, psnr
 from privot.errors import DataError, UsageError
 from privot.transport import exact, interpolate
@@ -36,7 +36,7 @@ def sent(x: np.ndarray, gamma: np.ndarray, t: float) -> np.ndarray:
 def test_assignment_and_distance_are_those_of_the_transport_library(digits: np.ndarray) -> None:
     x, y = digits[:60], digits[60:120]
     assert distance(x, y) == pytest.approx(float(exact(x, y).value), rel=1e-9)
-    with pytest.raises(DataError, match="as many points"):
+    with pytest.raises(DataError, match="two arrays of one shape"):
         assignment(x, y[:5])
 
 

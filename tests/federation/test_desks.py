@@ -16,9 +16,10 @@ from privot.federation.coordination.answers import Answer, checked
 from privot.federation.coordination.coordinator import LATE, Coordinator
 from privot.federation.coordination.federated_job import FederatedJob
 from privot.federation.coordination.local_channel import AtHand
-from privot.federation.coordination.requests import Order, Request
+from privot.federation.coordination.requests import Request
 from privot.federation.parties.desk import Desk
 from privot.federation.parties.policy import Policy
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.signing import make_key, open_sealed, public_name, read_key
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign

@@ -25,11 +25,12 @@ from privot import Ledger
 from privot.federation import Sketch, compare_sketches, triangle
 from privot.federation.coordination.answers import Answer
 from privot.federation.coordination.coordinator import Coordinator
-from privot.federation.coordination.requests import Order, Request
+from privot.federation.coordination.requests import Request
 from privot.federation.flower import quiet
 from privot.federation.parties.enrolment import make_coordinator, make_party
 from privot.federation.protocols.answering import drive, party_at_hand
 from privot.federation.protocols.fedwad import fedwad_steps
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import decode_any, encode
 from privot.federation.wire.signing import read_key
 from privot.guarantee import Adjacency

@@ -14,10 +14,11 @@ from scipy.stats import binom
 from privot import Vault
 from privot.errors import BudgetError, DataError, UsageError
 from privot.federation import Sketch, compare_sketches, sketch
-from privot.federation.coordination.requests import Order, Request
+from privot.federation.coordination.requests import Request
 from privot.federation.sketches.estimating import Reading, Shared, estimate, simplex
 from privot.federation.sketches.sketch_comparison import tell_apart
 from privot.federation.sketches.sketch_matrix import distance_matrix
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import decode, encode
 from privot.federation.wire.signing import make_key, open_sealed, public_name, read_key, read_public, seal
 from privot.guarantee import Adjacency

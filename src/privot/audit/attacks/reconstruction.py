@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
-from privot.errors import DataError, UsageError
+from privot.audit.statistics.one_to_one import assignment
+from privot.errors import UsageError
 from privot.federation.sketches.signed_sketch import Sketch
 from privot.mechanisms import SketchDesign
 from privot.mechanisms.sketching.private_sketch import noise_deviation
@@ -21,14 +21,6 @@ from privot.mechanisms.sketching.private_sketch import noise_deviation
 Array = NDArray[np.float64]
 
 DEFENCES = ("constant", "shared", "private")
-
-
-def assignment(x: Array, y: Array) -> NDArray[np.int64]:
-    """σ with x_i ↔ y_σ(i), the optimal one-to-one plan for squared distances; both have as many points."""
-    if x.shape != y.shape:
-        raise DataError("A one-to-one plan needs as many points on both sides, in one space.")
-    cost = (x**2).sum(1)[:, None] - 2.0 * x @ y.T + (y**2).sum(1)
-    return np.asarray(linear_sum_assignment(cost)[1])
 
 
 def distance(x: Array, y: Array) -> float:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from privot.audit.attacks.reconstruction import assignment
 from privot.audit.statistics.effects import Effect, Happened, share_above
+from privot.audit.statistics.one_to_one import assignment
 from privot.audit.statistics.recovery import CLEAR, is_exact, psnr
 from privot.errors import UsageError
 

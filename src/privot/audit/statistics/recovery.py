@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.audit.attacks.reconstruction import assignment
 from privot.audit.statistics.epsilon_bounds import rate_above, rate_below
+from privot.audit.statistics.one_to_one import assignment
 
 Array = NDArray[np.float64]
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.audit.attacks.reconstruction import assignment, invert_constant, invert_shared
+from privot.audit.attacks.reconstruction import invert_constant, invert_shared
 from privot.audit.findings import Check
+from privot.audit.statistics.one_to_one import assignment
 from privot.errors import DataError
 from privot.opening.archives import read_arrays
 

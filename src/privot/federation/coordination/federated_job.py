@@ -38,11 +38,12 @@ import numpy as np
 
 from privot.data import load
 from privot.errors import DataError, UsageError
-from privot.federation.coordination.requests import MAX_ROUNDS, PROTOCOLS, Order
-from privot.federation.parties.toml_tables import TomlTable
+from privot.federation.coordination.requests import MAX_ROUNDS, PROTOCOLS
 from privot.federation.protocols.answering import Steps
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.federation.protocols.triangle import defence_points, triangle_steps
+from privot.federation.sketches.sketch_order import Order
+from privot.federation.toml_tables import TomlTable
 from privot.federation.wire.messages import MAX_BYTES, MAX_COLUMNS
 from privot.federation.wire.signing import MAX_KEY
 from privot.guarantee import Adjacency

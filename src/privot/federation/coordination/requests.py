@@ -6,7 +6,6 @@ seconds, so all questions of a round travel together). Whoever reads one checks 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Collection, Mapping
@@ -15,8 +14,8 @@ from typing import Any, ClassVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.common.arguments import check_delta, check_epsilon
 from privot.errors import DataError, PolicyError, UsageError
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import Array, Question, decode_any, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.guarantee import Adjacency
@@ -30,28 +29,6 @@ _ARRAYS = {"centre": 1, "knots": 1, "basis": 2, "prototypes": 2}
 _MAX_NUMBERS = 1 << 26
 _NAME = re.compile(r"[0-9a-f]{32}")
 _KEY = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, eq=False)
-class Order:
-    """A sketch of this design at (ε, δ) under one adjacency."""
-
-    design: SketchDesign
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        try:
-            check_epsilon(self.epsilon)
-            check_delta(self.delta)
-        except UsageError as error:
-            raise DataError(str(error)) from None
-
-    def digest(self) -> str:
-        """Names the order: the design to the last bit, and what it may cost."""
-        terms = f"{self.epsilon!r} {self.delta!r} {self.adjacency}\n".encode()
-        return hashlib.sha256(terms + self.design.exact_bytes()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

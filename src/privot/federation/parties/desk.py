@@ -22,11 +22,12 @@ from privot.common.files import PART, private_file, private_folder, sync
 from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, digest
-from privot.federation.coordination.requests import Order, Request
+from privot.federation.coordination.requests import Request
 from privot.federation.parties.policy import Policy, VaultTerms
 from privot.federation.parties.request_memory import Memory
 from privot.federation.protocols.answering import party_at_hand
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
 from privot.federation.wire.signing import open_sealed, public_name, read_key, seal
 from privot.jobs.once import KEPT, lock_folder, made_once

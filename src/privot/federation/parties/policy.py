@@ -45,8 +45,9 @@ from typing import Any
 from privot.common.arguments import check_delta, check_epsilon
 from privot.data import StatedFacts
 from privot.errors import DataError, PolicyError, UnprovenError, UsageError
-from privot.federation.coordination.requests import PROTOCOLS, Order, Request
-from privot.federation.parties.toml_tables import TomlTable
+from privot.federation.coordination.requests import PROTOCOLS, Request
+from privot.federation.sketches.sketch_order import Order
+from privot.federation.toml_tables import TomlTable
 from privot.guarantee import Adjacency
 
 VERSION = 1

@@ -12,8 +12,8 @@ from typing import Any
 from privot.accounting import Gaussian, calibrate
 from privot.common.files import private_folder, sync
 from privot.errors import DataError
-from privot.federation.coordination.requests import Order
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
 from privot.jobs.once import KEPT, lock_folder, made_once
 from privot.mechanisms import PrivateSketch
