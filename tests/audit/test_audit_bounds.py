@@ -41,7 +41,7 @@ def test_both_rates_of_a_test_share_the_error() -> None:
 
 
 def test_what_a_threshold_was_chosen_on_is_not_counted() -> None:
-    """The first halves are worlds apart, the second ones alike: nothing may be found."""
+    """The first halves are far apart, the second ones alike: nothing may be found."""
     generator = np.random.default_rng(7)
     alike = generator.standard_normal((2, 500))
     far = generator.standard_normal((2, 500)) + np.array([[-50.0], [50.0]])

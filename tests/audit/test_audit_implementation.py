@@ -20,7 +20,7 @@ from privot.audit.implementation.error_messages import TELLTALE, _silent, silent
 from privot.audit.implementation.floating_point import FloatAttack, on_grid, plain_sum, trailing_zeros
 from privot.audit.implementation.key_reuse import draws_are_uncorrelated, no_key_twice
 from privot.audit.implementation.release_shapes import same_outline
-from privot.audit.simulation.neighbours import World
+from privot.audit.simulation.neighbours import Neighbour
 from privot.guarantee import Adjacency
 from privot.jobs.released_files import write_tensors
 from privot.mechanisms import ClippedGradients, Query, RandomProjection
@@ -96,9 +96,9 @@ class Short(ClippedGradients):
 ])  # fmt: skip
 def test_an_empty_sample_may_not_show(kind: Any, passes: bool) -> None:
     mechanism = kind(RowGradients(2), Query(np.zeros(2)), 1.0, 1.0, Poisson(0.2))
-    worlds = [World(np.zeros((n, 2)), np.zeros(n, dtype=np.int64), 1) for n in (3, 4)]
+    neighbours = [Neighbour(np.zeros((n, 2)), np.zeros(n, dtype=np.int64), 1) for n in (3, 4)]
     check = same_outline(
-        "it", mechanism, *worlds, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=SystemNoise(), steps=30
+        "it", mechanism, *neighbours, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=SystemNoise(), steps=30
     )
     assert check.passed is passes
 

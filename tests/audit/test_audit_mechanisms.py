@@ -12,7 +12,7 @@ from privot.accounting.laws import gaussian
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit import audit
 from privot.audit.attack import refutes
-from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.event_attack import EventAttack
 from privot.audit.attacks.gradient_attack import GradientAttack
@@ -20,7 +20,7 @@ from privot.audit.attacks.one_run import one_run
 from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.attacks.sketch_attack import SketchAttack
 from privot.audit.findings import Claim, broken
-from privot.audit.simulation.direction_capture import caught
+from privot.audit.simulation.direction_capture import captured
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.transport.slice_directions import draw_directions
@@ -32,8 +32,8 @@ SINGLE = [
     ProjectionAttack(8, 8, 1.0, DELTA),
     ProjectionAttack(8, 4, 0.7, DELTA),
     ProjectionAttack(8, 4, 1.5, DELTA, frame="independent"),
-    ParametersAttack(1.0, DELTA, Poisson(1.0)),
-    ParametersAttack(2.0, DELTA, FixedSize(4, 4), records=4),
+    DPSGDAttack(1.0, DELTA, Poisson(1.0)),
+    DPSGDAttack(2.0, DELTA, FixedSize(4, 4), records=4),
     EmbeddingAttack(2.0, DELTA, ONE),
     EmbeddingAttack(1.0, DELTA, ADD),
     EmbeddingAttack(1.0, DELTA, ADD, labels=True, count_weight=0.9, title="counts"),
@@ -60,8 +60,8 @@ def test_single_releases_are_never_refuted_and_nearly_reached(attack: Any) -> No
 
 
 @pytest.mark.parametrize("attack", [
-    ParametersAttack(0.7, DELTA, Poisson(0.1), steps=10),
-    ParametersAttack(1.4, DELTA, FixedSize(1, 5), steps=10),
+    DPSGDAttack(0.7, DELTA, Poisson(0.1), steps=10),
+    DPSGDAttack(1.4, DELTA, FixedSize(1, 5), steps=10),
     ProjectionAttack(4, 4, 0.7, DELTA, records=10, batch=1, steps=10),
     GradientAttack(0.02, DELTA, Poisson(0.3), records=12, steps=5),
 ], ids=lambda a: a.name)  # fmt: skip
@@ -75,7 +75,7 @@ def test_runs_of_a_mechanism_agree_with_its_core() -> None:
     """The same law from the whole code and from noise, sampler and gap alone."""
     from scipy.stats import ks_2samp
 
-    attack = ParametersAttack(0.8, DELTA, Poisson(0.4), steps=3)
+    attack = DPSGDAttack(0.8, DELTA, Poisson(0.4), steps=3)
     for present in (False, True):
         whole, core = attack.real(present, 1500)[:, 0], attack.core(present, 20_000)
         assert core is not None
@@ -110,7 +110,7 @@ def test_the_law_of_what_directions_catch_is_that_of_directions() -> None:
 
     for orthogonal, frame in ((True, "orthogonal"), (False, "independent")):
         drawn = [float((draw_directions(5, 7, frame, seed)[0] ** 2).sum()) for seed in range(2000)]  # type: ignore[arg-type]
-        assert ks_2samp(drawn, caught(20_000, 5, 7, orthogonal)).pvalue > 1e-4
+        assert ks_2samp(drawn, captured(20_000, 5, 7, orthogonal)).pvalue > 1e-4
 
 
 def test_guarantees_are_audited_by_their_events() -> None:

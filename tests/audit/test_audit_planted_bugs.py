@@ -27,14 +27,14 @@ from privot.accounting import account
 from privot.accounting.events import Gaussian, Sampled
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit import Claim, audit
-from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.learned_attack import LearnedAttack
 from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.attacks.sketch_attack import SketchAttack
 from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
 from privot.audit.findings import Finding
-from privot.audit.simulation.neighbours import World
+from privot.audit.simulation.neighbours import Neighbour
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection
 from privot.mechanisms.mechanism import Facts
@@ -54,7 +54,7 @@ def cores(attack: Any, count: int = 20_000) -> Finding:
 
 @pytest.mark.parametrize("attack", [
     ProjectionAttack(4, 4, 0.5, DELTA),
-    ParametersAttack(1.0, DELTA, Poisson(1.0)),
+    DPSGDAttack(1.0, DELTA, Poisson(1.0)),
     EmbeddingAttack(1.0, DELTA, Adjacency.ADD_REMOVE),
     SketchAttack(2.0, DELTA, Adjacency.ADD_REMOVE),
 ], ids=lambda a: a.name)  # fmt: skip
@@ -71,7 +71,7 @@ def test_noise_of_seven_tenths_inside_a_mechanism() -> None:
 
 
 def test_clipping_removed() -> None:
-    attack = ParametersAttack(1.0, DELTA, Poisson(1.0))
+    attack = DPSGDAttack(1.0, DELTA, Poisson(1.0))
     found = runs(replace(attack, make=Unclipped), 300)
     assert found.refuted
     assert found.epsilon > 2.0
@@ -88,7 +88,7 @@ def test_normalisation_by_the_largest_of_the_batch() -> None:
 
 
 def test_poisson_counted_where_a_shuffled_epoch_runs() -> None:
-    attack = ParametersAttack(0.5, DELTA, Poisson(0.25), records=40, steps=4, opposite=True)
+    attack = DPSGDAttack(0.5, DELTA, Poisson(0.25), records=40, steps=4, opposite=True)
     assert runs(replace(attack, make=Shuffled), 500).refuted
     assert not runs(attack, 200).refuted
 
@@ -99,14 +99,14 @@ def test_a_gradient_through_the_private_side() -> None:
     with_[0] = [0.0, 0.5, 0.0]
     event = RandomProjection(3, 2.0).event(Facts(3, 4, 0.5, Adjacency.REPLACE_ONE))
     claim = Claim.of(account(event, DELTA))
-    broken = LearnedAttack("two-sided", TwoSided(3, 2.0), World(without), World(with_), claim, 0.5)
+    broken = LearnedAttack("two-sided", TwoSided(3, 2.0), Neighbour(without), Neighbour(with_), claim, 0.5)
     assert runs(broken, 400).refuted
     # one-sided: a public gradient of the noisy projections, 2·Uᵀ-images of them, is post-processing
     assert not runs(replace(broken, mechanism=RandomProjection(3, 2.0)), 400).refuted
 
 
 def test_noise_reused() -> None:
-    attack = ParametersAttack(2.0, DELTA, Poisson(0.5), steps=3)
+    attack = DPSGDAttack(2.0, DELTA, Poisson(0.5), steps=3)
     assert runs(replace(attack, noise=Repeating()), 300).refuted
     assert not runs(attack, 300).refuted
 
@@ -138,7 +138,7 @@ def test_a_sketch_with_noise_of_seven_tenths() -> None:
 ], ids=str)  # fmt: skip
 def test_the_wasserstein_accountant_as_the_claim(sampling: Any, adjacency: Adjacency) -> None:
     """At the published σ = 0.01·C, μ = 16, β = 32: ten steps, and whoever took part is seen at once."""
-    attack = ParametersAttack(0.01, DELTA, sampling, records=20, steps=10)
+    attack = DPSGDAttack(0.01, DELTA, sampling, records=20, steps=10)
     event = Sampled(Gaussian(0.01, adjacency.sensitivity(1.0), adjacency), sampling)
     claim = wasserstein_claim(event, 10, DELTA)
     found = cores(StatedClaim(attack, claim, "Wasserstein accountant"))

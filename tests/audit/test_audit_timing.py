@@ -10,7 +10,7 @@ import pytest
 from privot.accounting.sampling import Poisson
 from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.implementation.timing import MIN_PAIRS, SHARE, compare_times, paired_times, same_time
-from privot.audit.implementation.timing_cases import CANARIES, Chosen, audit_times, worlds
+from privot.audit.implementation.timing_cases import CANARIES, Chosen, audit_times, ordinary_and_canary
 from privot.audit.simulation.neighbours import open_stream
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
@@ -93,7 +93,7 @@ def test_a_mechanism_that_dawdles_is_found_through_the_vault(what: str) -> None:
     made = Dawdling(RowGradients(64), Query(np.zeros(64)), 1.0, 1.0, Poisson(0.5), steps=400)
     object.__setattr__(made, "machine", machine)
     object.__setattr__(made, "what", what)
-    without, with_ = worlds(CANARIES["extreme"])
+    without, with_ = ordinary_and_canary(CANARIES["extreme"])
     noise = SystemNoise()
     terms: dict[str, Any] = {"clip": 1.0, "adjacency": Adjacency.ADD_REMOVE}
     if what == "empty":
@@ -118,7 +118,9 @@ def test_an_empty_sample_of_dp_sgd_asks_for_gradients_as_often_as_another() -> N
     made = ClippedGradients(Counted(64), Query(np.zeros(64)), 1.0, 1.0, Poisson(0.5), steps=3)
     for full in (False, True):
         noise: Any = Chosen(SystemNoise(), full)
-        stream = open_stream(worlds(0.0)[0], made, 3, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=noise)
+        stream = open_stream(
+            ordinary_and_canary(0.0)[0], made, 3, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=noise
+        )
         # whatever was asked on public rows before
         Counted.calls = 0
         assert len(list(stream)) == 3

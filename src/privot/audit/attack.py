@@ -57,14 +57,18 @@ class Attack(Protocol):
         ...
 
 
-def audit(
+def run_attack(
     attack: Attack,
     *,
     runs: int = RUNS,
     trials: int = TRIALS,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> Finding:
-    """Attack with `runs` runs of the mechanism and `trials` trials of its core, for each of the two data sets."""
+    """Run an attack: `runs` runs of the mechanism and `trials` trials of its core, on each of the two data sets.
+
+    A claim counts as refuted only if fresh trials refute it again, at `SURE` or at `confidence` where that is higher.
+    Raises `UsageError` if both numbers are 0, or one of them is between 1 and 19.
+    """
     check_confidence(confidence)
     if min(runs, trials) < 0 or max(runs, trials) == 0:
         raise UsageError("An audit needs runs of the mechanism, trials of its core, or both.")

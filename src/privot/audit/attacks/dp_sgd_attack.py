@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import repeated
 from privot.accounting.sampling import Sampling
-from privot.audit.attacks.projection_attack import FAR
 from privot.audit.findings import Claim
+from privot.audit.simulation.far_records import FAR
 from privot.audit.simulation.gaussian_trials import core_scores, likelihood_ratios
-from privot.audit.simulation.neighbours import World, counted_under, releases, sampled
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.neighbours import Neighbour, counted_under, releases, sampled
+from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, Query
 from privot.mechanisms.mechanism import Facts
@@ -52,7 +52,7 @@ class RowGradients:
 
 
 @dataclass(frozen=True)
-class ParametersAttack:
+class DPSGDAttack:
     """`ClippedGradients` for `steps` steps: Poisson samples under add-remove, fixed-size ones under replace-one."""
 
     sigma: float
@@ -105,7 +105,7 @@ class ParametersAttack:
     def _gap(self) -> float:
         return self.adjacency.sensitivity(self.clip)
 
-    def world(self, present: bool) -> World:
+    def neighbour(self, present: bool) -> Neighbour:
         """D or D'."""
         if self.adjacency is Adjacency.ADD_REMOVE:
             other = [-self.clip, 0.0] if self.opposite else [0.0, self.clip / 2.0]
@@ -116,7 +116,7 @@ class ParametersAttack:
             x = np.tile([-self.clip, 0.0], (self.records, 1))
             if present:
                 x[0, 0] = FAR * self.clip
-        return World(x, np.zeros(len(x), dtype=np.int64), 1)
+        return Neighbour(x, np.zeros(len(x), dtype=np.int64), 1)
 
     def real(self, present: bool, trials: int) -> Array:
         """Rows of (likelihood ratio, sum of the others, best single step, spread of the steps)."""
@@ -133,20 +133,20 @@ class ParametersAttack:
 
     def _values(self, present: bool, steps: int, noise: NoiseSource) -> Array:
         found = releases(
-            self.world(present), self.mechanism, steps, clip=self.clip, adjacency=self.adjacency, noise=noise
+            self.neighbour(present), self.mechanism, steps, clip=self.clip, adjacency=self.adjacency, noise=noise
         )
         return np.array([np.asarray(r.value) for r in found])
 
     @cached_property
     def measured_gap(self) -> tuple[float, float, float]:
         """(the usual sum without the record, how far it moves that, the noise asked for), as the code has them."""
-        silence = Silence(self.noise)
+        quiet = NoNoise(self.noise)
         share = self.sampling.share
         tries = 1 if share == 1.0 else min(20_000, math.ceil(40.0 / share))
         tries = math.ceil(tries / self.steps) * self.steps
-        usual = float(np.median(self._values(False, tries, silence)[:, 0]))
-        moved = float(self._values(True, tries, silence)[:, 0].max())
-        return usual, moved - usual, max(silence.sigmas)
+        usual = float(np.median(self._values(False, tries, quiet)[:, 0]))
+        moved = float(self._values(True, tries, quiet)[:, 0].max())
+        return usual, moved - usual, max(quiet.sigmas)
 
     def core(self, present: bool, trials: int) -> Array | None:
         """The gap that the code was seen to make, the noise it asks for, and its sampler."""

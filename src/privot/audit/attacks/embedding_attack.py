@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.audit.findings import Claim
 from privot.audit.simulation.gaussian_trials import core_scores
-from privot.audit.simulation.neighbours import World, releases
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.neighbours import Neighbour, releases
+from privot.audit.simulation.noiseless import NoNoise
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import FeatureMap, MeanEmbedding
@@ -100,7 +100,7 @@ class EmbeddingAttack:
         shift = self.adjacency.sensitivity(1.0) / self.sigma
         return Claim.of(account(self.mechanism.event(facts), self.delta), shift)
 
-    def world(self, present: bool) -> World:
+    def neighbour(self, present: bool) -> Neighbour:
         """D or D': the first row is the canary."""
         dim = self.features.dim
         canary = np.full(dim, 1e3) if self.canary is None else np.asarray(self.canary, dtype=np.float64)
@@ -113,14 +113,16 @@ class EmbeddingAttack:
         y[0] = int(present)
         if self.adjacency is Adjacency.ADD_REMOVE and not present:
             x, y = x[1:], y[1:]
-        return World(x, y if self.labels else None, 2 if self.labels else None)
+        return Neighbour(x, y if self.labels else None, 2 if self.labels else None)
 
     def _values(self, present: bool, steps: int, noise: NoiseSource) -> Array:
         """(steps, all numbers of a release): sums, then counts, in units in which every number has noise σ."""
         weight = self.mechanism.count_weight
         assert weight is not None
         share = float(np.sqrt(1.0 - weight**2))
-        found = releases(self.world(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise)
+        found = releases(
+            self.neighbour(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise
+        )
         rows = []
         for release in found:
             value: Any = release.value
@@ -130,9 +132,9 @@ class EmbeddingAttack:
     @cached_property
     def change(self) -> tuple[Array, float]:
         """(what the change of one record does to the un-noised release, the σ that the code asks for)."""
-        silence = Silence(self.noise)
-        values = [self._values(present, 1, silence)[0] for present in (False, True)]
-        return values[1] - values[0], max(silence.sigmas)
+        quiet = NoNoise(self.noise)
+        values = [self._values(present, 1, quiet)[0] for present in (False, True)]
+        return values[1] - values[0], max(quiet.sigmas)
 
     def real(self, present: bool, trials: int) -> Array:
         """Rows of (likelihood ratio, each class's count)."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event, Gaussian, Laplace, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import Sampling
 from privot.audit.findings import Claim
-from privot.audit.simulation.direction_capture import caught
+from privot.audit.simulation.direction_capture import captured
 from privot.audit.simulation.gaussian_trials import Gaps, core_scores
 from privot.errors import UsageError
 from privot.guarantee import Guarantee
@@ -107,5 +107,5 @@ class EventAttack:
 def _gaps(event: Projection) -> Gaps:
     """Δ·√H, H drawn anew for each step."""
     return lambda count: (
-        event.sensitivity * np.sqrt(caught(count, event.dim, event.slices, event.frame == "orthogonal"))
+        event.sensitivity * np.sqrt(captured(count, event.dim, event.slices, event.frame == "orthogonal"))
     )

@@ -21,8 +21,8 @@ from privot.accounting.events import repeated
 from privot.accounting.sampling import Sampling
 from privot.audit.findings import Claim
 from privot.audit.simulation.gaussian_trials import core_scores, likelihood_ratios
-from privot.audit.simulation.neighbours import World, counted_under, open_stream, sampled
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.neighbours import Neighbour, counted_under, open_stream, sampled
+from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
 from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts
@@ -87,21 +87,21 @@ class GradientAttack:
         shift = math.sqrt(self.steps) * 2.0 * self.clip / self.sigma if self.sampling.share == 1.0 else None
         return Claim.of(account(repeated(event, self.steps), self.delta), shift)
 
-    def world(self, present: bool) -> World:
+    def neighbour(self, present: bool) -> Neighbour:
         """D or D'."""
         # so near that one record at 1 outweighs them all, so far that their gradient alone is clipped
         x = np.full((self.records, 1), -0.5 / self.records)
         if self.adjacency is Adjacency.ADD_REMOVE:
-            return World(np.vstack([x, [[1.0]]]) if present else x)
+            return Neighbour(np.vstack([x, [[1.0]]]) if present else x)
         x[0] = 1.0 if present else x[1]
-        return World(x)
+        return Neighbour(x)
 
     def _values(self, present: bool, steps: int, noise: NoiseSource) -> Array:
         import torch
 
         query = GradientQuery(torch.zeros(1, 1, dtype=torch.float64))
         stream = open_stream(
-            self.world(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise
+            self.neighbour(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise
         )
         answers: list[Any] = [stream.ask(query).value for _ in range(steps)]
         return np.array([float(a[0, 0]) for a in answers])
@@ -109,13 +109,13 @@ class GradientAttack:
     @cached_property
     def measured_gap(self) -> tuple[float, float, float]:
         """(the value without the record, how far the record moves it, the σ asked for), as the code has them."""
-        silence = Silence(self.noise)
+        quiet = NoNoise(self.noise)
         share = self.sampling.share
         tries = 1 if share == 1.0 else min(5000, math.ceil(40.0 / share))
-        base = self._values(False, tries, silence)
-        moved = self._values(True, tries, silence)
+        base = self._values(False, tries, quiet)
+        moved = self._values(True, tries, quiet)
         usual = float(np.median(base))
-        return usual, float(moved.min() - usual), max(silence.sigmas)
+        return usual, float(moved.min() - usual), max(quiet.sigmas)
 
     def real(self, present: bool, trials: int) -> Array:
         """Likelihood ratios of whole runs."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.audit.findings import Claim
-from privot.audit.simulation.neighbours import World, releases
+from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.mechanisms import Mechanism
 from privot.noise import NoiseSource, SystemNoise
 from privot.release import Release
@@ -29,19 +30,25 @@ class LearnedAttack:
 
     name: str
     mechanism: Mechanism
-    without: World
-    with_: World
+    without: Neighbour
+    with_: Neighbour
     claim: Claim
     clip: float = 1.0
     view: Callable[[Release], Array] = field(default=flat, repr=False)
     noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
     how: str = "two data sets that differ in one record; a linear or quadratic score learned on other trials"
+    query: Any = field(default=None, repr=False)
 
     def real(self, present: bool, trials: int) -> Array:
         """Rows of what is seen."""
-        world = self.with_ if present else self.without
         found = releases(
-            world, self.mechanism, trials, clip=self.clip, adjacency=self.claim.adjacency, noise=self.noise
+            self.with_ if present else self.without,
+            self.mechanism,
+            trials,
+            clip=self.clip,
+            adjacency=self.claim.adjacency,
+            noise=self.noise,
+            query=self.query,
         )
         return np.array([self.view(r) for r in found])
 

@@ -19,7 +19,7 @@ from privot.accounting.events import repeated
 from privot.accounting.sampling import Poisson
 from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.findings import Claim
-from privot.audit.simulation.neighbours import World, releases
+from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE, check_confidence, one_run_epsilon
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, Query
@@ -100,10 +100,10 @@ def one_run(
     mechanism = ClippedGradients(RowGradients(canaries), Query(np.zeros(canaries)), sigma, clip, Poisson(rate))
     # two records of zeros keep the vault open when no canary is there
     x = np.vstack([1e3 * clip * np.eye(canaries)[there], np.zeros((2, canaries))])
-    world = World(x, np.zeros(len(x), dtype=np.int64), 1)
+    held = Neighbour(x, np.zeros(len(x), dtype=np.int64), 1)
     scores = np.zeros(canaries)
     source = SystemNoise() if noise is None else noise
-    for release in releases(world, mechanism, steps, clip=clip, adjacency=Adjacency.ADD_REMOVE, noise=source):
+    for release in releases(held, mechanism, steps, clip=clip, adjacency=Adjacency.ADD_REMOVE, noise=source):
         scores += np.asarray(release.value)
     event = mechanism.event(Facts(canaries, None, clip, Adjacency.ADD_REMOVE, 1))
     claim = Claim.of(account(repeated(event, steps), delta))

@@ -23,10 +23,11 @@ from privot.accounting import account
 from privot.accounting.events import repeated
 from privot.accounting.sampling import FixedSize
 from privot.audit.findings import Claim
-from privot.audit.simulation.direction_capture import caught
+from privot.audit.simulation.direction_capture import captured
+from privot.audit.simulation.far_records import FAR
 from privot.audit.simulation.gaussian_trials import core_scores
-from privot.audit.simulation.neighbours import World, releases
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.neighbours import Neighbour, releases
+from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection, directions_of
 from privot.mechanisms.mechanism import Facts
@@ -34,9 +35,6 @@ from privot.noise import NoiseSource, SystemNoise
 from privot.release import Release
 
 Array = NDArray[np.float64]
-
-FAR = 1000.0
-"""How many times beyond the clipping bound a canary lies: clipping that is missing or relative shows."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class ProjectionAttack:
         shift = math.sqrt(self.steps * self.slices / self.dim) * 2.0 * self.clip / self.sigma if whole else None
         return Claim.of(account(repeated(event, self.steps), self.delta), shift)
 
-    def world(self, present: bool) -> World:
+    def neighbour(self, present: bool) -> Neighbour:
         """D or D'."""
         x = np.zeros((self.records, self.dim))
         if self.batch is None:
@@ -94,7 +92,7 @@ class ProjectionAttack:
         else:
             x[:, 0] = -self.clip
         x[0, 0] = FAR * self.clip if present else -self.clip
-        return World(x)
+        return Neighbour(x)
 
     def real(self, present: bool, trials: int) -> Array:
         """Scores of whole runs, or rows of (likelihood ratio, how strongly the other records show)."""
@@ -105,7 +103,7 @@ class ProjectionAttack:
 
     def _releases(self, present: bool, steps: int, noise: NoiseSource) -> Iterator[Release]:
         return releases(
-            self.world(present), self.mechanism, steps, clip=self.clip, adjacency=Adjacency.REPLACE_ONE, noise=noise
+            self.neighbour(present), self.mechanism, steps, clip=self.clip, adjacency=Adjacency.REPLACE_ONE, noise=noise
         )
 
     @cached_property
@@ -114,16 +112,16 @@ class ProjectionAttack:
 
         Without noise a row is c·eᵀU, which gives c back.
         """
-        silence = Silence(self.noise)
+        quiet = NoNoise(self.noise)
         tries = 1 if self.batch is None else math.ceil(40.0 * self.records / self.batch)
         ends = []
         for present in (False, True):
             values = []
-            for release in self._releases(present, tries, silence):
+            for release in self._releases(present, tries, quiet):
                 along = directions_of(release.public)[0]
                 values.append(float(np.asarray(release.value)[0] @ along / (along @ along)))
             ends.append(values)
-        return max(ends[1]) - min(ends[0]), max(silence.sigmas)
+        return max(ends[1]) - min(ends[0]), max(quiet.sigmas)
 
     def _seen(self, value: Array, directions: Array) -> tuple[float, float]:
         gap = 2.0 * self.clip * directions[0]
@@ -156,4 +154,4 @@ class ProjectionAttack:
     def _gaps(self, count: int) -> Array:
         """The gap times √H, H = ‖eᵀU‖², drawn anew for each step."""
         gap, _ = self.measured_gap
-        return gap * np.sqrt(caught(count, self.dim, self.slices, self.frame == "orthogonal"))
+        return gap * np.sqrt(captured(count, self.dim, self.slices, self.frame == "orthogonal"))

@@ -8,6 +8,7 @@ then reached at once, but for the margin kept for rounding. Without public data 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.audit.findings import Claim
 from privot.audit.simulation.gaussian_trials import core_scores
-from privot.audit.simulation.neighbours import World, releases
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.neighbours import Neighbour, releases
+from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
 from privot.mechanisms import PrivateSketch, SketchDesign
 from privot.mechanisms.mechanism import Facts
@@ -63,6 +64,7 @@ class SketchAttack:
     noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
     device: str = "cpu"
     make: Callable[..., PrivateSketch] = field(default=PrivateSketch, repr=False)
+    own_design: SketchDesign | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -80,8 +82,8 @@ class SketchAttack:
 
     @cached_property
     def design(self) -> SketchDesign:
-        """What would be public."""
-        return worst_design(self.dim, self.classes, self.public)
+        """The public design: `own_design`, or the one whose bounds the canary reaches."""
+        return worst_design(self.dim, self.classes, self.public) if self.own_design is None else self.own_design
 
     @cached_property
     def mechanism(self) -> PrivateSketch:
@@ -96,18 +98,33 @@ class SketchAttack:
         shift = self.design.sensitivity(self.adjacency) / self.sigma
         return Claim.of(account(self.mechanism.event(facts), self.delta), shift)
 
-    def world(self, present: bool) -> World:
-        """D or D': the first record is the canary, the others sit in the middle."""
-        x, y = np.zeros((self.records, self.dim)), np.zeros(self.records, dtype=np.int64)
-        x[0, 0] = _FAR if present else -_INNER
+    def neighbour(self, present: bool) -> Neighbour:
+        """D or D': the first record is the canary, the others lie in the centre."""
+        centre = np.asarray(self.design.centre, dtype=np.float64)
+        x, y = np.tile(centre, (self.records, 1)), np.zeros(self.records, dtype=np.int64)
+        x[0, 0] += _FAR * self._scale if present else -self._inner
         y[0] = int(self.classes > 1 and (self.adjacency is Adjacency.ADD_REMOVE or (self.relabelled and present)))
         if self.adjacency is Adjacency.ADD_REMOVE and not present:
             x, y = x[1:], y[1:]
-        return World(x, y if self.classes else None, self.classes or None)
+        return Neighbour(x, y if self.classes else None, self.classes or None)
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 if self.own_design is None else self.own_design.radius
+
+    @property
+    def _inner(self) -> float:
+        """Distance from the centre of the record that is replaced: on the first knot beyond the radius, if any."""
+        if self.own_design is None:
+            return _INNER
+        knots = [k for k in self.own_design.knots[:-1] if k >= self.own_design.radius**2]
+        return math.sqrt(min(knots, default=self.own_design.radius**2))
 
     def _values(self, present: bool, steps: int, noise: NoiseSource) -> tuple[Array, Array]:
         """(steps, all numbers of a sketch) in units in which each has noise σ; (steps, sums of its histograms)."""
-        found = releases(self.world(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise)
+        found = releases(
+            self.neighbour(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise
+        )
         rows, counts = [], []
         for release in found:
             value: Any = release.value
@@ -120,9 +137,9 @@ class SketchAttack:
     @cached_property
     def change(self) -> tuple[Array, float]:
         """(what the change of one record does to the un-noised sketch, the σ that the code asks for)."""
-        silence = Silence(self.noise)
-        values = [self._values(present, 1, silence)[0][0] for present in (False, True)]
-        return values[1] - values[0], max(silence.sigmas)
+        quiet = NoNoise(self.noise)
+        values = [self._values(present, 1, quiet)[0][0] for present in (False, True)]
+        return values[1] - values[0], max(quiet.sigmas)
 
     def real(self, present: bool, trials: int) -> Array:
         """Rows of (likelihood ratio, records by class, records by cell and by residual)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privot.accounting.sampling import Poisson
-from privot.audit.attack import audit
+from privot.audit.attack import run_attack
 from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.attacks.embedding_attack import SignedMap
 from privot.audit.findings import Check, Findings
@@ -16,7 +16,7 @@ from privot.audit.implementation.key_reuse import draws_are_uncorrelated, no_key
 from privot.audit.implementation.release_shapes import same_outline
 from privot.audit.implementation.timing import PAIRS
 from privot.audit.implementation.timing_cases import audit_times
-from privot.audit.simulation.neighbours import World
+from privot.audit.simulation.neighbours import Neighbour
 from privot.errors import NoTheoremError
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, GradientQuery, MeanEmbedding, Query, RandomProjection, SanitizedGradient
@@ -34,8 +34,10 @@ def audit_implementation(*, trials: int = 400_000, noise: NoiseSource | None = N
     """
     source = SystemNoise() if noise is None else noise
     found: Findings = [
-        audit(FloatAttack(noise=source), runs=trials, trials=0),
-        audit(FloatAttack(_tensor_sum, noise=source, name="floating point: noise on tensors"), runs=trials, trials=0),
+        run_attack(FloatAttack(noise=source), runs=trials, trials=0),
+        run_attack(
+            FloatAttack(_tensor_sum, noise=source, name="floating point: noise on tensors"), runs=trials, trials=0
+        ),
         no_key_twice(source),
         draws_are_uncorrelated(source),
     ]
@@ -60,8 +62,8 @@ def shape_checks(noise: NoiseSource) -> list[Check]:
 
     small, large = np.zeros((2, 2)), np.vstack([np.zeros((2, 2)), [[1e9, -1e9]]])
     labels = [np.zeros(len(x), dtype=np.int64) for x in (small, large)]
-    plain = [World(x) for x in (small, large)]
-    named = [World(x, y, 2) for x, y in zip((small, large), labels, strict=True)]
+    plain = [Neighbour(x) for x in (small, large)]
+    named = [Neighbour(x, y, 2) for x, y in zip((small, large), labels, strict=True)]
     gradients = ClippedGradients(RowGradients(2), Query(np.zeros(2)), 1.0, 1.0, Poisson(_RARE))
     sanitized = SanitizedGradient(
         points=2, sigma=1.0, clip=0.5, sampling=Poisson(_RARE), capacity=2, sweeps=2, low=-1.0, high=1.0

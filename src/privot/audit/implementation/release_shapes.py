@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from privot.audit.findings import Check
-from privot.audit.simulation.neighbours import World, open_stream
+from privot.audit.simulation.neighbours import Neighbour, open_stream
 from privot.errors import PrivotError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Mechanism
@@ -28,7 +28,7 @@ def outline(release: Any) -> str:
 
 def outlines(
     mechanism: Mechanism,
-    world: World,
+    held: Neighbour,
     steps: int,
     *,
     clip: float,
@@ -38,7 +38,7 @@ def outlines(
 ) -> set[str]:
     """The different outlines of `steps` steps; a failure is one too."""
     try:
-        stream = open_stream(world, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+        stream = open_stream(held, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
     except PrivotError as error:
         return {f"refused: {type(error).__name__}"}
     found: set[str] = set()
@@ -53,8 +53,8 @@ def outlines(
 def same_outline(
     name: str,
     mechanism: Mechanism,
-    without: World,
-    with_: World,
+    without: Neighbour,
+    with_: Neighbour,
     *,
     steps: int = 50,
     clip: float,
@@ -64,8 +64,8 @@ def same_outline(
 ) -> Check:
     """Whether every step on either data set, empty samples among them, has the one same outline."""
     seen: set[str] = set()
-    for world in (without, with_):
-        seen |= outlines(mechanism, world, steps, clip=clip, adjacency=adjacency, noise=noise, query=query)
+    for held in (without, with_):
+        seen |= outlines(mechanism, held, steps, clip=clip, adjacency=adjacency, noise=noise, query=query)
     passed = len(seen) == 1 and not any(text.startswith(("failed", "refused")) for text in seen)
     detail = f"{2 * steps} steps, {len(seen)} different outline{'s' if len(seen) > 1 else ''}"
     return Check(f"shapes and public facts of {name}", passed, detail)

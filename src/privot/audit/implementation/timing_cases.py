@@ -17,7 +17,7 @@ from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.attacks.embedding_attack import SignedMap
 from privot.audit.findings import Check
 from privot.audit.implementation.timing import PAIRS, Clock, most_runs, same_time
-from privot.audit.simulation.neighbours import World, open_stream
+from privot.audit.simulation.neighbours import Neighbour, open_stream
 from privot.guarantee import Adjacency
 from privot.mechanisms import (
     ClippedGradients,
@@ -57,13 +57,13 @@ class Chosen:
         return getattr(self._source, name)
 
 
-def worlds(canary: float) -> tuple[World, World]:
+def ordinary_and_canary(canary: float) -> tuple[Neighbour, Neighbour]:
     """Ordinary records, and the same with one record made of `canary`."""
     x = np.random.default_rng(0).uniform(0.1, 0.9, (RECORDS, DIM))
     other = x.copy()
     other[0] = canary
     y = np.zeros(RECORDS, dtype=np.int64)
-    return World(x, y, 1), World(other, y, 1)
+    return Neighbour(x, y, 1), Neighbour(other, y, 1)
 
 
 def mechanisms() -> dict[str, tuple[Mechanism, Adjacency, Any]]:
@@ -94,17 +94,17 @@ def audit_times(noise: NoiseSource, *, pairs: int = PAIRS, clock: Clock = time.p
         steps = (len(CANARIES) + 2) * most_runs(pairs)
 
         def runs(
-            world: World, draws: Any, m: Any = mechanism, a: Any = adjacency, q: Any = query, n: int = steps
+            held: Neighbour, draws: Any, m: Any = mechanism, a: Any = adjacency, q: Any = query, n: int = steps
         ) -> Run:
-            stream = open_stream(world, m, n, clip=1.0, adjacency=a, noise=draws)
+            stream = open_stream(held, m, n, clip=1.0, adjacency=a, noise=draws)
             return (lambda: next(stream)) if q is None else (lambda: stream.ask(q))
 
-        ordinary = worlds(0.0)[0]
+        ordinary = ordinary_and_canary(0.0)[0]
         usual = runs(ordinary, source)
-        others = {f"{kind} record": runs(worlds(value)[1], source) for kind, value in CANARIES.items()}
+        others = {f"{kind} record": runs(ordinary_and_canary(value)[1], source) for kind, value in CANARIES.items()}
         if adjacency is Adjacency.ADD_REMOVE:
             assert ordinary.y is not None
-            others["absent record"] = runs(World(ordinary.x[1:], ordinary.y[1:], ordinary.classes), source)
+            others["absent record"] = runs(Neighbour(ordinary.x[1:], ordinary.y[1:], ordinary.classes), source)
         if sampled:
             others["empty sample"] = runs(ordinary, Chosen(noise, False))
         checks += [same_time(f"{name}, {k}", usual, run, pairs=pairs, clock=clock) for k, run in others.items()]

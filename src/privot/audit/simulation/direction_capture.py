@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def caught(count: int, dim: int, slices: int, orthogonal: bool) -> Array:
+def captured(count: int, dim: int, slices: int, orthogonal: bool) -> Array:
     """`count` values of H = ‖eᵀU‖² for a unit vector e.
 
     Independent directions: a sum of `slices` Beta(½, (d − 1)/2). Frames: one for each whole frame, and for r columns of

@@ -27,7 +27,7 @@ _UNLIMITED = (1e300, 0.5)
 
 
 @dataclass(frozen=True)
-class World:
+class Neighbour:
     """One of two neighbouring data sets: records, and labels where the mechanism wants them."""
 
     x: Array
@@ -36,7 +36,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Again:
+class RepeatedRelease:
     """A mechanism of one release, made `steps` times: the same code, charged as a stream."""
 
     mechanism: Mechanism
@@ -67,14 +67,14 @@ class Again:
 
 
 def open_stream(
-    world: World, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
+    held: Neighbour, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
 ) -> Stream:
     """`steps` steps of the mechanism on these records, through a vault, as a user would get them."""
     vault = Vault(
-        world.x,
-        world.y,
+        held.x,
+        held.y,
         clip=clip,
-        classes=world.classes,
+        classes=held.classes,
         adjacency=adjacency,
         budget=_UNLIMITED,
         noise=noise,
@@ -85,10 +85,22 @@ def open_stream(
 
 
 def releases(
-    world: World, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
+    held: Neighbour,
+    mechanism: Mechanism,
+    steps: int,
+    *,
+    clip: float,
+    adjacency: Adjacency,
+    noise: NoiseSource,
+    query: Any = None,
 ) -> Iterator[Release]:
-    """The releases of `open_stream`, for mechanisms that take no queries."""
-    yield from open_stream(world, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+    """The releases of `open_stream`, each an answer to `query` where the mechanism answers queries."""
+    stream = open_stream(held, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+    if query is None:
+        yield from stream
+    else:
+        for _ in range(steps):
+            yield stream.ask(query)
 
 
 def _with_steps(mechanism: Mechanism, steps: int) -> Mechanism:
@@ -96,7 +108,7 @@ def _with_steps(mechanism: Mechanism, steps: int) -> Mechanism:
         import dataclasses
 
         return dataclasses.replace(mechanism, steps=steps)  # type: ignore[type-var]
-    return Again(mechanism, steps)
+    return RepeatedRelease(mechanism, steps)
 
 
 def counted_under(sampling: Sampling) -> Adjacency:

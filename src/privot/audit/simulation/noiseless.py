@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Silence:
+class NoNoise:
     """A source whose normals are all zero, whose samples are those of `source`, and that remembers each σ asked for."""
 
     def __init__(self, source: NoiseSource) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.accounting import read_guarantee
-from privot.audit.attack import audit
+from privot.audit.attack import run_attack
 from privot.audit.attacks.event_attack import EventAttack
 from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.findings import Check, Findings
@@ -22,7 +22,7 @@ def audit_guarantee(
     guarantee: Guarantee, *, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
 ) -> Findings:
     """Play its events; that they are the ones that happened is the ledger's word, not the file's."""
-    return [audit(EventAttack(guarantee, device=device), runs=0, trials=trials, confidence=confidence)]
+    return [run_attack(EventAttack(guarantee, device=device), runs=0, trials=trials, confidence=confidence)]
 
 
 def read_guarantee_file(path: Path) -> Guarantee:
@@ -57,7 +57,7 @@ def audit_release(
         with said_by(path.name):
             attack, batch = _projection(public, guarantee.at_delta, device), public["batch"]
         findings.append(
-            audit(
+            run_attack(
                 attack,
                 runs=runs,
                 trials=trials if batch in (None, 1) else 0,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Composed, Event, Gaussian, event_from_dict, leaves
-from privot.audit.attack import audit
+from privot.audit.attack import run_attack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.membership import Membership, attack_generator, copying
 from privot.audit.findings import Check, Findings
@@ -75,7 +75,7 @@ def audit_folder(
         findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
     else:
         attack = _attack(synthesizer, features, guarantee, device)
-        findings.append(audit(attack, runs=runs, trials=trials, confidence=confidence))
+        findings.append(run_attack(attack, runs=runs, trials=trials, confidence=confidence))
         if len(_events(guarantee)) > 1:
             findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
         tests = _membership(synthesizer, features, guarantee, folder, candidates, steps, confidence, device)
