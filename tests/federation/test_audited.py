@@ -17,9 +17,9 @@ from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch, sketch
 from privot.federation.coordination.coordinator import Coordinator
-from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.local_channel import LocalChannel
 from privot.federation.parties.desk import Desk
-from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.answering import drive, local_party
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.federation.protocols.triangle import defence_points, triangle_steps
 from privot.federation.wire.signing import read_key
@@ -32,7 +32,7 @@ def exchange(folder: Path, protocol: str) -> Path:
     members = [party(folder / str(k), k, asker) for k in range(2)]
     desks = [Desk(folder / str(k)) for k in range(2)]
     key = read_key(folder / "coordinator" / "signing.key")
-    at = Coordinator(folder / "work", key, AtHand({desk.name: desk.handle for desk in desks}))
+    at = Coordinator(folder / "work", key, LocalChannel({desk.name: desk.handle for desk in desks}))
     try:
         at.run(job(members, protocol))
     finally:
@@ -79,7 +79,7 @@ def test_every_message_of_a_round_that_is_inverted_is_the_partys_own() -> None:
         triangle_steps(defence_points("random", x, 0)),
     ):
         heard: list[Any] = []
-        drive(steps, overheard(party_at_hand(x), heard), party_at_hand(y))
+        drive(steps, overheard(local_party(x), heard), local_party(y))
         assert not audit_interpolants("x", heard).passed
         for question, said in heard:
             np.testing.assert_allclose(invert_shared(said.points, question.towards, question.t), x, atol=1e-9)

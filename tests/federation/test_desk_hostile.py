@@ -50,7 +50,7 @@ def test_of_strangers_only_the_signature_is_read(federation: Federation, monkeyp
     data = Request("sketch", JOB, 0, federation.members[0].signer, order=ORDER).sealed(key)
     seen = []
     monkeypatch.setattr("privot.federation.coordination.requests.decode_any", lambda *a: seen.append(a))
-    assert "does not let" in str(federation.ask(data).refusal)
+    assert "does not allow any request from" in str(federation.ask(data).refusal)
     assert not seen
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from privot.errors import UsageError
 from privot.federation import fedwad
-from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.answering import drive, local_party
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.transport import exact
 
@@ -45,7 +45,7 @@ def test_no_message_holds_the_records() -> None:
     seen = []
 
     def watched(x):
-        party = party_at_hand(x)
+        party = local_party(x)
 
         def answer(question):
             said = party(question)

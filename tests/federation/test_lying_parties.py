@@ -18,7 +18,7 @@ from test_desks import Federation
 from privot.errors import DataError
 from privot.federation import Sketch
 from privot.federation.coordination.answers import Answer, digest
-from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.local_channel import LocalChannel
 from privot.federation.wire.messages import decode, decode_any, encode
 from privot.federation.wire.signing import open_sealed, read_key, seal
 
@@ -79,7 +79,7 @@ def test_a_lie_about_the_design_spoils_the_liars_distances_only(federation: Fede
         changed = rewritten(federation, content, LIES[name])
         return Answer(digest(data), sketch=changed).sealed(read_key(federation.folder / "0" / "signing.key"))
 
-    federation.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in federation.desks[1:]}})
+    federation.channel = LocalChannel({desk.name: lies, **{d.name: d.handle for d in federation.desks[1:]}})
     start = time.perf_counter()
     result = federation.run(job(federation.members, "sketch"))
     assert time.perf_counter() - start < 5.0
@@ -90,7 +90,7 @@ def test_a_lie_about_the_design_spoils_the_liars_distances_only(federation: Fede
 
 
 def test_where_nobody_released_anything_nothing_is_said_to_be_proven(federation: Federation) -> None:
-    federation.channel = AtHand({})
+    federation.channel = LocalChannel({})
     result = federation.run(job(federation.members, "sketch"))
     assert result["standing"] is None
     assert result["guarantees"] == {}
@@ -106,7 +106,7 @@ def test_a_copy_of_anothers_sketch_is_left_out_with_it(federation: Federation) -
         key = read_key(federation.folder / "0" / "signing.key")
         return Answer(digest(data), sketch=seal(payload, key)).sealed(key)
 
-    federation.channel = AtHand({desk.name: copies, **{d.name: d.handle for d in federation.desks[1:]}})
+    federation.channel = LocalChannel({desk.name: copies, **{d.name: d.handle for d in federation.desks[1:]}})
     result = federation.run(job(federation.members, "sketch"))
     assert not result["complete"]
     assert set(result["missing"]) == {"party 0", "party 1"}
@@ -158,7 +158,7 @@ def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
         far = tuple(replace(i, points=np.full_like(i.points, 1e12)) for i in honest)
         return Answer(digest(data), interpolants=far).sealed(read_key(federation.folder / "0" / "signing.key"))
 
-    federation.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in federation.desks[1:]}})
+    federation.channel = LocalChannel({desk.name: lies, **{d.name: d.handle for d in federation.desks[1:]}})
     result = federation.run(job(federation.members, "triangle"))
     assert not result["complete"]
     assert result["distances"][0][1] is None

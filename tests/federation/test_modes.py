@@ -13,7 +13,7 @@ from federation_folders import ORDER, coordinator, job, party
 from privot.cli import run
 from privot.common.files import private_file, private_folder
 from privot.federation.coordination.coordinator import Coordinator
-from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.local_channel import LocalChannel
 from privot.federation.parties.desk import Desk
 from privot.federation.wire.signing import read_key
 
@@ -54,7 +54,7 @@ def test_a_federation_leaves_nothing_open(tmp_path: Path) -> None:
         (home / "policy.toml").write_text(text.replace('"open.npz"', f'"../{k}-open.npz"'))
         assert mode(home / "policy.toml") == 0o666
     desks = [Desk(tmp_path / str(k)) for k in range(2)]
-    channel = AtHand({m.signer: d.handle for m, d in zip(members, desks, strict=True)})
+    channel = LocalChannel({m.signer: d.handle for m, d in zip(members, desks, strict=True)})
     for protocol in ("sketch", "triangle"):
         at = Coordinator(tmp_path / protocol, read_key(tmp_path / "hub" / "signing.key"), channel)
         try:

@@ -124,9 +124,9 @@ def test_a_message_whose_parts_never_come_is_given_up(link: SuperLink, monkeypat
     monkeypatch.setattr(supernode, "ARRIVAL", 0.1)
     link.post(b"one", lambda content: None)
     end = time.monotonic() + 5.0
-    while "did not arrive whole" not in caplog.text and time.monotonic() < end:
+    while "did not arrive completely" not in caplog.text and time.monotonic() < end:
         time.sleep(0.02)
-    assert "did not arrive whole" in caplog.text
+    assert "did not arrive completely" in caplog.text
 
 
 def test_a_message_is_answered_when_its_last_part_is_there(link: SuperLink) -> None:

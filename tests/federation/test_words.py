@@ -55,7 +55,7 @@ def test_files(tmp_path: Path, capsys, monkeypatch) -> None:
     with pytest.raises(DataError, match="no file"):
         WordVectors.load("missing.npz")
     np.savez("odd.npz", words=np.array(WORDS[:3]), vectors=VECTORS.vectors)
-    with pytest.raises(DataError, match="one row a word"):
+    with pytest.raises(DataError, match="one row per word"):
         WordVectors.load("odd.npz")
     np.savez("other.npz", x=VECTORS.vectors)
     with pytest.raises(DataError, match="called words"):

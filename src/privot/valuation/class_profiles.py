@@ -105,7 +105,7 @@ def transport_cost(pool: Profile, validation: Profile, label_weight: float = LAB
     cost = gaps + label_weight * np.where(same, 0.0, np.maximum(apart, 0.0))
     if not np.isfinite(cost).all():
         # the solver would not come back, or not alive
-        raise DataError("The sketches hold numbers too large to be compared: ask whoever made them.")
+        raise DataError("The sketches hold numbers too large to compare: ask their makers for new ones.")
     # the solver's tolerance is absolute, and would take small numbers for 0
     size = float(np.abs(cost).max()) or 1.0
     # thousands of problems of ten classes: the checks around the solver take longer than it does

@@ -11,7 +11,7 @@ places the record may stand in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -52,7 +52,7 @@ class ProjectionAttack:
     steps: int = 1
     noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
     device: str = "cpu"
-    make: type[RandomProjection] = field(default=RandomProjection, repr=False)
+    make: Callable[..., RandomProjection] = field(default=RandomProjection, repr=False)
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class ProjectionAttack:
     @cached_property
     def mechanism(self) -> RandomProjection:
         """What is attacked."""
-        return self.make(self.slices, self.sigma, self.frame, self.batch)  # type: ignore[arg-type]
+        return self.make(self.slices, self.sigma, self.frame, self.batch)
 
     @cached_property
     def claim(self) -> Claim:
