@@ -118,7 +118,7 @@ def test_one_run_with_delta_is_the_published_sum() -> None:
         wanted = min(1.0, law.sf(v - 1) + 2 * m * delta * worst)
         assert one_run_p_value(m, r, v, epsilon, delta) == pytest.approx(wanted, rel=1e-9)
     assert one_run_p_value(10, 5, 0, 1.0, 1e-5) == 1.0
-    with pytest.raises(UsageError, match="at least as many canaries"):
+    with pytest.raises(UsageError, match="Expected right ≤ guesses ≤ canaries"):
         one_run_p_value(10, 11, 5, 1.0, 1e-5)
 
 

@@ -85,7 +85,7 @@ def test_a_folder_is_audited_without_arguments_and_its_report_says_so(folder: Pa
     assert broken(findings) == []
     names = [f.name for f in findings]
     assert "the noise of the sums was added on a grid" in names
-    assert "a checkpoint holds what is made from its release" in names
+    assert "a checkpoint holds only what is made from its release" in names
     assert [t.stands_out for t in tests[2:]] == [True, True]
     assert all(t.epsilon <= guarantee.epsilon() for t in tests[:2])
     written = json.loads((folder / "audit.json").read_text())

@@ -16,7 +16,7 @@ from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.findings import Check, Finding, broken
 from privot.audit.implementation.code_audit import audit_implementation
 from privot.audit.implementation.disk_leftovers import checkpoint_reveals_no_record, holds, ledger_reveals_no_record
-from privot.audit.implementation.error_messages import TELLTALE, _silent, silent_about_records
+from privot.audit.implementation.error_messages import MARKER, _check_output, errors_reveal_no_record
 from privot.audit.implementation.floating_point import FloatAttack, on_grid, plain_sum, trailing_zeros
 from privot.audit.implementation.key_reuse import draws_are_uncorrelated, no_key_twice
 from privot.audit.implementation.release_shapes import same_outline
@@ -104,37 +104,37 @@ def test_an_empty_sample_may_not_show(kind: Any, passes: bool) -> None:
 
 
 def test_nothing_that_is_said_shows_a_record() -> None:
-    checks = silent_about_records()
+    checks = errors_reveal_no_record()
     assert len(checks) >= 12
     assert all(c.passed for c in checks), [c for c in checks if not c.passed]
 
 
 def test_talkative_code_is_found() -> None:
     def quote() -> None:
-        raise ValueError(f"bad value {TELLTALE}")
+        raise ValueError(f"bad value {MARKER}")
 
     def log() -> None:
-        logging.getLogger("privot").debug("record %s", TELLTALE)
+        logging.getLogger("privot").debug("record %s", MARKER)
 
     def chained() -> None:
         try:
-            raise KeyError(TELLTALE)
+            raise KeyError(MARKER)
         except KeyError:
             raise RuntimeError("something failed") from None
 
-    for talk in (quote, log, chained, lambda: print(TELLTALE)):
-        assert not _silent("it", talk).passed
-    assert _silent("it", lambda: print("nothing")).passed
+    for talk in (quote, log, chained, lambda: print(MARKER)):
+        assert not _check_output("it", talk).passed
+    assert _check_output("it", lambda: print("nothing")).passed
 
 
 def test_files_are_searched_for_numbers_in_every_form(tmp_path: Path) -> None:
     for kind in ("<f8", ">f8", "<f4"):
-        np.array([1.0, TELLTALE], dtype=kind).tofile(tmp_path / "x")
-        assert holds(tmp_path / "x", [TELLTALE])
-    (tmp_path / "x").write_text(f"value: {TELLTALE}")
-    assert holds(tmp_path / "x", [TELLTALE])
+        np.array([1.0, MARKER], dtype=kind).tofile(tmp_path / "x")
+        assert holds(tmp_path / "x", [MARKER])
+    (tmp_path / "x").write_text(f"value: {MARKER}")
+    assert holds(tmp_path / "x", [MARKER])
     (tmp_path / "x").write_text("value: none")
-    assert not holds(tmp_path / "x", [TELLTALE])
+    assert not holds(tmp_path / "x", [MARKER])
     assert all(c.passed for c in ledger_reveals_no_record())
 
 

@@ -109,5 +109,5 @@ def test_psnr_and_pictures() -> None:
     for t in (1.0, -0.1):
         with pytest.raises(UsageError, match="t must lie"):
             invert_constant(truth, truth, t)
-    with pytest.raises(UsageError, match="left the attacker"):
+    with pytest.raises(UsageError, match="must be greater than 0"):
         invert_fedwad(truth, truth, 1.0, 0.0)

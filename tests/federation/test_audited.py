@@ -12,7 +12,7 @@ from federation_folders import coordinator, job, party, records
 
 from privot.audit.attacks.reconstruction import invert_shared
 from privot.audit.findings import broken
-from privot.audit.targets.exchange import audit_exchange, audit_interpolants, audit_sketch, overheard
+from privot.audit.targets.exchange import audit_exchange, audit_interpolants, audit_sketch, recorded
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch, sketch
@@ -68,7 +68,7 @@ def test_sketches_between_machines_hold(tmp_path: Path, capsys: Any) -> None:
 def test_a_folder_without_answers_is_said_to_be_one(tmp_path: Path) -> None:
     for part in ("sent", "got"):
         (tmp_path / part).mkdir()
-    with pytest.raises(DataError, match="Nobody has answered"):
+    with pytest.raises(DataError, match="There is no answer in"):
         audit_exchange(tmp_path, trials=100)
 
 
@@ -79,7 +79,7 @@ def test_every_message_of_a_round_that_is_inverted_is_the_partys_own() -> None:
         triangle_steps(defence_points("random", x, 0)),
     ):
         heard: list[Any] = []
-        drive(steps, overheard(local_party(x), heard), local_party(y))
+        drive(steps, recorded(local_party(x), heard), local_party(y))
         assert not audit_interpolants("x", heard).passed
         for question, said in heard:
             np.testing.assert_allclose(invert_shared(said.points, question.towards, question.t), x, atol=1e-9)

@@ -166,7 +166,10 @@ REFUSALS = {
     "another party's": (lambda w: w.request(1), "addressed to another"),
     "too much ε": (lambda w: w.request(order=Order(DESIGN, 1.5, 1e-5, Adjacency.REPLACE_ONE)), "at most"),
     "too much δ": (lambda w: w.request(order=Order(DESIGN, 1.0, 1e-4, Adjacency.REPLACE_ONE)), "at most"),
-    "another adjacency": (lambda w: w.request(order=Order(DESIGN, 1.0, 1e-5, Adjacency.ADD_REMOVE)), "got a request under"),
+    "another adjacency": (
+        lambda w: w.request(order=Order(DESIGN, 1.0, 1e-5, Adjacency.ADD_REMOVE)),
+        "got a request under",
+    ),
     "other classes": (
         lambda w: w.request(order=Order(DESIGN.labelled(4), 1.0, 1e-5, Adjacency.REPLACE_ONE)),
         "classes",
@@ -228,7 +231,7 @@ def test_unproven_protocols_need_the_word_and_open_data(tmp_path: Path) -> None:
     text = path.read_text()
     for change, why in (
         (lambda t: t.replace("allow_unproven = true", "allow_unproven = false"), "protects nobody"),
-        (lambda t: t.replace('[open]\nfile = "open.npz"\n', ""), r"no \[open\] data"),
+        (lambda t: t.replace('[open]\nfile = "open.npz"\n', ""), "no [open] data"),
         (lambda t: t[: t.index('[[allow]]\nprotocol = "triangle"')], "allows no triangle"),
     ):
         federation.desks[0].close()

@@ -1,4 +1,7 @@
-"""The attacks that every version has to survive: each mechanism at settings people use, alone and composed."""
+"""The attacks that every version must pass: each mechanism at usual settings, alone and composed.
+
+They make their own records, like every attack.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def composed_releases(delta: float = DELTA, device: str = "cpu") -> list[Attack]
 
 
 def usual_runs(attack: Attack) -> int:
-    """Runs of the mechanism, a data set, that take some seconds: fewer where a step is slow or a run has many."""
+    """Runs of the mechanism per data set that take some seconds: fewer if a step is slow or a run has many steps."""
     steps = int(getattr(attack, "steps", 1))
     slow = isinstance(attack, GradientAttack)
     if isinstance(attack, ProjectionAttack):
@@ -62,5 +65,5 @@ def usual_runs(attack: Attack) -> int:
 
 
 def usual_trials(attack: Attack) -> int:
-    """The most trials of the core, a data set, whose noise takes some seconds."""
+    """The largest number of trials of the core per data set that take some seconds."""
     return max(20, 40_000_000 // int(getattr(attack, "steps", 1)))

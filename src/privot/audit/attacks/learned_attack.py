@@ -1,4 +1,7 @@
-"""Attacks any mechanism at all: two data sets, a view of its releases, and a distinguisher that is learned."""
+"""Attacks any mechanism: two neighbouring data sets, a view of its releases, and a score that is learned.
+
+The data sets are the audit's own; nothing else of the mechanism is known.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ def flat(release: Release) -> Array:
 
 @dataclass(frozen=True)
 class LearnedAttack:
-    """`mechanism`, one step a trial, on `without` and on `with_`; what is learned is a score of what `view` returns."""
+    """An attack on `mechanism`, one step per trial, on the data sets `without` (D) and `with_` (D').
+
+    `view` turns a release into a row of numbers, from which a score is learned; `query` is asked in every step of a
+    mechanism that answers queries. `claim` is for one step.
+    """
 
     name: str
     mechanism: Mechanism
@@ -40,7 +47,7 @@ class LearnedAttack:
     query: Any = field(default=None, repr=False)
 
     def real(self, present: bool, trials: int) -> Array:
-        """Rows of what is seen."""
+        """Rows of what `view` returns."""
         found = releases(
             self.with_ if present else self.without,
             self.mechanism,

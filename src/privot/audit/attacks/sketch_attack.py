@@ -1,9 +1,10 @@
-"""Attacks private sketches: a record added far outside, or moved so that every block of a sketch changes most.
+"""Attacks private sketches: a record is added far outside, or moved so that every block of a sketch changes most.
 
-With public data there are two prototypes, ±2·e, knots of squared radii and one principal direction e, all public.
-A record far out along +e has a feature of length 1 and fills the last shell, the second cell and the last residual; one
-at −2·e has the opposite feature, a whole inner shell, the first cell and no residual. All four bounds of a sketch are
-then reached at once, but for the margin kept for rounding. Without public data there are features and shells alone.
+The default design with public data has two prototypes, ±2·e, knots of squared radii and one principal direction e. A
+record far out along +e has a feature of length 1 and counts in the last shell, the second cell and the last residual; a
+record at −2·e has the opposite feature, and counts in an inner shell, the first cell and the first residual. All four
+bounds of a sketch are then reached at once, except for the margin for rounding. Without public data there are features
+and shells only. Any other design can be attacked in its place.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ def worst_design(dim: int, classes: int = 0, public: bool = True) -> SketchDesig
 
 @dataclass(frozen=True)
 class SketchAttack:
-    """`PrivateSketch` with σ of `sigma`, of records without labels (`classes` 0) or with them.
+    """An attack on `PrivateSketch` with noise of deviation `sigma`, without labels (`classes` 0) or with labels.
 
-    With labels, the record that is replaced keeps its class, which moves features most, unless `relabelled`.
+    With labels, the replaced record keeps its class, which moves features most, unless `relabelled`. `own_design` is
+    attacked instead of the worst case if it is given.
     """
 
     sigma: float
@@ -68,7 +70,7 @@ class SketchAttack:
 
     @property
     def name(self) -> str:
-        """In a few words."""
+        """The mechanism and its parameters, in a few words."""
         labels = f", {self.classes} classes" if self.classes else ""
         labels += ", another class" if self.relabelled else ""
         around = "around prototypes" if self.public else "without public data"
@@ -76,7 +78,7 @@ class SketchAttack:
 
     @property
     def how(self) -> str:
-        """In words."""
+        """The data sets and the statistic, in words."""
         what = "added far outside" if self.adjacency is Adjacency.ADD_REMOVE else "moved from −2·e to far outside"
         return f"one record {what}; likelihood ratio along the change of all blocks, and the counts of each by itself"
 
@@ -87,12 +89,12 @@ class SketchAttack:
 
     @cached_property
     def mechanism(self) -> PrivateSketch:
-        """What is attacked."""
+        """The mechanism under attack."""
         return self.make(self.design, self.sigma)
 
     @cached_property
     def claim(self) -> Claim:
-        """Counted from the event the mechanism itself states."""
+        """What the mechanism's own event costs."""
         count = self.records if self.adjacency is Adjacency.REPLACE_ONE else None
         facts = Facts(self.dim, count, 1.0, self.adjacency, self.classes or None)
         shift = self.design.sensitivity(self.adjacency) / self.sigma
@@ -136,7 +138,7 @@ class SketchAttack:
 
     @cached_property
     def change(self) -> tuple[Array, float]:
-        """(what the change of one record does to the un-noised sketch, the σ that the code asks for)."""
+        """(change of the sketch without noise when one record changes, the σ that the code asks for)."""
         quiet = NoNoise(self.noise)
         values = [self._values(present, 1, quiet)[0][0] for present in (False, True)]
         return values[1] - values[0], max(quiet.sigmas)
@@ -148,7 +150,7 @@ class SketchAttack:
         return np.column_stack([seen @ direction, counts])
 
     def core(self, present: bool, trials: int) -> Array | None:
-        """The change that the code was seen to make, along its own direction, and the noise it asks for."""
+        """The change that the code makes, along its own direction, and the noise that it asks for."""
         direction, sigma = self.change
         gap = float(np.linalg.norm(direction))
         return core_scores(present, trials, gap=gap, sigma=sigma, noise=self.noise, device=self.device)

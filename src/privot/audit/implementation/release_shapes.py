@@ -1,7 +1,7 @@
-"""Looks at everything of a release but its numbers: shapes, public facts and failures must not depend on one record.
+"""Compares everything of releases but their numbers: shapes, public facts and failures must not depend on a record.
 
-An empty sample is the case to try: a Poisson sample is empty now and then, and a mechanism that returns a shorter
-array, another fact or an error then tells that it was.
+An empty sample is the critical case: a Poisson sample is sometimes empty, and a mechanism that then returns a shorter
+array, another fact or an error reveals it. The records are the audit's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from privot.mechanisms import Mechanism
 from privot.noise import NoiseSource
 
 SEEDS = ("seed", "step")
-"""Public facts that may differ: they are drawn without looking at records, or count steps."""
+"""Public facts that may differ: they are drawn independently of records, or count steps."""
 
 
 def outline(release: Any) -> str:
@@ -36,7 +36,7 @@ def outlines(
     noise: NoiseSource,
     query: Any = None,
 ) -> set[str]:
-    """The different outlines of `steps` steps; a failure is one too."""
+    """The distinct outlines of `steps` steps; a failure counts as one."""
     try:
         stream = open_stream(held, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
     except PrivotError as error:
@@ -62,7 +62,7 @@ def same_outline(
     noise: NoiseSource,
     query: Any = None,
 ) -> Check:
-    """Whether every step on either data set, empty samples among them, has the one same outline."""
+    """Whether all steps on both data sets, including empty samples, have the same outline."""
     seen: set[str] = set()
     for held in (without, with_):
         seen |= outlines(mechanism, held, steps, clip=clip, adjacency=adjacency, noise=noise, query=query)

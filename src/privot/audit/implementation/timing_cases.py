@@ -1,6 +1,6 @@
-"""The pairs of data sets whose releases must take the same time: canaries of every kind, and samples that are empty.
+"""Pairs of data sets whose releases must take the same time: canaries of several kinds, and empty samples.
 
-The records are few and wide, so that one of them is a good part of the work and what it costs shows.
+The records are the audit's own, few and wide, so that one record is a large part of the work and its cost shows.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ RECORDS, DIM = 8, 64
 SOME = Poisson(0.5)
 
 CANARIES: Mapping[str, float] = {"extreme": 1e150, "denormal": 5e-324, "zero": 0.0}
-"""Entries of the record that takes the place of an ordinary one; records that are not finite the vault refuses."""
+"""Entries of the record that replaces an ordinary one; the vault refuses records that are not finite."""
 
 
 class Chosen:
-    """A source whose Poisson samples are all records or none, as it is told; everything else is that of `source`."""
+    """A noise source whose Poisson samples are all records (`full`) or none; all else comes from `source`."""
 
     def __init__(self, source: NoiseSource, full: bool) -> None:
         self._source, self._full = source, full
 
     def poisson_sample(self, records: int, rate: float) -> NDArray[np.int64]:
-        """Everybody or nobody."""
+        """All records, or none."""
         self._source.poisson_sample(records, rate)
         return np.arange(records if self._full else 0)
 
@@ -67,7 +67,7 @@ def ordinary_and_canary(canary: float) -> tuple[Neighbour, Neighbour]:
 
 
 def mechanisms() -> dict[str, tuple[Mechanism, Adjacency, Any]]:
-    """Every kind by name, its adjacency, and what it is asked, if it answers queries."""
+    """Each mechanism by name, with its adjacency and, if it answers queries, a query."""
     import torch
 
     sanitized = SanitizedGradient(points=4, sigma=1.0, clip=0.5, sampling=SOME, capacity=RECORDS, sweeps=3)
@@ -85,11 +85,11 @@ def mechanisms() -> dict[str, tuple[Mechanism, Adjacency, Any]]:
 
 
 def audit_times(noise: NoiseSource, *, pairs: int = PAIRS, clock: Clock = time.perf_counter) -> list[Check]:
-    """One check for each mechanism and canary, and for empty samples where there are samples."""
+    """One check per mechanism and canary, and one for empty samples if the mechanism samples."""
     checks = []
     for name, (mechanism, adjacency, query) in mechanisms().items():
         sampled = name in ("DP-SGD", "sanitized gradients")
-        # everybody takes part while canaries are compared, so that only they differ
+        # all records are sampled while canaries are compared, so that only the canary differs
         source: Any = Chosen(noise, True) if sampled else noise
         steps = (len(CANARIES) + 2) * most_runs(pairs)
 

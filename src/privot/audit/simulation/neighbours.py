@@ -1,6 +1,7 @@
-"""Opens vaults on the data sets an audit makes, and runs mechanisms in them as often as there are trials.
+"""Runs mechanisms in vaults on the neighbouring data sets that an audit makes, once per trial.
 
-The records are the audit's own, so nothing is protected here: the budget is as good as unlimited.
+The records are the audit's own, so nothing needs protection, and the budget is practically unlimited. No other vault is
+opened here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _UNLIMITED = (1e300, 0.5)
 
 @dataclass(frozen=True)
 class Neighbour:
-    """One of two neighbouring data sets: records, and labels where the mechanism wants them."""
+    """One of two neighbouring data sets: records (n, d), and labels (n,) if the mechanism needs them."""
 
     x: Array
     y: NDArray[np.int64] | None = None
@@ -37,7 +38,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class RepeatedRelease:
-    """A mechanism of one release, made `steps` times: the same code, charged as a stream."""
+    """A mechanism of one release, run `steps` times as a stream, with the same code."""
 
     mechanism: Mechanism
     steps: int
@@ -69,7 +70,7 @@ class RepeatedRelease:
 def open_stream(
     held: Neighbour, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
 ) -> Stream:
-    """`steps` steps of the mechanism on these records, through a vault, as a user would get them."""
+    """`steps` steps of the mechanism on these records, through a vault, as a user gets them."""
     vault = Vault(
         held.x,
         held.y,

@@ -308,9 +308,7 @@ def _node_key(member: Member) -> bytes:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise DataError(
-            f"The node key of {member.name} is not an elliptic-curve key: enrol the party to make one."
-        )
+        raise DataError(f"The node key of {member.name} is not an elliptic-curve key: enrol the party to make one.")
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
