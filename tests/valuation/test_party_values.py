@@ -243,7 +243,7 @@ def test_what_cannot_be_valued_is_refused() -> None:
         value_sketches([], v)
     with pytest.raises(UsageError, match="draws"):
         value_sketches([one], v, draws=5)
-    with pytest.raises(DataError, match="Party 2 and the validation side are one and the same"):
+    with pytest.raises(DataError, match="Party 2 and the validation side are the same release"):
         value_sketches([one, v], v)
     with pytest.raises(DataError, match="Parties 1 and 2"):
         value_sketches([one, one], v)
@@ -262,3 +262,11 @@ def test_what_cannot_be_valued_is_refused() -> None:
         value_records([Labelled.of(np.zeros((4, 3)), np.zeros(4, dtype=int), "P")], still)
     with pytest.raises(DataError, match="units"):
         value_records([Labelled.of(party.x * 1e90, party.y, "P")], Labelled.of(hub.x * 1e-130, hub.y, "V"))
+
+
+def test_parties_are_plain_tuples() -> None:
+    parties, hub = [some(40, 1), some(30, 2)], some(50, 3)
+    found = value_records([(p.x, p.y) for p in parties], (hub.x, hub.y))
+    assert np.array_equal(found.value, value_records(parties, hub).value)
+    with pytest.raises(DataError, match="Party 2 has no labels"):
+        value_records([(hub.x[1:], hub.y[1:]), (hub.x, None)], hub)

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from privot import Vault
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 from privot.federation import Sketch, sketch
 from privot.mechanisms import SketchDesign
 from privot.valuation import score_by_records, score_by_sketch
@@ -192,3 +192,19 @@ def test_what_cannot_be_scored_is_refused() -> None:
         score_by_sketch(own, bare, DESIGN)
     with pytest.raises(DataError, match="too large"):
         Labelled.of(x * 1e160, y, "A")
+
+
+def test_labelled_records_are_a_plain_tuple() -> None:
+    (x, y), (v, w) = some(60, 0), some(50, 1)
+    found = score_by_records((x, y), (v, w))
+    assert np.array_equal(found.score, score_by_records(Labelled.of(x, y, "A"), Labelled.of(v, w, "V")).score)
+    hub = sketched(900, 1, 0.02)
+    assert np.array_equal(
+        score_by_sketch((x, y), hub, DESIGN).score, score_by_sketch(Labelled.of(x, y, "A"), hub, DESIGN).score
+    )
+    with pytest.raises(DataError, match="Your records has no labels"):
+        score_by_records((x, None), (v, w))
+    with pytest.raises(UsageError, match=r"as a tuple \(x, y\), got ndarray"):
+        score_by_records(x, (v, w))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="The validation set as a tuple .* of length 3"):
+        score_by_records((x, y), (v, w, w))  # type: ignore[arg-type]

@@ -30,8 +30,8 @@ def along_all_orders(v: list[float]) -> np.ndarray:
 
 def values(v: list[float]) -> np.ndarray:
     plan = CoalitionPlan.of(len(v).bit_length() - 1)
-    assert plan.errors(plan.ask(v.__getitem__)) is None
-    return plan.values(plan.ask(v.__getitem__))
+    assert plan.errors(plan.worths(v.__getitem__)) is None
+    return plan.values(plan.worths(v.__getitem__))
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,7 +67,7 @@ def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise
         inside = np.array([s >> i & 1 for i in range(k)])
         return float(inside @ alone + inside @ both @ inside)
 
-    answers = plan.ask(pairwise)
+    answers = plan.worths(pairwise)
     # orders and their reverses count every pair as often one way as the other: no error is left
     np.testing.assert_allclose(plan.values(answers), alone + (both + both.T).sum(1) / 2, atol=1e-9)
     np.testing.assert_allclose(plan.errors(answers), 0.0, atol=1e-9)
@@ -78,7 +78,7 @@ def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise
     length = np.sort(g.random(k))
     truth = np.cumsum(np.diff(length, prepend=0.0) / np.arange(k, 0, -1))
     plan = CoalitionPlan.of(k, seed=3, orders=1200)
-    answers = plan.ask(lambda s: max((length[i] for i in range(k) if s >> i & 1), default=0.0))
+    answers = plan.worths(lambda s: max((length[i] for i in range(k) if s >> i & 1), default=0.0))
     error = plan.errors(answers)
     assert error is not None
     found = plan.values(answers)
