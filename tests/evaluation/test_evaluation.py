@@ -160,7 +160,7 @@ def test_a_network_sees_an_image_however_its_numbers_are_laid_out(tmp_path: Path
     # black is -1 and white 3: what stands in the corners is 4, 2 and 3 quarters of the way, or all of it
     expected = (4 * (colours * np.ones(3) + 1.0) ** 2 / 4.0**2).sum()
     assert fid(*rows, shape, tmp_path / "seen.pt", span=(-1.0, 3.0)) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(UsageError, match="from a lower to a higher"):
+    with pytest.raises(UsageError, match="range of the images must rise"):
         fid(*rows, shape, tmp_path / "seen.pt", span=(3.0, 3.0))
 
 

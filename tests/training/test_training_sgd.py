@@ -151,10 +151,10 @@ def test_it_learns_and_the_budget_is_the_accountants():
         gradients,
         gradients.weights(),
         sigma=1.5,
-        clip=1.0,
-        rate=0.1,
+        clip_norm=1.0,
+        sampling_rate=0.1,
         steps=40,
-        lot=140.0,
+        expected_batch_size=140.0,
         learning_rate=2.0,
         momentum=0.5,
         purpose="test",
@@ -178,10 +178,10 @@ def test_the_budget_refuses_before_anything_is_touched():
             gradients,
             gradients.weights(),
             sigma=0.5,
-            clip=1.0,
-            rate=0.1,
+            clip_norm=1.0,
+            sampling_rate=0.1,
             steps=40,
-            lot=140.0,
+            expected_batch_size=140.0,
             learning_rate=1.0,
             purpose="test",
             accountants=[accountant],
@@ -194,10 +194,10 @@ def test_accountants_that_look_at_gradients_make_the_run_unproven():
     gradients = ModelGradients(linear(64, 10), (64,))
     settings = {
         "sigma": 1.0,
-        "clip": 1.0,
-        "rate": 0.05,
+        "clip_norm": 1.0,
+        "sampling_rate": 0.05,
         "steps": 5,
-        "lot": 70.0,
+        "expected_batch_size": 70.0,
         "learning_rate": 1.0,
         "purpose": "test",
     }
@@ -229,8 +229,8 @@ def test_the_published_variant_is_charged_for_what_whole_clipping_allows():
     told = [WassersteinAccountant(allow_unproven=True), PrivacyLossAccountant()]
     settings = {
         "sigma": 0.01,
-        "clip": 1.0,
-        "rate": 0.05,
+        "clip_norm": 1.0,
+        "sampling_rate": 0.05,
         "steps": 4,
         "learning_rate": 0.1,
         "purpose": "test",
@@ -299,10 +299,19 @@ def test_models_are_repeatable_and_leave_torchs_generator_alone():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"steps": 0}, {"learning_rate": 0.0}, {"lot": None}, {"variant": "both"}, {"clip": 0.0}, {"sigma": 0.0}]
+    "wrong",
+    [
+        {"steps": 0},
+        {"learning_rate": 0.0},
+        {"expected_batch_size": None},
+        {"variant": "both"},
+        {"clip_norm": 0.0},
+        {"sigma": 0.0},
+    ],
 )
 def test_wrong_settings_are_refused(wrong):
-    settings = {"sigma": 1.0, "clip": 1.0, "rate": 0.5, "steps": 1, "lot": 1.0, "learning_rate": 1.0, "purpose": "test"}
+    settings = {"sigma": 1.0, "clip_norm": 1.0, "sampling_rate": 0.5, "steps": 1, "expected_batch_size": 1.0}
+    settings |= {"learning_rate": 1.0, "purpose": "test"}
     with pytest.raises(UsageError):
         train(vault(np.eye(4)), Rows(4), np.zeros(4), **{**settings, **wrong})
 

@@ -206,5 +206,5 @@ def test_labelled_records_are_a_plain_tuple() -> None:
         score_by_records((x, None), (v, w))
     with pytest.raises(UsageError, match=r"as a tuple \(x, y\), got ndarray"):
         score_by_records(x, (v, w))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="The validation set as a tuple .* of length 3"):
+    with pytest.raises(UsageError, match=r"The validation set as a tuple .* of length 3"):
         score_by_records((x, y), (v, w, w))  # type: ignore[arg-type]
