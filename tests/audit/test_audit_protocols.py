@@ -1,4 +1,4 @@
-"""Attacks on published protocols: what they send gives the records back, and noise from a sketch does not."""
+"""Attacks on published protocols: their messages reveal the records, and a sketch does not."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_private_defence_data_is_denoised_and_linked(digits: np.ndarray) -> None
     assert (match_candidates(blind, np.vstack([x, public])) == np.arange(len(x))).mean() < linked.mean() - 0.1
 
 
-def test_words_come_back(digits: np.ndarray) -> None:
+def test_words_are_recovered(digits: np.ndarray) -> None:
     generator = np.random.default_rng(3)
     vectors = generator.standard_normal((5000, 50))
     words = generator.choice(5000, 120, replace=False)

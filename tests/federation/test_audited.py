@@ -1,4 +1,4 @@
-"""`privot audit` on what parties really sent: interpolants give their records away, sketches hold."""
+"""`privot audit` on what parties really sent: interpolants reveal their records, sketches do not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_interpolants_between_machines_are_inverted(protocol: str, tmp_path: Pat
     assert all("30 records" in f["detail"] for f in said["findings"])
 
 
-def test_sketches_between_machines_hold(tmp_path: Path, capsys: Any) -> None:
+def test_sketches_between_machines_are_not_refuted(tmp_path: Path, capsys: Any) -> None:
     work = exchange(tmp_path, "sketch")
     assert run(["audit", str(work), "--trials", "60000", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -65,7 +65,7 @@ def test_sketches_between_machines_hold(tmp_path: Path, capsys: Any) -> None:
     assert "added on a grid" in capsys.readouterr().out
 
 
-def test_a_folder_without_answers_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:
     for part in ("sent", "got"):
         (tmp_path / part).mkdir()
     with pytest.raises(DataError, match="There is no answer in"):
@@ -85,7 +85,7 @@ def test_every_message_of_a_round_that_is_inverted_is_the_partys_own() -> None:
             np.testing.assert_allclose(invert_shared(said.points, question.towards, question.t), x, atol=1e-9)
 
 
-def test_a_sketch_whose_noise_was_added_plainly_is_found() -> None:
+def test_a_sketch_with_noise_off_the_grid_is_found() -> None:
     vault = Vault(records(0), clip=1.0, adjacency="add-remove", budget=(10.0, 1e-5))
     made = sketch(vault, epsilon=1.0, delta=1e-5, radius=6.0)
     assert broken(audit_sketch(made, trials=20_000)) == []

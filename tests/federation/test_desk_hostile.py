@@ -1,4 +1,4 @@
-"""Strangers, hostile designs, lost ledgers and changed records: a desk gives nothing away and no budget twice."""
+"""Unknown signers, hostile designs, lost ledgers and changed records: a desk reveals nothing and pays once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_design_made_to_overflow_is_refused_before_anything_is_paid(federation
     assert federation.charges() == 0
 
 
-def test_of_strangers_only_the_signature_is_read(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_unknown_signers_only_the_signature_is_read(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
     key = make_key(federation.folder / "stranger.key")
     data = Request("sketch", JOB, 0, federation.members[0].signer, order=ORDER).sealed(key)
     seen = []
@@ -86,7 +86,7 @@ def test_parts_that_overlap_do_not_unfold(monkeypatch: pytest.MonkeyPatch) -> No
     assert not read
 
 
-def test_a_ledger_that_is_gone_is_not_replaced_by_a_full_one(federation: Federation) -> None:
+def test_a_lost_ledger_is_not_replaced_by_a_new_one(federation: Federation) -> None:
     assert federation.ask(federation.request()).sketch
     federation.desks[0].close()
     aside = federation.folder / "aside"
@@ -121,7 +121,7 @@ def test_changed_records_get_no_second_budget(federation: Federation) -> None:
     assert "budget" in str(federation.ask(federation.request()).refusal)
 
 
-def test_secrets_of_sketches_on_disk_and_halves_of_files_go_at_the_start(federation: Federation) -> None:
+def test_secrets_of_stored_sketches_and_partial_files_are_removed_at_the_start(federation: Federation) -> None:
     assert federation.ask(federation.request()).sketch
     folder = federation.folder / "0" / "sketches"
     kept = next(folder.glob("*.sketch")).with_suffix(".secret")

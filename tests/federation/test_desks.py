@@ -1,4 +1,4 @@
-"""Parties and a coordinator in one process: the same answers as without messages, and refusals that say why."""
+"""Parties and a coordinator in one process: the same answers as without messages, and refusals with their reason."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_triangle_and_fedwad_give_what_they_give_without_messages(federation: Fe
     assert [federation.charges(k) for k in range(3)] == [0, 0, 0]
 
 
-def test_labels_count_in_every_protocol(federation: Federation) -> None:
+def test_labels_are_used_in_every_protocol(federation: Federation) -> None:
     labelled = Order(DESIGN.labelled(3), 1.0, 1e-5, Adjacency.REPLACE_ONE)
     result = federation.run(job(federation.members, "sketch", order=labelled), "s")
     assert result["complete"]
@@ -182,7 +182,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_may_not_be_asked_is_refused_and_the_log_says_why(federation: Federation, name: str) -> None:
+def test_requests_outside_the_policy_are_refused_and_logged_with_the_reason(federation: Federation, name: str) -> None:
     import re
 
     make, why = REFUSALS[name]
@@ -193,7 +193,7 @@ def test_what_may_not_be_asked_is_refused_and_the_log_says_why(federation: Feder
     assert federation.charges() == 0
 
 
-def test_a_second_sketch_is_over_budget_and_only_the_log_says_how_much(federation: Federation) -> None:
+def test_a_second_sketch_is_over_budget_and_only_the_log_states_the_amount(federation: Federation) -> None:
     federation.ask(federation.request())
     other = Order(SketchDesign.plain(D, 7.0), 1.0, 1e-5, Adjacency.REPLACE_ONE)
     answer = federation.ask(federation.request(number=1, order=other))
@@ -224,7 +224,7 @@ def test_a_number_is_used_once_and_requests_run_out(tmp_path: Path) -> None:
     federation.close()
 
 
-def test_unproven_protocols_need_the_word_and_open_data(tmp_path: Path) -> None:
+def test_unproven_protocols_need_an_opt_in_and_open_data(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 2)
     question = next(job(federation.members, "triangle").steps((0, 1)))[0]
     path = tmp_path / "0" / "policy.toml"
@@ -241,7 +241,7 @@ def test_unproven_protocols_need_the_word_and_open_data(tmp_path: Path) -> None:
     federation.close()
 
 
-def test_liars_and_the_late_are_named_and_the_rest_is_right(federation: Federation) -> None:
+def test_false_and_late_answers_are_named_and_the_rest_is_right(federation: Federation) -> None:
     others = Federation(federation.folder / "others", 1)
     first, second, third = federation.desks
 
@@ -309,7 +309,7 @@ def test_answers_to_other_questions_are_refused(federation: Federation) -> None:
         checked(Answer(inside.request, sketch=inside.sketch).sealed(key), cheap, sent)
 
 
-def test_a_damaged_memory_is_not_believed(federation: Federation) -> None:
+def test_a_damaged_request_file_is_refused(federation: Federation) -> None:
     federation.ask(federation.request())
     path = federation.folder / "0" / "asked.jsonl"
     whole = path.read_text()
@@ -345,7 +345,7 @@ def test_a_damaged_memory_is_not_believed(federation: Federation) -> None:
         lambda t: t.replace('ledger = "records.ledger"\n', ""),
     ],
 )
-def test_policies_that_cannot_be_meant_are_refused(tmp_path: Path, change) -> None:
+def test_invalid_policies_are_refused(tmp_path: Path, change) -> None:
     party(tmp_path, 0, "ab" * 32)
     path = tmp_path / "policy.toml"
     assert Policy.read(path).name == "party 0"
@@ -386,7 +386,7 @@ def test_requests_are_read_as_they_were_written(federation: Federation) -> None:
         {"extra": 1},
     ],
 )
-def test_designs_that_no_honest_coordinator_sends_are_refused(federation: Federation, change: dict) -> None:
+def test_invalid_designs_are_refused(federation: Federation, change: dict) -> None:
     from privot.federation.wire.messages import decode_any, encode
     from privot.federation.wire.signing import seal
 

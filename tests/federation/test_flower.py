@@ -1,4 +1,4 @@
-"""Three SuperNodes and a SuperLink as processes on loopback, with TLS and node keys: what holds at hand holds there."""
+"""Three SuperNodes and a SuperLink as processes on loopback, with TLS and node keys: results as in one process."""
 
 from __future__ import annotations
 

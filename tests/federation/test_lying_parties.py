@@ -1,4 +1,4 @@
-"""Parties that send sketches made to mislead or to end the coordinator: they are named, and the others are right."""
+"""Parties that send false sketches to mislead or stop the coordinator: they are named, and the rest is right."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_about_the_design_spoils_the_liars_distances_only(federation: Federation, name: str) -> None:
+def test_a_false_design_affects_only_that_partys_distances(federation: Federation, name: str) -> None:
     honest = federation.run(job(federation.members, "sketch"), "honest")
     desk = federation.desks[0]
 
@@ -89,7 +89,7 @@ def test_a_lie_about_the_design_spoils_the_liars_distances_only(federation: Fede
         assert result[key][0][1] is None
 
 
-def test_where_nobody_released_anything_nothing_is_said_to_be_proven(federation: Federation) -> None:
+def test_without_releases_nothing_is_called_proven(federation: Federation) -> None:
     federation.channel = LocalChannel({})
     result = federation.run(job(federation.members, "sketch"))
     assert result["standing"] is None
@@ -138,7 +138,7 @@ def test_sketches_that_state_two_designs_under_one_name_are_not_compared(
         compare_sketches(Sketch.load(path), good, draws=0)
 
 
-def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
+def test_points_that_cannot_be_compared_affect_only_that_partys_pairs(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import privot.transport
@@ -168,7 +168,7 @@ def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
 WEIRD: list[Any] = [None, [], {}, "x" * 999, 10**400, -1, 1e308, 5e-324, [[[]]], {"a": {}}, [10**400]]
 
 
-def test_whatever_comes_a_desk_answers_with_a_refusal_and_pays_nothing(federation: Federation) -> None:
+def test_a_desk_refuses_any_garbage_and_pays_nothing(federation: Federation) -> None:
     axes = {"centre": 1, "knots": 1}
     whole, arrays, _ = decode_any(open_sealed(federation.request()).payload, "request", axes)
     for inside, value in itertools.product((False, True), WEIRD):

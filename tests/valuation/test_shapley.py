@@ -44,7 +44,7 @@ def test_exact_values_are_the_mean_over_all_orders_and_sum_to_the_whole(v: list[
 
 @settings(max_examples=40, deadline=None)
 @given(worths, st.floats(-10, 10))
-def test_one_that_adds_the_same_to_everybody_has_that_and_twins_have_the_same(v: list[float], own: float) -> None:
+def test_a_constant_contribution_is_its_value_and_twins_have_equal_values(v: list[float], own: float) -> None:
     k = len(v).bit_length() - 1
     # a dummy, worth `own` in whatever company; 0 is the null player
     found = values([v[s % 2**k] + own * (s >> k) for s in range(2 ** (k + 1))])
@@ -56,7 +56,7 @@ def test_one_that_adds_the_same_to_everybody_has_that_and_twins_have_the_same(v:
     assert found[k] == pytest.approx(found[0], abs=1e-9)
 
 
-def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise() -> None:
+def test_drawn_orders_are_exact_for_pairs_and_state_their_error_otherwise() -> None:
     k, g = 12, np.random.default_rng(0)
     alone, both = g.normal(size=k), np.triu(g.normal(size=(k, k)), 1)
     plan = CoalitionPlan.of(k, seed=3)

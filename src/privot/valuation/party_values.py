@@ -110,12 +110,12 @@ def value_records(parties: Sequence[LabelledRecords], validation: LabelledRecord
     """
     _check_some(parties)
     validation = as_labelled(validation, "The validation set")
-    parties = [as_labelled(party, f"Party {k + 1}") for k, party in enumerate(parties)]
-    for party in parties:
+    checked = [as_labelled(party, f"Party {k + 1}") for k, party in enumerate(parties)]
+    for party in checked:
         party.check_beside(validation)
     names, middle = np.unique(validation.y), validation.x.mean(0)
     target = ProfileSums.of(validation, names, middle).profile(names)
-    sums = [ProfileSums.of(party, names, middle) for party in parties]
+    sums = [ProfileSums.of(party, names, middle) for party in checked]
 
     def profile(coalition: int) -> Profile:
         inside = [one for i, one in enumerate(sums) if coalition >> i & 1]
@@ -297,7 +297,7 @@ def _contributions(plan: CoalitionPlan, costs: dict[int, float], spread: float, 
         error=plan.errors(worths),
         left_out=plan.left_out(worths),
         distance=np.sqrt([costs[1 << i] for i in range(plan.parties)]),
-        worth=worths[plan.everybody],
+        worth=worths[plan.all_parties],
         spread=spread,
         interval=None,
         decided=None,

@@ -47,16 +47,16 @@ class CoalitionPlan:
             # an order and its reverse, in all rotations: within a group every party has every place twice, and precedes
             # every other party half of the time, so that only interactions of three or more parties are left to chance
             drawn += [way[i:] + way[:i] for way in (order, order[::-1]) for i in range(parties)]
-        everybody = (1 << parties) - 1
-        wanted = {0, everybody}
+        all_parties = (1 << parties) - 1
+        wanted = {0, all_parties}
         for i in range(parties):
-            wanted |= {1 << i, everybody ^ (1 << i)}
+            wanted |= {1 << i, all_parties ^ (1 << i)}
         for order in drawn:
             wanted.update(_prefixes(order))
         return cls(parties, tuple(sorted(wanted)), tuple(drawn))
 
     @property
-    def everybody(self) -> int:
+    def all_parties(self) -> int:
         """The coalition of all parties."""
         return (1 << self.parties) - 1
 
@@ -81,7 +81,7 @@ class CoalitionPlan:
 
     def left_out(self, worths: dict[int, float]) -> Array:
         """v(all) − v(all but i), for every party i."""
-        return np.array([worths[self.everybody] - worths[self.everybody ^ (1 << i)] for i in range(self.parties)])
+        return np.array([worths[self.all_parties] - worths[self.all_parties ^ (1 << i)] for i in range(self.parties)])
 
 
 def _prefixes(order: Sequence[int]) -> list[int]:

@@ -104,7 +104,7 @@ class EventAttack:
 
 
 def _gaps(event: Projection) -> Gaps:
-    """Δ·√H, H drawn anew for each step."""
+    """Δ·√H, H drawn independently for each step."""
     return lambda count: (
         event.sensitivity * np.sqrt(captured(count, event.dim, event.slices, event.frame == "orthogonal"))
     )

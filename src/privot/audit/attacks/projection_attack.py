@@ -155,6 +155,6 @@ class ProjectionAttack:
         )
 
     def _gaps(self, count: int) -> Array:
-        """The gap times √H, H = ‖eᵀU‖², drawn anew for each step."""
+        """The gap times √H, H = ‖eᵀU‖², drawn independently for each step."""
         gap, _ = self.measured_gap
         return gap * np.sqrt(captured(count, self.dim, self.slices, self.frame == "orthogonal"))

@@ -69,34 +69,34 @@ def digest(request: bytes) -> str:
     return hashlib.sha256(request).hexdigest()
 
 
-def checked(data: bytes, asked: Request, sent: bytes) -> Answer:
-    """Read a party's answer to the request `asked`, sent as the bytes `sent`.
+def checked(data: bytes, expected: Request, sent: bytes) -> Answer:
+    """Read a party's answer to the request `expected`, sent as the bytes `sent`.
 
     Raises `DataError` if it answers another request, or does not hold what was requested.
     """
-    answer = Answer.opened(data, asked.party)
+    answer = Answer.opened(data, expected.party)
     if answer.request != digest(sent):
         raise DataError("The answer names another request than the one that was sent.")
     if answer.refusal is not None:
         return answer
-    if asked.order is not None:
+    if expected.order is not None:
         if answer.sketch is None:
             raise DataError("Expected a sketch in the answer, got interpolants.")
-        sketch_in(answer.sketch, asked)
+        sketch_in(answer.sketch, expected)
     else:
-        if len(answer.interpolants) != len(asked.questions):
-            raise DataError(f"The party answered {len(answer.interpolants)} of {len(asked.questions)} questions.")
-        for interpolant, question in zip(answer.interpolants, asked.questions, strict=True):
+        if len(answer.interpolants) != len(expected.questions):
+            raise DataError(f"The party answered {len(answer.interpolants)} of {len(expected.questions)} questions.")
+        for interpolant, question in zip(answer.interpolants, expected.questions, strict=True):
             interpolant.check_answers(question)
     return answer
 
 
-def sketch_in(data: bytes, asked: Request) -> Sketch:
+def sketch_in(data: bytes, expected: Request) -> Sketch:
     """The signed sketch; raises `DataError` unless party, design, adjacency and cost are those of the order."""
-    order = asked.order
+    order = expected.order
     assert order is not None
     sealed = open_sealed(data, "The sketch")
-    if sealed.signer != asked.party:
+    if sealed.signer != expected.party:
         raise DataError("The sketch is signed by another key than that of the party that the request went to.")
     found = Sketch.from_bytes(sealed.payload, sealed.signer)
     g = found.guarantee

@@ -146,16 +146,16 @@ class Coordinator:
         """All pairs in parallel: in every round each party gets one message with all its questions."""
         count = len(job.members)
         pairs: dict[tuple[int, int], Steps] = {}
-        asked: dict[tuple[int, int], tuple[Question, Question]] = {}
+        pending: dict[tuple[int, int], tuple[Question, Question]] = {}
         ends: dict[tuple[int, int], float] = {}
         for pair in itertools.combinations(range(count), 2):
             pairs[pair] = job.steps(pair)
-            asked[pair] = next(pairs[pair])
+            pending[pair] = next(pairs[pair])
         number = 0
-        while asked:
+        while pending:
             batches = {}
             for k, member in enumerate(job.members):
-                batch = _batch([(pair, asked[pair][pair.index(k)]) for pair in asked if k in pair])
+                batch = _batch([(pair, pending[pair][pair.index(k)]) for pair in pending if k in pair])
                 if batch[0] and member.signer not in missing:
                     batches[member.signer] = batch
             requests = {
@@ -164,7 +164,7 @@ class Coordinator:
             }
             answers = self._exchange(requests, job.wait, missing)
             nxt = {}
-            for pair in asked:
+            for pair in pending:
                 sides = [job.members[k].signer for k in pair]
                 if not all(side in answers for side in sides):
                     continue
@@ -177,7 +177,7 @@ class Coordinator:
                     self.log.warning(
                         "%s…, %s… cannot be compared: %s", sides[0][:8], sides[1][:8], type(error).__name__
                     )
-            asked, number = nxt, number + 1
+            pending, number = nxt, number + 1
         table: list[list[float | None]] = [[0.0 if i == j else None for j in range(count)] for i in range(count)]
         for (i, j), value in ends.items():
             table[i][j] = table[j][i] = value
@@ -241,13 +241,13 @@ class Coordinator:
 
 
 def _batch(
-    asked: list[tuple[tuple[int, int], Question]],
+    pending: list[tuple[tuple[int, int], Question]],
 ) -> tuple[tuple[Question, ...], dict[tuple[int, int], int]]:
     """Distinct questions to one party, and the question of each pair."""
     questions: list[Question] = []
     seen: dict[bytes, int] = {}
     where = {}
-    for pair, question in asked:
+    for pair, question in pending:
         data = question.to_bytes()
         if data not in seen:
             seen[data] = len(questions)

@@ -175,7 +175,7 @@ class FlowerChannel:
         with self._runtime(token) as client:
             client._client.timeout = HEARTBEAT_CALL_TIMEOUT
             while not self._left.wait(HEARTBEAT_DEFAULT_INTERVAL / 3.0):
-                # what does not come through now does the next time: whoever waits for the SuperLink watches it
+                # a lost heartbeat is made up by the next one; the exchange itself watches the SuperLink
                 with contextlib.suppress(httpx.HTTPError):
                     if not client.SendTaskHeartbeat(SendTaskHeartbeatRequest()).success:
                         self._ended.set()
@@ -190,7 +190,7 @@ class FlowerChannel:
             while time.monotonic() < end:
                 limit(client, end)
                 got = client.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
-                # runs that a killed coordinator, or anybody who reached the port, left behind are passed by
+                # runs left behind by a killed coordinator, or by another program on the port, are skipped
                 if got.token and got.task.run_id == run_id:
                     return str(got.token)
                 if not got.token:

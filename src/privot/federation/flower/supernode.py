@@ -38,7 +38,7 @@ POLL = 0.5
 ARRIVAL = 60.0
 """Seconds after which an incomplete message is dropped."""
 LAST_CALL = 5.0
-STRANGER = "shows a certificate that the coordinator's authority did not sign: nothing was sent"
+WRONG_CERTIFICATE = "shows a certificate that the coordinator's authority did not sign: nothing was sent"
 
 
 def serve(
@@ -191,7 +191,7 @@ def _connect(
         except httpx.HTTPStatusError as error:
             why = f"the SuperLink at {address} does not accept this node: {' '.join(error.response.text.split())[:200]}"
         except httpx.ConnectError as error:
-            why = f"{address} {STRANGER}" if _is_certificate(error) else f"nobody answers at {address}"
+            why = f"{address} {WRONG_CERTIFICATE}" if _is_certificate(error) else f"there is no answer at {address}"
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = f"{address} cannot be reached ({type(error).__name__})"
         client.close()

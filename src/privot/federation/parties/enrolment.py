@@ -73,7 +73,7 @@ def make_party(folder: Path, name: str) -> str:
 def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
     """Make a coordinator's keys and a certificate for `hosts` (names or addresses); returns its public signing key.
 
-    The authority's private key is used once and deleted: nobody can make a second certificate that parties trust.
+    The authority's private key is used once and deleted: no second certificate that parties trust can be made.
     """
     if not hosts:
         raise UsageError("A certificate needs at least one host name or address.")

@@ -81,7 +81,7 @@ def drive(steps: Steps, first: Party, second: Party) -> FederatedResult:
     try:
         questions = next(steps)
         while True:
-            (one, some), (two, more) = ask(first, questions[0]), ask(second, questions[1])
+            (one, some), (two, more) = exchange(first, questions[0]), exchange(second, questions[1])
             sent += some + more
             questions = steps.send((one, two))
     except StopIteration as end:
@@ -89,13 +89,13 @@ def drive(steps: Steps, first: Party, second: Party) -> FederatedResult:
     return FederatedResult(history[-1], len(history), history, sent)
 
 
-def ask(party: Party, question: Question) -> tuple[Interpolant, int]:
+def exchange(party: Party, question: Question) -> tuple[Interpolant, int]:
     """(the party's answer, bytes of both messages); both messages are encoded, decoded and checked."""
-    asked = question.to_bytes()
-    answered = party(Question.from_bytes(asked)).to_bytes()
+    sent = question.to_bytes()
+    answered = party(Question.from_bytes(sent)).to_bytes()
     answer = Interpolant.from_bytes(answered)
     answer.check_answers(question)
-    return answer, len(asked) + len(answered)
+    return answer, len(sent) + len(answered)
 
 
 def as_points(name: str, x: Any) -> Array:

@@ -40,7 +40,7 @@ def fedwad(
     p
         Order of the distance, from 1 to below 1000.
     t
-        How far towards γ each side moves, from 0.01 to below 1; "random" draws it anew for each round and side. The
+        How far towards γ each side moves, from 0.01 to below 1; "random" draws it for each round and side. The
         published fixed ½ stops at a wrong fixed point in many dimensions.
     start
         γ_0, (k, d); standard normal of the shape of `x` unless given.

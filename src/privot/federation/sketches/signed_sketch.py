@@ -152,7 +152,7 @@ class Sketch:
         if set(facts) != {"guarantee", "public"} or not isinstance(facts["public"], dict):
             raise DataError("A sketch message must hold a guarantee and public facts, and nothing else.")
         try:
-            # before its ε is computed: hostile events could make that run for ever
+            # before its ε is computed: hostile events could make that run without end
             _the_event(Guarantee.from_dict(facts["guarantee"]))
             counted = read_guarantee(json.dumps(facts["guarantee"]))
         except DataError:
