@@ -68,7 +68,7 @@ def test_runs_are_interleaved_in_random_order() -> None:
     pairs = np.array(said).reshape(-1, 2)
     assert (pairs.sum(1) == 1).all()
     assert 20 < pairs[:, 0].sum() < 85
-    with pytest.raises(UsageError, match="in pairs"):
+    with pytest.raises(UsageError, match="two arrays of equally many times"):
         compare_times(np.ones(MIN_PAIRS - 1), np.ones(MIN_PAIRS - 1))
 
 

@@ -215,12 +215,12 @@ def test_a_number_is_used_once_and_requests_run_out(tmp_path: Path) -> None:
     other = Order(SketchDesign.plain(D, 7.0), 0.5, 1e-5, Adjacency.REPLACE_ONE)
     assert "number is used once" in str(federation.ask(federation.request(order=other)).refusal)
     assert federation.ask(federation.request(number=1)).sketch
-    assert "used up" in str(federation.ask(federation.request(number=2)).refusal)
+    assert "all of them are used" in str(federation.ask(federation.request(number=2)).refusal)
     # what was accepted before is still answered, also after a restart
     federation.close()
     federation.desks = [Desk(tmp_path / "0")]
     assert federation.ask(federation.request()).sketch
-    assert "used up" in str(federation.ask(federation.request(number=2)).refusal)
+    assert "all of them are used" in str(federation.ask(federation.request(number=2)).refusal)
     federation.close()
 
 

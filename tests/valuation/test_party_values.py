@@ -253,12 +253,12 @@ def test_invalid_parties_are_refused() -> None:
         value_sketches([one], bare)
     with pytest.raises(DataError, match="one design"):
         value_sketches([bare], v)
-    with pytest.raises(DataError, match="no record of"):
+    with pytest.raises(DataError, match="do not occur in"):
         value_records([Labelled.of(party.x, party.y + 7, "P")], hub)
     with pytest.raises(DataError, match="same records"):
         value_records([hub], hub)
     still = Labelled.of(np.ones((4, 3)), np.zeros(4, dtype=int), "V")
-    with pytest.raises(DataError, match="one place"):
+    with pytest.raises(DataError, match="All validation records are equal"):
         value_records([Labelled.of(np.zeros((4, 3)), np.zeros(4, dtype=int), "P")], still)
     with pytest.raises(DataError, match="units"):
         value_records([Labelled.of(party.x * 1e90, party.y, "P")], Labelled.of(hub.x * 1e-130, hub.y, "V"))

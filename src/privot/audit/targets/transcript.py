@@ -34,7 +34,7 @@ def read_transcript(path: Path) -> tuple[Array, Array, float]:
     points, towards, t = held["points"], held["towards"], held["t"]
     fine = points.ndim == towards.ndim == 2 and points.shape[1:] == towards.shape[1:] and points.size and towards.size
     if not fine or t.size != 1 or not 0.0 <= float(t.ravel()[0]) < 1.0:
-        raise DataError(f"{path.name!r} must hold points and towards of one width, and a t from 0 to below 1.")
+        raise DataError(f"{path.name!r} must hold points and towards in one space, and a t from 0 to below 1.")
     return points, towards, float(t.ravel()[0])
 
 
