@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from privot.audit.attacks.reconstruction import (
-    assignment,
     distance,
     from_counts,
     from_sketch,
@@ -32,10 +31,11 @@ from privot.audit.attacks.reconstruction import (
 )
 from privot.audit.statistics.effects import Effect
 from privot.audit.statistics.membership_gain import Gain, inside_gain, membership_auc
+from privot.audit.statistics.one_to_one import assignment
 from privot.audit.statistics.recovery import CLEAR, Recovery, draw_recoveries, judge
-from privot.audit.targets.exchange import audit_interpolants, overheard
+from privot.audit.targets.exchange import audit_interpolants, recorded
 from privot.federation import Sketch, compare_sketches, sketch
-from privot.federation.protocols.answering import FederatedResult, drive, party_at_hand
+from privot.federation.protocols.answering import FederatedResult, drive, local_party
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.federation.protocols.triangle import defence_points, triangle_steps
 from privot.federation.wire.messages import Interpolant, Question
@@ -70,9 +70,7 @@ def play_triangle(x: Array, y: Array, defence: str, shared: bool = True) -> Hear
     """What x sends in TriangleWad."""
     heard: Heard = []
     own = None if shared else defence_points(defence, y, 2)
-    drive(
-        triangle_steps(defence_points(defence, x, 1), T, 2, own), overheard(party_at_hand(x), heard), party_at_hand(y)
-    )
+    drive(triangle_steps(defence_points(defence, x, 1), T, 2, own), recorded(local_party(x), heard), local_party(y))
     return heard
 
 
@@ -82,7 +80,7 @@ def play_fedwad(x: Array, y: Array, rounds: int) -> tuple[Heard, Heard, Federate
     one: Heard = []
     two: Heard = []
     steps = fedwad_steps(generator.standard_normal(x.shape), rounds, generator=generator)
-    result = drive(steps, overheard(party_at_hand(x), one), overheard(party_at_hand(y), two))
+    result = drive(steps, recorded(local_party(x), one), recorded(local_party(y), two))
     return one, two, result
 
 

@@ -12,7 +12,7 @@ from privot.accounting import account
 from privot.accounting.events import Gaussian, Repeated, Sampled
 from privot.accounting.sampling import Poisson
 from privot.audit import Claim, audit
-from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
 from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
 from privot.guarantee import Adjacency, Standing
 
@@ -27,7 +27,7 @@ def main() -> None:
     print("| steps | claim | claimed ε | standing | measured ε ≥ (95 %) | refuted | composed losses (proven) |")
     print("|---|---|---|---|---|---|---|")
     for steps, trials in ((1, 1_000_000), (59, 100_000), (938, 10_000)):
-        attack = ParametersAttack(SIGMA, DELTA, Poisson(RATE), steps=steps)
+        attack = DPSGDAttack(SIGMA, DELTA, Poisson(RATE), steps=steps)
         proven = account(event if steps == 1 else Repeated(event, steps), DELTA).epsilon()
         claims = [("accountant, closed form", wasserstein_claim(event, steps, DELTA))]
         if steps == 938:

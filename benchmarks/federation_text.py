@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 
 from privot import Vault
 from privot.federation import sketch
-from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.answering import drive, local_party
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.federation.protocols.word_vectors import WordVectors
 from privot.federation.wire.messages import Interpolant, Question
@@ -50,13 +50,13 @@ def fedwad_gamma(x: np.ndarray, y: np.ndarray, rounds: int, t: float | str, seed
     seen: list[tuple[Question, Interpolant]] = []
 
     def watched(question: Question) -> Interpolant:
-        answer = party_at_hand(x)(question)
+        answer = local_party(x)(question)
         seen.append((question, answer))
         return answer
 
     generator = np.random.default_rng(seed)
     steps = fedwad_steps(generator.standard_normal(x.shape), rounds, t=t, generator=generator)
-    drive(steps, watched, party_at_hand(y))
+    drive(steps, watched, local_party(y))
     question, answer = seen[-1]
     gamma = question.towards
     return gamma, undo(answer.points, gamma, question.t)

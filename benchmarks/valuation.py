@@ -126,7 +126,7 @@ def by_transport(held: list[Labelled], validation: Labelled, g: np.random.Genera
         return 1.0 - float(plan.mass @ inside[plan.i, plan.j]) / empty
 
     game = CoalitionPlan.of(len(held))
-    return game.values(game.ask(worth))
+    return game.values(game.worths(worth))
 
 
 def by_accuracy(held: list[Labelled], validation: Labelled, g: np.random.Generator) -> np.ndarray:
@@ -147,7 +147,7 @@ def by_accuracy(held: list[Labelled], validation: Labelled, g: np.random.Generat
         return float(((test @ weights).argmax(1) == validation.y[:2000]).mean())
 
     game = CoalitionPlan.of(len(held))
-    return game.values(game.ask(worth))
+    return game.values(game.worths(worth))
 
 
 def ranks(base: Pair, other: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -> None:

@@ -46,12 +46,12 @@ def coordinate(protocol: str) -> None:
     """A coordinator whose parties all answer with what lies in a file, signed as it is."""
     from privot.federation.coordination.coordinator import Coordinator
     from privot.federation.coordination.federated_job import FederatedJob
-    from privot.federation.coordination.local_channel import AtHand
+    from privot.federation.coordination.local_channel import LocalChannel
     from privot.federation.wire.signing import read_key
 
     work = FederatedJob.read(Path(f"in/{protocol}.toml"))
     found = Path(f"in/{protocol}.answer").read_bytes()
-    channel = AtHand({member.signer: lambda data: found for member in work.members})
+    channel = LocalChannel({member.signer: lambda data: found for member in work.members})
     coordinator = Coordinator("out/work", read_key(Path("in/hub/signing.key")), channel)
     try:
         coordinator.run(work)

@@ -149,7 +149,7 @@ def _organisations() -> None:
 
     from privot.federation.coordination.coordinator import Coordinator
     from privot.federation.coordination.federated_job import FederatedJob
-    from privot.federation.coordination.local_channel import AtHand
+    from privot.federation.coordination.local_channel import LocalChannel
     from privot.federation.parties.desk import Desk
     from privot.federation.wire.signing import read_key, read_public
 
@@ -192,7 +192,7 @@ def _organisations() -> None:
 
             return answer
 
-        channel = AtHand({desk.name: heard(desk, protocol, k) for k, desk in enumerate(desks)})
+        channel = LocalChannel({desk.name: heard(desk, protocol, k) for k, desk in enumerate(desks)})
         coordinator = Coordinator(f"in/{protocol}-done", read_key(Path("in/hub/signing.key")), channel)
         coordinator.run(FederatedJob.read(Path(f"in/{protocol}.toml")))
         coordinator.close()

@@ -1,4 +1,4 @@
-"""Mechanisms and noise with one deliberate fault each, all stating what the right ones cost."""
+"""Mechanisms and noise with one deliberate fault each; all state the cost of the correct ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lower bounds: exact where a closed form exists, honest under simulation, and close to the truth."""
+"""Lower bounds: exact where a closed form exists, valid under simulation, and close to the truth."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_both_rates_of_a_test_share_the_error() -> None:
     assert rates.false == pytest.approx(stats.binomtest(20, 100).proportion_ci(0.95, method="exact").high)
 
 
-def test_what_a_threshold_was_chosen_on_is_not_counted() -> None:
-    """The first halves are worlds apart, the second ones alike: nothing may be found."""
+def test_trials_that_choose_the_threshold_are_not_counted() -> None:
+    """The first halves are far apart, the second ones alike: nothing may be found."""
     generator = np.random.default_rng(7)
     alike = generator.standard_normal((2, 500))
     far = generator.standard_normal((2, 500)) + np.array([[-50.0], [50.0]])
@@ -74,7 +74,7 @@ def test_perfect_knowledge_of_rates_gives_the_shift_of_a_gaussian_and_touches_it
     assert shift_epsilon(1.3, 1e-5) == pytest.approx(account(Gaussian(1.0, 1.3, Adjacency.ADD_REMOVE), 1e-5).epsilon())
 
 
-def test_bounds_on_a_gaussian_are_right_as_often_as_they_say_and_nearly_tight() -> None:
+def test_bounds_on_a_gaussian_hold_at_their_confidence_and_are_nearly_tight() -> None:
     generator = np.random.default_rng(1)
     delta, true = 0.05, gaussian.epsilon(1.0, 0.05)
     found = [
@@ -87,7 +87,7 @@ def test_bounds_on_a_gaussian_are_right_as_often_as_they_say_and_nearly_tight() 
     assert 0.65 * gaussian.epsilon(1.0, 1e-5) < many.epsilon < gaussian.epsilon(1.0, 1e-5)
 
 
-def test_choosing_and_judging_on_the_same_trials_would_find_what_is_not_there() -> None:
+def test_choosing_and_judging_on_the_same_trials_would_give_false_refutations() -> None:
     """Equal laws: bounds that have to be wrong at about 1 % (both rates at their ends) are wrong several times that."""
     generator = np.random.default_rng(2)
 
@@ -101,7 +101,7 @@ def test_choosing_and_judging_on_the_same_trials_would_find_what_is_not_there() 
     assert np.mean([dishonest(a, b) > 0.0 for a, b in pairs]) > 0.05
 
 
-def test_one_run_of_randomised_response_is_honest_and_tight() -> None:
+def test_one_run_bounds_randomised_response_validly_and_tightly() -> None:
     generator = np.random.default_rng(3)
     epsilon, canaries = 1.5, 1000
     right = generator.binomial(canaries, 1.0 / (1.0 + math.exp(-epsilon)), size=150)
@@ -118,7 +118,7 @@ def test_one_run_with_delta_is_the_published_sum() -> None:
         wanted = min(1.0, law.sf(v - 1) + 2 * m * delta * worst)
         assert one_run_p_value(m, r, v, epsilon, delta) == pytest.approx(wanted, rel=1e-9)
     assert one_run_p_value(10, 5, 0, 1.0, 1e-5) == 1.0
-    with pytest.raises(UsageError, match="at least as many canaries"):
+    with pytest.raises(UsageError, match="Expected right ≤ guesses ≤ canaries"):
         one_run_p_value(10, 11, 5, 1.0, 1e-5)
 
 
@@ -152,7 +152,7 @@ def test_learned_scores_find_a_difference_of_columns_under_common_noise() -> Non
     assert measure(*learned_scores(zeros, ones), 1e-5, 0.95).epsilon > 4.0
 
 
-def test_curves_from_files_are_refuted_like_those_that_were_counted() -> None:
+def test_curves_from_files_are_refuted_like_computed_ones() -> None:
     claimed = account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).to_dict()["curve"]
     table = TabulatedCurve(tuple((p["delta"], p["epsilon"]) for p in claimed))
     p, q = ideal_rates(1.3, 1.0)
@@ -161,7 +161,7 @@ def test_curves_from_files_are_refuted_like_those_that_were_counted() -> None:
     assert not Rates(float(p), float(q)).refute(table)
 
 
-def test_what_is_asked_is_checked() -> None:
+def test_arguments_are_checked() -> None:
     for confidence in (0.0, 1.0, float("nan")):
         with pytest.raises(UsageError, match="confidence"):
             check_confidence(confidence)

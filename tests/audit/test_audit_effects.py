@@ -1,4 +1,4 @@
-"""Intervals for what happens to records or does not: as often right as they say, whatever ties the draws together."""
+"""Intervals for events that happen to records: they cover at their level, however the draws depend on each other."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_intervals_of_pairs_cover(law, excess: float, beyond: float) -> None:
     assert exceeded <= allowed
 
 
-def test_what_happens_to_more_than_a_few_is_seen() -> None:
+def test_events_of_more_than_a_few_records_are_detected() -> None:
     """Of 600 records none was: at most 0.84 %. Eight and none the other way: more than nothing (McNemar: six)."""
     never = np.zeros((600, 10), dtype=bool)
     some = never.copy()
@@ -77,7 +77,7 @@ def test_the_bound_on_a_mean_beside_the_exact_one(hits: int, error: float) -> No
     assert found >= float(rate_below(hits, 100, error / 100.0))
 
 
-def test_the_bound_is_where_wealth_says() -> None:
+def test_the_bound_is_where_the_wealth_reaches_its_limit() -> None:
     """The integral over all stakes, by the arcsine law, in place of the sum over some of them."""
     values = np.random.default_rng(6).beta(0.5, 2.0, 60)
     found = mean_below(values, 0.025)

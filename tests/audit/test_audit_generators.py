@@ -1,4 +1,4 @@
-"""Attacks on generators: one that copies is caught, one that never saw the records is not; folders take no argument."""
+"""Membership tests: a generator that copies is detected, one without the records is not; audits of whole folders."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_area_is_mann_and_whitneys_and_its_interval_covers() -> None:
     assert covered / 200 > 0.95 - 3 * np.sqrt(0.0475 / 200)
 
 
-def test_a_generator_that_copies_is_caught_by_both_tests_and_one_that_never_saw_them_by_none() -> None:
+def test_both_tests_detect_a_generator_that_copies_and_no_other() -> None:
     candidates, reference = people(600, 4), people(1200, 5)
     there = np.random.default_rng(6).random(600) < 0.5
     terms = {"delta": 1e-5, "confidence": 0.999}
@@ -80,12 +80,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_folder_is_audited_without_arguments_and_its_report_says_so(folder: Path) -> None:
+def test_a_folder_is_audited_without_arguments_and_its_report_shows_it(folder: Path) -> None:
     findings, tests, guarantee = audit_folder(folder, candidates=300, runs=60, trials=100_000)
     assert broken(findings) == []
     names = [f.name for f in findings]
     assert "the noise of the sums was added on a grid" in names
-    assert "a checkpoint holds what is made from its release" in names
+    assert "a checkpoint holds only what is made from its release" in names
     assert [t.stands_out for t in tests[2:]] == [True, True]
     assert all(t.epsilon <= guarantee.epsilon() for t in tests[:2])
     written = json.loads((folder / "audit.json").read_text())

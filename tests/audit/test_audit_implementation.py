@@ -1,4 +1,4 @@
-"""Implementation audits: each passes ours and fails a version with the fault it looks for."""
+"""Implementation audits: each passes our code and fails a version with its fault."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.findings import Check, Finding, broken
 from privot.audit.implementation.code_audit import audit_implementation
 from privot.audit.implementation.disk_leftovers import checkpoint_reveals_no_record, holds, ledger_reveals_no_record
-from privot.audit.implementation.error_messages import TELLTALE, _silent, silent_about_records
+from privot.audit.implementation.error_messages import MARKER, _check_output, errors_reveal_no_record
 from privot.audit.implementation.floating_point import FloatAttack, on_grid, plain_sum, trailing_zeros
 from privot.audit.implementation.key_reuse import draws_are_uncorrelated, no_key_twice
 from privot.audit.implementation.release_shapes import same_outline
-from privot.audit.simulation.neighbours import World
+from privot.audit.simulation.neighbours import Neighbour
 from privot.guarantee import Adjacency
 from privot.jobs.tensor_files import write_tensors
 from privot.mechanisms import ClippedGradients, Query, RandomProjection
@@ -36,7 +36,7 @@ def test_trailing_zeros_are_those_of_the_significand() -> None:
     assert trailing_zeros(values).tolist() == [53, 52, 51, 0, 51, 51]
 
 
-def test_a_plain_sum_gives_itself_away_and_ours_does_not() -> None:
+def test_a_plain_sum_reveals_its_value_and_ours_does_not() -> None:
     naive = audit(FloatAttack(plain_sum), runs=200_000, trials=0)
     assert naive.refuted
     assert naive.epsilon > 1.5 * naive.claim.epsilon
@@ -58,7 +58,7 @@ def test_releases_lie_on_the_grid_and_plain_sums_do_not() -> None:
     assert not on_grid(naive, 0.9).passed
 
 
-def test_keys_that_serve_twice_are_found() -> None:
+def test_reused_keys_are_found() -> None:
     assert no_key_twice(SystemNoise()).passed
     assert draws_are_uncorrelated(SystemNoise()).passed
     assert no_key_twice(SeededNoise(3)).passed  # repeatable, but no key twice
@@ -94,47 +94,47 @@ class Short(ClippedGradients):
 @pytest.mark.parametrize(("kind", "passes"), [
     (ClippedGradients, True), (Counting, False), (Stumbling, False), (Short, False),
 ])  # fmt: skip
-def test_an_empty_sample_may_not_show(kind: Any, passes: bool) -> None:
+def test_an_empty_sample_must_not_show(kind: Any, passes: bool) -> None:
     mechanism = kind(RowGradients(2), Query(np.zeros(2)), 1.0, 1.0, Poisson(0.2))
-    worlds = [World(np.zeros((n, 2)), np.zeros(n, dtype=np.int64), 1) for n in (3, 4)]
+    neighbours = [Neighbour(np.zeros((n, 2)), np.zeros(n, dtype=np.int64), 1) for n in (3, 4)]
     check = same_outline(
-        "it", mechanism, *worlds, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=SystemNoise(), steps=30
+        "it", mechanism, *neighbours, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=SystemNoise(), steps=30
     )
     assert check.passed is passes
 
 
-def test_nothing_that_is_said_shows_a_record() -> None:
-    checks = silent_about_records()
+def test_no_output_shows_a_record() -> None:
+    checks = errors_reveal_no_record()
     assert len(checks) >= 12
     assert all(c.passed for c in checks), [c for c in checks if not c.passed]
 
 
-def test_talkative_code_is_found() -> None:
+def test_code_that_prints_records_is_found() -> None:
     def quote() -> None:
-        raise ValueError(f"bad value {TELLTALE}")
+        raise ValueError(f"bad value {MARKER}")
 
     def log() -> None:
-        logging.getLogger("privot").debug("record %s", TELLTALE)
+        logging.getLogger("privot").debug("record %s", MARKER)
 
     def chained() -> None:
         try:
-            raise KeyError(TELLTALE)
+            raise KeyError(MARKER)
         except KeyError:
             raise RuntimeError("something failed") from None
 
-    for talk in (quote, log, chained, lambda: print(TELLTALE)):
-        assert not _silent("it", talk).passed
-    assert _silent("it", lambda: print("nothing")).passed
+    for talk in (quote, log, chained, lambda: print(MARKER)):
+        assert not _check_output("it", talk).passed
+    assert _check_output("it", lambda: print("nothing")).passed
 
 
 def test_files_are_searched_for_numbers_in_every_form(tmp_path: Path) -> None:
     for kind in ("<f8", ">f8", "<f4"):
-        np.array([1.0, TELLTALE], dtype=kind).tofile(tmp_path / "x")
-        assert holds(tmp_path / "x", [TELLTALE])
-    (tmp_path / "x").write_text(f"value: {TELLTALE}")
-    assert holds(tmp_path / "x", [TELLTALE])
+        np.array([1.0, MARKER], dtype=kind).tofile(tmp_path / "x")
+        assert holds(tmp_path / "x", [MARKER])
+    (tmp_path / "x").write_text(f"value: {MARKER}")
+    assert holds(tmp_path / "x", [MARKER])
     (tmp_path / "x").write_text("value: none")
-    assert not holds(tmp_path / "x", [TELLTALE])
+    assert not holds(tmp_path / "x", [MARKER])
     assert all(c.passed for c in ledger_reveals_no_record())
 
 
@@ -147,12 +147,12 @@ def test_a_checkpoint_with_something_else_in_it_is_found(tmp_path: Path) -> None
     assert not checkpoint_reveals_no_record(path).passed
 
 
-def test_all_together_pass_ours_and_say_what_was_done() -> None:
+def test_all_audits_pass_on_our_code_and_state_what_was_done() -> None:
     found = audit_implementation(trials=40_000, pairs=0)  # a unit test has no clock to trust
     assert broken(found) == []
     assert sum(isinstance(f, Finding) for f in found) == 2
     assert all(f.detail for f in found if isinstance(f, Check))
 
 
-def test_all_together_find_noise_that_repeats() -> None:
+def test_all_audits_find_noise_that_repeats() -> None:
     assert "no key serves twice" in broken([no_key_twice(Repeating())])  # type: ignore[arg-type]

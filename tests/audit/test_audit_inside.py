@@ -1,4 +1,4 @@
-"""Recovery against its right null: whoever gets records back is seen, and a good guess of their kind is not enough."""
+"""Recovery against its baseline: an attack that recovers records is detected, good guesses of their kind are not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sketched(x: Array, epsilon: float, design: SketchDesign) -> Sketch:
     return sketch(vault, epsilon=epsilon, delta=1e-5, design=design)
 
 
-def test_records_that_come_back_are_seen(digits: Array) -> None:
+def test_recovered_records_are_detected(digits: Array) -> None:
     found = inside_gain("all", lambda x: x[::-1], digits[900:930], digits[:60], halvings=2, span=2.0)
     assert found.exact.inside == found.clear.inside == found.exact.beyond == found.exact.beyond_at_most == 1.0
     assert found.exact.outside == found.exact.prior == 0.0
@@ -78,7 +78,7 @@ def test_so_many_recovered_records_are_counted(k: int, always: bool) -> None:
         assert k / 200 < share.beyond_at_most < share.over_prior.high
 
 
-def test_recovering_others_than_the_prior_is_no_excess_but_is_told() -> None:
+def test_recovering_other_records_than_the_prior_is_reported_as_beyond() -> None:
     """The prior has records 0 to 19, the attack 20 to 39: as many, and none of them the prior's."""
     pool = np.random.default_rng(2).uniform(-1.0, 1.0, (200, 64))
     found = inside_gain(
@@ -128,7 +128,7 @@ def test_guesses_that_need_no_release_gain_nothing(digits: Array) -> None:
         assert share.beyond == 0.0 < share.beyond_at_most < 0.1
 
 
-def test_good_guesses_of_the_kind_gain_nothing_over_who_was_not_in(digits: Array) -> None:
+def test_good_guesses_of_the_kind_gain_nothing_over_non_members(digits: Array) -> None:
     """Fresh records of the same distribution are far better than the prior; that is no recovery."""
     generator = np.random.default_rng(1)
     found = inside_gain(
@@ -167,7 +167,7 @@ def test_a_sketch_recovers_nothing_above_its_prototypes(digits: Array, design: S
 
 
 @pytest.mark.parametrize("classes", [0, 10])
-def test_a_sketch_without_noise_gives_its_mean_away(digits: Array, design: SketchDesign, classes: int) -> None:
+def test_a_sketch_without_noise_reveals_its_mean(digits: Array, design: SketchDesign, classes: int) -> None:
     """The attack works where there is something to get: the mean of the guesses is that of the records."""
     x = digits[:40]
     used = design.labelled(classes)

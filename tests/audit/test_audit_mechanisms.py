@@ -12,7 +12,7 @@ from privot.accounting.laws import gaussian
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit import audit
 from privot.audit.attack import refutes
-from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.event_attack import EventAttack
 from privot.audit.attacks.gradient_attack import GradientAttack
@@ -20,7 +20,7 @@ from privot.audit.attacks.one_run import one_run
 from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.attacks.sketch_attack import SketchAttack
 from privot.audit.findings import Claim, broken
-from privot.audit.simulation.direction_capture import caught
+from privot.audit.simulation.direction_capture import captured
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.transport.slice_directions import draw_directions
@@ -32,8 +32,8 @@ SINGLE = [
     ProjectionAttack(8, 8, 1.0, DELTA),
     ProjectionAttack(8, 4, 0.7, DELTA),
     ProjectionAttack(8, 4, 1.5, DELTA, frame="independent"),
-    ParametersAttack(1.0, DELTA, Poisson(1.0)),
-    ParametersAttack(2.0, DELTA, FixedSize(4, 4), records=4),
+    DPSGDAttack(1.0, DELTA, Poisson(1.0)),
+    DPSGDAttack(2.0, DELTA, FixedSize(4, 4), records=4),
     EmbeddingAttack(2.0, DELTA, ONE),
     EmbeddingAttack(1.0, DELTA, ADD),
     EmbeddingAttack(1.0, DELTA, ADD, labels=True, count_weight=0.9, title="counts"),
@@ -60,8 +60,8 @@ def test_single_releases_are_never_refuted_and_nearly_reached(attack: Any) -> No
 
 
 @pytest.mark.parametrize("attack", [
-    ParametersAttack(0.7, DELTA, Poisson(0.1), steps=10),
-    ParametersAttack(1.4, DELTA, FixedSize(1, 5), steps=10),
+    DPSGDAttack(0.7, DELTA, Poisson(0.1), steps=10),
+    DPSGDAttack(1.4, DELTA, FixedSize(1, 5), steps=10),
     ProjectionAttack(4, 4, 0.7, DELTA, records=10, batch=1, steps=10),
     GradientAttack(0.02, DELTA, Poisson(0.3), records=12, steps=5),
 ], ids=lambda a: a.name)  # fmt: skip
@@ -75,7 +75,7 @@ def test_runs_of_a_mechanism_agree_with_its_core() -> None:
     """The same law from the whole code and from noise, sampler and gap alone."""
     from scipy.stats import ks_2samp
 
-    attack = ParametersAttack(0.8, DELTA, Poisson(0.4), steps=3)
+    attack = DPSGDAttack(0.8, DELTA, Poisson(0.4), steps=3)
     for present in (False, True):
         whole, core = attack.real(present, 1500)[:, 0], attack.core(present, 20_000)
         assert core is not None
@@ -105,12 +105,12 @@ def test_the_canary_of_a_sketch_reaches_its_bound_and_stays_within(
         assert np.linalg.norm(moved) == pytest.approx(np.sqrt(bound**2 - less), rel=1e-5)
 
 
-def test_the_law_of_what_directions_catch_is_that_of_directions() -> None:
+def test_the_share_that_directions_capture_has_the_law_of_directions() -> None:
     from scipy.stats import ks_2samp
 
     for orthogonal, frame in ((True, "orthogonal"), (False, "independent")):
         drawn = [float((draw_directions(5, 7, frame, seed)[0] ** 2).sum()) for seed in range(2000)]  # type: ignore[arg-type]
-        assert ks_2samp(drawn, caught(20_000, 5, 7, orthogonal)).pvalue > 1e-4
+        assert ks_2samp(drawn, captured(20_000, 5, 7, orthogonal)).pvalue > 1e-4
 
 
 def test_guarantees_are_audited_by_their_events() -> None:
@@ -126,7 +126,7 @@ def test_guarantees_are_audited_by_their_events() -> None:
 
 
 @pytest.mark.parametrize("bound", ["bernstein", "clt"])
-def test_projections_counted_by_a_published_bound_are_played_like_exact_ones(bound: str) -> None:
+def test_projections_with_a_published_bound_are_simulated_like_exact_ones(bound: str) -> None:
     # in one dimension every direction catches all of a record: Gaussian noise at a shift of √slices·Δ/σ
     guarantee = account(Projection(1, 4, 2.0, 1.0, ONE, "independent", bound, 1e-6), DELTA)  # type: ignore[arg-type]
     exact = account(Gaussian(2.0, 2.0, ONE), DELTA).epsilon()
@@ -135,7 +135,7 @@ def test_projections_counted_by_a_published_bound_are_played_like_exact_ones(bou
     assert 0.4 * exact < found.epsilon < exact
 
 
-def test_a_guarantee_that_says_less_than_its_events_cost_is_refuted() -> None:
+def test_a_guarantee_below_the_cost_of_its_events_is_refuted() -> None:
     honest = account(Gaussian(1.0, 1.0, ADD), DELTA)
     attack = EventAttack(honest)
     low = Claim(2.0, DELTA, ADD, honest.standing)
@@ -145,8 +145,8 @@ def test_a_guarantee_that_says_less_than_its_events_cost_is_refuted() -> None:
     assert not audit(attack, runs=0, trials=200_000).refuted
 
 
-def test_what_cannot_be_played_is_refused() -> None:
-    with pytest.raises(UsageError, match="Laplace event cannot be played"):
+def test_events_that_cannot_be_simulated_are_refused() -> None:
+    with pytest.raises(UsageError, match="Laplace event cannot be simulated"):
         audit(EventAttack(account(Laplace(1.0, 1.0, ADD), DELTA)), runs=0, trials=100)
     with pytest.raises(UsageError, match="too many"):
         audit(EventAttack(account(Repeated(Gaussian(100.0, 1.0, ADD), 5000), DELTA)), runs=0, trials=100)
@@ -156,7 +156,7 @@ def test_what_cannot_be_played_is_refused() -> None:
         audit(SINGLE[0], runs=0, trials=0)
 
 
-def test_one_run_of_dp_sgd_is_below_its_claim_and_above_nothing() -> None:
+def test_one_run_of_dp_sgd_is_below_its_claim_and_above_zero() -> None:
     found = one_run(0.3, DELTA, canaries=600)
     assert 1.0 < found.epsilon <= found.claim.epsilon
     assert not found.refuted
@@ -165,7 +165,7 @@ def test_one_run_of_dp_sgd_is_below_its_claim_and_above_nothing() -> None:
     assert sampled.to_dict()["measured"]["adjacency"] == "add-remove"
 
 
-def test_one_run_catches_missing_noise() -> None:
+def test_one_run_detects_missing_noise() -> None:
     from broken import Quiet
 
     found = one_run(2.0, DELTA, canaries=600, noise=Quiet(factor=0.05))
@@ -174,11 +174,11 @@ def test_one_run_catches_missing_noise() -> None:
 
 def test_a_finding_never_shows_a_number_without_adjacency_and_standing() -> None:
     found = audit(SINGLE[3], runs=40, trials=5000)
-    said = found.to_dict()
-    assert said["claimed"]["adjacency"] == said["measured"]["adjacency"] == "add-remove"
-    assert said["claimed"]["standing"] == "proven"
-    assert said["measured"]["confidence"] == pytest.approx(0.95)
-    assert said["measured"]["delta"] == DELTA
+    stated = found.to_dict()
+    assert stated["claimed"]["adjacency"] == stated["measured"]["adjacency"] == "add-remove"
+    assert stated["claimed"]["standing"] == "proven"
+    assert stated["measured"]["confidence"] == pytest.approx(0.95)
+    assert stated["measured"]["delta"] == DELTA
     assert broken([found]) == []
     assert found.real is not None
     assert not refutes(found.real, found.claim)

@@ -1,4 +1,4 @@
-"""Every planted fault is caught, and the same attack lets the right mechanism pass.
+"""Every planted fault is detected, and the same attack does not refute the correct mechanism.
 
 A refutation here means: at 95 %, and again on fresh trials at 99.9 %.
 """
@@ -27,14 +27,14 @@ from privot.accounting import account
 from privot.accounting.events import Gaussian, Sampled
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit import Claim, audit
-from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.learned_attack import LearnedAttack
 from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.attacks.sketch_attack import SketchAttack
 from privot.audit.attacks.stated_claim import StatedClaim, wasserstein_claim
 from privot.audit.findings import Finding
-from privot.audit.simulation.neighbours import World
+from privot.audit.simulation.neighbours import Neighbour
 from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection
 from privot.mechanisms.mechanism import Facts
@@ -54,24 +54,24 @@ def cores(attack: Any, count: int = 20_000) -> Finding:
 
 @pytest.mark.parametrize("attack", [
     ProjectionAttack(4, 4, 0.5, DELTA),
-    ParametersAttack(1.0, DELTA, Poisson(1.0)),
+    DPSGDAttack(1.0, DELTA, Poisson(1.0)),
     EmbeddingAttack(1.0, DELTA, Adjacency.ADD_REMOVE),
     SketchAttack(2.0, DELTA, Adjacency.ADD_REMOVE),
 ], ids=lambda a: a.name)  # fmt: skip
-def test_noise_of_seven_tenths(attack: Any) -> None:
+def test_noise_of_seven_tenths_is_detected(attack: Any) -> None:
     assert cores(replace(attack, noise=Quiet())).refuted
     assert not cores(attack).refuted
 
 
-def test_noise_of_seven_tenths_inside_a_mechanism() -> None:
+def test_noise_of_seven_tenths_inside_a_mechanism_is_detected() -> None:
     attack = ProjectionAttack(4, 4, 0.5, DELTA)
     assert runs(replace(attack, make=QuietInside), 3000).refuted
     assert cores(replace(attack, make=QuietInside)).refuted  # σ is read off what the code asks for
     assert not runs(attack, 600).refuted
 
 
-def test_clipping_removed() -> None:
-    attack = ParametersAttack(1.0, DELTA, Poisson(1.0))
+def test_missing_clipping_is_detected() -> None:
+    attack = DPSGDAttack(1.0, DELTA, Poisson(1.0))
     found = runs(replace(attack, make=Unclipped), 300)
     assert found.refuted
     assert found.epsilon > 2.0
@@ -80,38 +80,38 @@ def test_clipping_removed() -> None:
     assert cores(replace(attack, make=Unclipped)).refuted
 
 
-def test_normalisation_by_the_largest_of_the_batch() -> None:
+def test_normalisation_by_the_largest_of_the_batch_is_detected() -> None:
     """The changed record's own row stays within its bound; the others give it away."""
     attack = ProjectionAttack(4, 4, 1.0, DELTA, records=100)
     assert runs(replace(attack, make=LargestIsOne), 400).refuted
     assert not runs(attack, 400).refuted
 
 
-def test_poisson_counted_where_a_shuffled_epoch_runs() -> None:
-    attack = ParametersAttack(0.5, DELTA, Poisson(0.25), records=40, steps=4, opposite=True)
+def test_a_shuffled_epoch_counted_as_poisson_is_detected() -> None:
+    attack = DPSGDAttack(0.5, DELTA, Poisson(0.25), records=40, steps=4, opposite=True)
     assert runs(replace(attack, make=Shuffled), 500).refuted
     assert not runs(attack, 200).refuted
 
 
-def test_a_gradient_through_the_private_side() -> None:
+def test_a_gradient_through_the_private_side_is_detected() -> None:
     without, with_ = np.zeros((4, 3)), np.zeros((4, 3))
     without[:, 0] = with_[:, 0] = 0.5
     with_[0] = [0.0, 0.5, 0.0]
     event = RandomProjection(3, 2.0).event(Facts(3, 4, 0.5, Adjacency.REPLACE_ONE))
     claim = Claim.of(account(event, DELTA))
-    broken = LearnedAttack("two-sided", TwoSided(3, 2.0), World(without), World(with_), claim, 0.5)
+    broken = LearnedAttack("two-sided", TwoSided(3, 2.0), Neighbour(without), Neighbour(with_), claim, 0.5)
     assert runs(broken, 400).refuted
     # one-sided: a public gradient of the noisy projections, 2·Uᵀ-images of them, is post-processing
     assert not runs(replace(broken, mechanism=RandomProjection(3, 2.0)), 400).refuted
 
 
-def test_noise_reused() -> None:
-    attack = ParametersAttack(2.0, DELTA, Poisson(0.5), steps=3)
+def test_reused_noise_is_detected() -> None:
+    attack = DPSGDAttack(2.0, DELTA, Poisson(0.5), steps=3)
     assert runs(replace(attack, noise=Repeating()), 300).refuted
     assert not runs(attack, 300).refuted
 
 
-def test_class_counts_without_noise() -> None:
+def test_class_counts_without_noise_are_detected() -> None:
     attack = EmbeddingAttack(2.0, DELTA, Adjacency.ADD_REMOVE, labels=True)
     assert runs(replace(attack, make=ExactCounts), 400).refuted
     assert not runs(attack, 400).refuted
@@ -120,13 +120,13 @@ def test_class_counts_without_noise() -> None:
 @pytest.mark.parametrize(("adjacency", "relabelled"), [
     (Adjacency.ADD_REMOVE, False), (Adjacency.REPLACE_ONE, True),
 ], ids=str)  # fmt: skip
-def test_class_counts_of_a_sketch_without_noise(adjacency: Adjacency, relabelled: bool) -> None:
+def test_class_counts_of_a_sketch_without_noise_are_detected(adjacency: Adjacency, relabelled: bool) -> None:
     attack = SketchAttack(8.0, DELTA, adjacency, classes=2, relabelled=relabelled)
     assert runs(replace(attack, make=ExactClasses), 400).refuted
     assert not runs(attack, 400).refuted
 
 
-def test_a_sketch_with_noise_of_seven_tenths() -> None:
+def test_a_sketch_with_noise_of_seven_tenths_is_detected() -> None:
     attack = SketchAttack(1.7, DELTA, Adjacency.REPLACE_ONE)
     assert runs(replace(attack, make=QuietSketch), 3000).refuted
     assert cores(replace(attack, make=QuietSketch)).refuted
@@ -136,9 +136,9 @@ def test_a_sketch_with_noise_of_seven_tenths() -> None:
 @pytest.mark.parametrize(("sampling", "adjacency"), [
     (Poisson(0.1), Adjacency.ADD_REMOVE), (FixedSize(2, 20), Adjacency.REPLACE_ONE),
 ], ids=str)  # fmt: skip
-def test_the_wasserstein_accountant_as_the_claim(sampling: Any, adjacency: Adjacency) -> None:
-    """At the published σ = 0.01·C, μ = 16, β = 32: ten steps, and whoever took part is seen at once."""
-    attack = ParametersAttack(0.01, DELTA, sampling, records=20, steps=10)
+def test_the_claim_of_the_wasserstein_accountant_is_refuted(sampling: Any, adjacency: Adjacency) -> None:
+    """At the published σ = 0.01·C, μ = 16, β = 32: ten steps, and a record that took part shows at once."""
+    attack = DPSGDAttack(0.01, DELTA, sampling, records=20, steps=10)
     event = Sampled(Gaussian(0.01, adjacency.sensitivity(1.0), adjacency), sampling)
     claim = wasserstein_claim(event, 10, DELTA)
     found = cores(StatedClaim(attack, claim, "Wasserstein accountant"))

@@ -10,7 +10,7 @@ import pytest
 from privot.accounting.sampling import Poisson
 from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.implementation.timing import MIN_PAIRS, SHARE, compare_times, paired_times, same_time
-from privot.audit.implementation.timing_cases import CANARIES, Chosen, audit_times, worlds
+from privot.audit.implementation.timing_cases import CANARIES, Chosen, audit_times, ordinary_and_canary
 from privot.audit.simulation.neighbours import open_stream
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
@@ -38,7 +38,7 @@ def check(machine: Machine, first: float, second: float, pairs: int = 150) -> An
 
 @pytest.mark.parametrize("busy", [0.0, 0.05, 0.2])
 @pytest.mark.parametrize("slower", [0.6, 1.5])
-def test_a_release_that_dawdles_is_found_on_a_busy_machine(busy: float, slower: float) -> None:
+def test_a_slower_release_is_found_on_a_busy_machine(busy: float, slower: float) -> None:
     assert not check(Machine(busy), 1.0, slower).passed
 
 
@@ -47,13 +47,13 @@ def test_equal_times_pass_however_busy_the_machine() -> None:
         assert all(check(Machine(busy, seed), 1.0, 1.0, pairs=60).passed for seed in range(60))
 
 
-def test_what_is_smaller_than_the_stated_share_is_not_held_against_anybody() -> None:
+def test_differences_below_the_stated_share_are_ignored() -> None:
     assert check(Machine(0.02), 1.0, 1.0 + 0.5 * SHARE).passed
-    assert "10% is looked for" in check(Machine(), 1.0, 1.0).detail
+    assert "looking for a dependence of 10% or more" in check(Machine(), 1.0, 1.0).detail
     assert "is not ruled out" in check(Machine(5.0), 1.0, 1.0).detail
 
 
-def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
+def test_the_interval_covers_the_median_at_its_confidence() -> None:
     generator = np.random.default_rng(5)
     missed = 0
     for _ in range(4000):
@@ -62,13 +62,13 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
     assert missed <= 14  # 4000 · 0.001, and twice chance's worth
 
 
-def test_runs_are_interleaved_and_a_coin_decides_who_goes_first() -> None:
+def test_runs_are_interleaved_in_random_order() -> None:
     said: list[int] = []
     paired_times(lambda: said.append(0), lambda: said.append(1), 100)
     pairs = np.array(said).reshape(-1, 2)
     assert (pairs.sum(1) == 1).all()
     assert 20 < pairs[:, 0].sum() < 85
-    with pytest.raises(UsageError, match="in pairs"):
+    with pytest.raises(UsageError, match="two arrays of equally many times"):
         compare_times(np.ones(MIN_PAIRS - 1), np.ones(MIN_PAIRS - 1))
 
 
@@ -88,12 +88,12 @@ class Dawdling(ClippedGradients):
 
 
 @pytest.mark.parametrize("what", ["extreme", "empty", "nothing"])
-def test_a_mechanism_that_dawdles_is_found_through_the_vault(what: str) -> None:
+def test_a_mechanism_slowed_by_a_record_is_found_through_the_vault(what: str) -> None:
     machine = Machine(0.05)
     made = Dawdling(RowGradients(64), Query(np.zeros(64)), 1.0, 1.0, Poisson(0.5), steps=400)
     object.__setattr__(made, "machine", machine)
     object.__setattr__(made, "what", what)
-    without, with_ = worlds(CANARIES["extreme"])
+    without, with_ = ordinary_and_canary(CANARIES["extreme"])
     noise = SystemNoise()
     terms: dict[str, Any] = {"clip": 1.0, "adjacency": Adjacency.ADD_REMOVE}
     if what == "empty":
@@ -105,7 +105,7 @@ def test_a_mechanism_that_dawdles_is_found_through_the_vault(what: str) -> None:
     assert found.passed is (what == "nothing")
 
 
-def test_an_empty_sample_of_dp_sgd_asks_for_gradients_as_often_as_another() -> None:
+def test_an_empty_sample_of_dp_sgd_computes_as_many_gradients_as_another() -> None:
     """What made it 19 % quicker, and was found so: no gradient was taken at all."""
 
     class Counted(RowGradients):
@@ -118,7 +118,9 @@ def test_an_empty_sample_of_dp_sgd_asks_for_gradients_as_often_as_another() -> N
     made = ClippedGradients(Counted(64), Query(np.zeros(64)), 1.0, 1.0, Poisson(0.5), steps=3)
     for full in (False, True):
         noise: Any = Chosen(SystemNoise(), full)
-        stream = open_stream(worlds(0.0)[0], made, 3, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=noise)
+        stream = open_stream(
+            ordinary_and_canary(0.0)[0], made, 3, clip=1.0, adjacency=Adjacency.ADD_REMOVE, noise=noise
+        )
         # whatever was asked on public rows before
         Counted.calls = 0
         assert len(list(stream)) == 3

@@ -123,8 +123,9 @@ def stated(new_records: bool) -> dict[str, Any]:
 
 def desk(place: Place, new_records: bool = False) -> int:
     from privot.federation.coordination.answers import Answer
-    from privot.federation.coordination.requests import Order, Request
+    from privot.federation.coordination.requests import Request
     from privot.federation.parties.desk import Desk
+    from privot.federation.sketches.sketch_order import Order
     from privot.federation.wire.signing import read_key
 
     try:

@@ -29,7 +29,7 @@ def images(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", list(CLASSIFIERS))
-def test_each_classifier_learns_and_guesses_when_there_is_nothing_to_learn(name: str) -> None:
+def test_each_classifier_learns_and_is_at_chance_without_a_signal(name: str) -> None:
     x, y = images(300, 1)
     x_test, y_test = images(300, 2)
     assert score(name, x, y, x_test, y_test, shape=(8, 8)) > 0.98
@@ -37,7 +37,7 @@ def test_each_classifier_learns_and_guesses_when_there_is_nothing_to_learn(name:
     assert score(name, x, shuffled, x_test, np.random.default_rng(4).permutation(y_test), shape=(8, 8)) < 0.65
 
 
-def test_a_score_repeats_with_its_seed_and_does_not_look_at_the_test_labels_to_choose() -> None:
+def test_a_score_repeats_with_its_seed_and_does_not_use_the_test_labels() -> None:
     x, y = images(100, 1)
     x_test, y_test = images(200, 2)
     first = score("mlp", x, y, x_test, y_test, seed=5)
@@ -145,7 +145,7 @@ def test_a_network_in_half_precision_gets_numbers_of_its_kind(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("shape", [(8, 12), (8, 12, 1), (1, 8, 12), (8, 12, 3), (3, 8, 12)])
-def test_a_network_sees_an_image_however_its_numbers_are_laid_out(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_a_network_gets_the_image_in_any_layout(tmp_path: Path, shape: tuple[int, ...]) -> None:
     class Seen(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.stack([x[:, 0, 0, -1], x[:, 1, -1, 0], x[:, 2, -1, -1]], dim=1)
@@ -160,7 +160,7 @@ def test_a_network_sees_an_image_however_its_numbers_are_laid_out(tmp_path: Path
     # black is -1 and white 3: what stands in the corners is 4, 2 and 3 quarters of the way, or all of it
     expected = (4 * (colours * np.ones(3) + 1.0) ** 2 / 4.0**2).sum()
     assert fid(*rows, shape, tmp_path / "seen.pt", span=(-1.0, 3.0)) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(UsageError, match="from a lower to a higher"):
+    with pytest.raises(UsageError, match="range of the images must rise"):
         fid(*rows, shape, tmp_path / "seen.pt", span=(3.0, 3.0))
 
 

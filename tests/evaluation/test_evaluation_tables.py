@@ -38,7 +38,7 @@ def table(rows: int, seed: int, flip: float = 0.1) -> Table:
     return Table({"a": np.where(rng.random(rows) < 0.05, np.nan, a), "b": np.array(["x", "y"])[b], "k": k})
 
 
-def test_models_reach_what_can_be_reached() -> None:
+def test_models_reach_the_best_possible_scores() -> None:
     # nine in ten labels can be told (less where a is missing); boosting sees the interaction, a straight line does not
     boosting = train_and_test(table(3000, 0), table(4000, 1), CODEC, "boosting")
     logistic = train_and_test(table(3000, 0), table(4000, 1), CODEC, "logistic")
@@ -51,7 +51,7 @@ def test_models_reach_what_can_be_reached() -> None:
     assert abs(noise.auc - 0.5) < 0.08
 
 
-def test_one_class_only_is_survived() -> None:
+def test_a_single_class_gives_no_error() -> None:
     one = table(100, 0)
     one = Table({"a": one["a"], "b": one["b"], "k": np.zeros(100, dtype=bool)})
     score = train_and_test(one, table(400, 1), CODEC, "boosting")
@@ -80,7 +80,7 @@ def test_nearest_distances_see_copies_and_are_marked() -> None:
     assert copied.marked == PRIVATE == "private, do not publish"
 
 
-def test_the_report_is_plain() -> None:
+def test_the_report_holds_plain_json_types() -> None:
     report = evaluate_table(table(500, 0), table(500, 1), CODEC, private=table(500, 2))
     raw = json.loads(json.dumps(report.to_dict()))
     assert raw["nearest"]["marked"] == PRIVATE
@@ -90,7 +90,7 @@ def test_the_report_is_plain() -> None:
     assert list(raw["marginals"]) == [*(c.name for c in CODEC.features), CODEC.schema.label]
 
 
-def test_without_the_private_records_neighbours_are_looked_for_among_the_test_records() -> None:
+def test_without_the_private_records_nearest_rows_are_test_records() -> None:
     synthetic, test = table(40, 0), table(60, 1)
     near = evaluate_table(synthetic, test, CODEC).nearest
     a, b = CODEC.encode(synthetic)[0], CODEC.encode(test)[0]
@@ -101,7 +101,7 @@ def test_without_the_private_records_neighbours_are_looked_for_among_the_test_re
     assert near.marked == PRIVATE
 
 
-def test_a_column_of_which_nothing_is_known_is_no_hindrance() -> None:
+def test_a_column_without_values_gives_no_error() -> None:
     codec = TableCodec(
         Schema((*CODEC.schema.columns, Column("void", "continuous", 0, 1, missing=True)), label=CODEC.schema.label)
     )
@@ -110,7 +110,7 @@ def test_a_column_of_which_nothing_is_known_is_no_hindrance() -> None:
     assert train_and_test(*with_void, codec).accuracy == train_and_test(*plain, CODEC).accuracy
 
 
-def test_what_cannot_be_judged_is_refused() -> None:
+def test_invalid_tables_are_refused() -> None:
     plain = TableCodec(Schema(CODEC.schema.columns))
     with pytest.raises(UsageError):
         train_and_test(table(50, 0), table(50, 1), plain)

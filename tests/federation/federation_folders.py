@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from privot.federation.coordination.federated_job import FederatedJob, Member
-from privot.federation.coordination.requests import Order
 from privot.federation.parties.enrolment import make_coordinator, make_party
+from privot.federation.sketches.sketch_order import Order
 from privot.guarantee import Adjacency
 from privot.mechanisms import SketchDesign
 

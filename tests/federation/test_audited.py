@@ -1,4 +1,4 @@
-"""`privot audit` on what parties really sent: interpolants give their records away, sketches hold."""
+"""`privot audit` on what parties really sent: interpolants reveal their records, sketches do not."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from federation_folders import coordinator, job, party, records
 
 from privot.audit.attacks.reconstruction import invert_shared
 from privot.audit.findings import broken
-from privot.audit.targets.exchange import audit_exchange, audit_interpolants, audit_sketch, overheard
+from privot.audit.targets.exchange import audit_exchange, audit_interpolants, audit_sketch, recorded
 from privot.cli import run
 from privot.errors import DataError
 from privot.federation import Sketch, sketch
 from privot.federation.coordination.coordinator import Coordinator
-from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.local_channel import LocalChannel
 from privot.federation.parties.desk import Desk
-from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.answering import drive, local_party
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.federation.protocols.triangle import defence_points, triangle_steps
 from privot.federation.wire.signing import read_key
@@ -32,7 +32,7 @@ def exchange(folder: Path, protocol: str) -> Path:
     members = [party(folder / str(k), k, asker) for k in range(2)]
     desks = [Desk(folder / str(k)) for k in range(2)]
     key = read_key(folder / "coordinator" / "signing.key")
-    at = Coordinator(folder / "work", key, AtHand({desk.name: desk.handle for desk in desks}))
+    at = Coordinator(folder / "work", key, LocalChannel({desk.name: desk.handle for desk in desks}))
     try:
         at.run(job(members, protocol))
     finally:
@@ -51,7 +51,7 @@ def test_interpolants_between_machines_are_inverted(protocol: str, tmp_path: Pat
     assert all("30 records" in f["detail"] for f in said["findings"])
 
 
-def test_sketches_between_machines_hold(tmp_path: Path, capsys: Any) -> None:
+def test_sketches_between_machines_are_not_refuted(tmp_path: Path, capsys: Any) -> None:
     work = exchange(tmp_path, "sketch")
     assert run(["audit", str(work), "--trials", "60000", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -65,10 +65,10 @@ def test_sketches_between_machines_hold(tmp_path: Path, capsys: Any) -> None:
     assert "added on a grid" in capsys.readouterr().out
 
 
-def test_a_folder_without_answers_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:
     for part in ("sent", "got"):
         (tmp_path / part).mkdir()
-    with pytest.raises(DataError, match="Nobody has answered"):
+    with pytest.raises(DataError, match="There is no answer in"):
         audit_exchange(tmp_path, trials=100)
 
 
@@ -79,13 +79,13 @@ def test_every_message_of_a_round_that_is_inverted_is_the_partys_own() -> None:
         triangle_steps(defence_points("random", x, 0)),
     ):
         heard: list[Any] = []
-        drive(steps, overheard(party_at_hand(x), heard), party_at_hand(y))
+        drive(steps, recorded(local_party(x), heard), local_party(y))
         assert not audit_interpolants("x", heard).passed
         for question, said in heard:
             np.testing.assert_allclose(invert_shared(said.points, question.towards, question.t), x, atol=1e-9)
 
 
-def test_a_sketch_whose_noise_was_added_plainly_is_found() -> None:
+def test_a_sketch_with_noise_off_the_grid_is_found() -> None:
     vault = Vault(records(0), clip=1.0, adjacency="add-remove", budget=(10.0, 1e-5))
     made = sketch(vault, epsilon=1.0, delta=1e-5, radius=6.0)
     assert broken(audit_sketch(made, trials=20_000)) == []

@@ -1,4 +1,4 @@
-"""Strangers, hostile designs, lost ledgers and changed records: a desk gives nothing away and no budget twice."""
+"""Unknown signers, hostile designs, lost ledgers and changed records: a desk reveals nothing and pays once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from federation_folders import DESIGN, ORDER, D
-from test_desks import JOB, World
+from test_desks import JOB, Federation
 
 from privot.errors import DataError, OtherRecordsError
 from privot.federation.coordination.requests import Request
@@ -23,34 +23,34 @@ from privot.federation.wire.signing import make_key, open_sealed, seal
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path, 1)
+def federation(tmp_path: Path) -> Iterator[Federation]:
+    made = Federation(tmp_path, 1)
     yield made
     made.close()
 
 
-def again(world: World) -> None:
+def again(federation: Federation) -> None:
     """The party's process ends, and begins again."""
-    world.desks[0].close()
-    world.desks[0] = Desk(world.folder / "0")
+    federation.desks[0].close()
+    federation.desks[0] = Desk(federation.folder / "0")
 
 
-def test_a_design_made_to_overflow_is_refused_before_anything_is_paid(world: World) -> None:
-    payload = open_sealed(world.request()).payload
+def test_a_design_made_to_overflow_is_refused_before_anything_is_paid(federation: Federation) -> None:
+    payload = open_sealed(federation.request()).payload
     facts, arrays, _ = decode_any(payload, "request", {"centre": 1, "knots": 1})
     facts["order"]["radius"] = 1e-12
     arrays["centre"][0], arrays["knots"][-1] = 0.3 - np.finfo(float).max / 1e300, 1e12
-    answer = world.ask(seal(encode("request", facts, arrays), world.key))
+    answer = federation.ask(seal(encode("request", facts, arrays), federation.key))
     assert "radius" in str(answer.refusal)
-    assert world.charges() == 0
+    assert federation.charges() == 0
 
 
-def test_of_strangers_only_the_signature_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = make_key(world.folder / "stranger.key")
-    data = Request("sketch", JOB, 0, world.members[0].signer, order=ORDER).sealed(key)
+def test_of_unknown_signers_only_the_signature_is_read(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = make_key(federation.folder / "stranger.key")
+    data = Request("sketch", JOB, 0, federation.members[0].signer, order=ORDER).sealed(key)
     seen = []
     monkeypatch.setattr("privot.federation.coordination.requests.decode_any", lambda *a: seen.append(a))
-    assert "does not let" in str(world.ask(data).refusal)
+    assert "does not allow any request from" in str(federation.ask(data).refusal)
     assert not seen
 
 
@@ -86,56 +86,56 @@ def test_parts_that_overlap_do_not_unfold(monkeypatch: pytest.MonkeyPatch) -> No
     assert not read
 
 
-def test_a_ledger_that_is_gone_is_not_replaced_by_a_full_one(world: World) -> None:
-    assert world.ask(world.request()).sketch
-    world.desks[0].close()
-    aside = world.folder / "aside"
+def test_a_lost_ledger_is_not_replaced_by_a_new_one(federation: Federation) -> None:
+    assert federation.ask(federation.request()).sketch
+    federation.desks[0].close()
+    aside = federation.folder / "aside"
     aside.mkdir()
-    for file in (world.folder / "0").glob("records.ledger*"):
+    for file in (federation.folder / "0").glob("records.ledger*"):
         shutil.move(file, aside)
     with pytest.raises(DataError, match="backup"):
-        Desk(world.folder / "0")
+        Desk(federation.folder / "0")
     for file in aside.iterdir():
-        shutil.move(file, world.folder / "0")
-    world.desks[0] = Desk(world.folder / "0")
+        shutil.move(file, federation.folder / "0")
+    federation.desks[0] = Desk(federation.folder / "0")
 
 
-def test_changed_records_get_no_second_budget(world: World) -> None:
-    path = world.folder / "0" / "records.npz"
+def test_changed_records_get_no_second_budget(federation: Federation) -> None:
+    path = federation.folder / "0" / "records.npz"
     with np.load(path) as file:
         x, y = file["x"], file["y"]
-    world.desks[0].close()
+    federation.desks[0].close()
     np.savez(path, x=x[1:], y=y[1:])
     # also before anything was spent: two budgets that are still whole could both be spent
     with pytest.raises(OtherRecordsError, match="guards other records"):
-        Desk(world.folder / "0")
-    world.desks[0] = Desk(world.folder / "0", new_records=True)
-    assert world.ask(world.request()).sketch
-    world.desks[0].close()
+        Desk(federation.folder / "0")
+    federation.desks[0] = Desk(federation.folder / "0", new_records=True)
+    assert federation.ask(federation.request()).sketch
+    federation.desks[0].close()
     np.savez(path, x=np.concatenate([x, x[:1]]), y=np.concatenate([y, y[:1]]))
     with pytest.raises(OtherRecordsError, match="guards other records"):
-        Desk(world.folder / "0")
+        Desk(federation.folder / "0")
     # labels are part of their records: the same budget, and no sketch of the others
     np.savez(path, x=x[1:], y=y[1:][::-1])
-    world.desks[0] = Desk(world.folder / "0")
-    assert "budget" in str(world.ask(world.request()).refusal)
+    federation.desks[0] = Desk(federation.folder / "0")
+    assert "budget" in str(federation.ask(federation.request()).refusal)
 
 
-def test_secrets_of_sketches_on_disk_and_halves_of_files_go_at_the_start(world: World) -> None:
-    assert world.ask(world.request()).sketch
-    folder = world.folder / "0" / "sketches"
+def test_secrets_of_stored_sketches_and_partial_files_are_removed_at_the_start(federation: Federation) -> None:
+    assert federation.ask(federation.request()).sketch
+    folder = federation.folder / "0" / "sketches"
     kept = next(folder.glob("*.sketch")).with_suffix(".secret")
     kept.write_text("secret")
     (folder / ".x.secretabc.part").write_text("secret")
     unpaid = folder / "other.secret"
     unpaid.write_text("secret")
-    again(world)
+    again(federation)
     assert sorted(p.name for p in folder.iterdir()) == sorted([kept.with_suffix(".sketch").name, unpaid.name])
 
 
-def test_the_vaults_records_are_never_the_open_ones(world: World) -> None:
-    folder = world.folder / "0"
-    ask = Request("triangle", JOB, 0, world.members[0].signer, questions=(Question(np.ones((1, D)), 0.5),))
+def test_the_vaults_records_are_never_the_open_ones(federation: Federation) -> None:
+    folder = federation.folder / "0"
+    ask = Request("triangle", JOB, 0, federation.members[0].signer, questions=(Question(np.ones((1, D)), 0.5),))
     path = folder / "policy.toml"
     text = path.read_text()
     path.write_text(text.replace('"open.npz"', '"../0/records.npz"'))
@@ -144,17 +144,17 @@ def test_the_vaults_records_are_never_the_open_ones(world: World) -> None:
     path.write_text(text)
     with np.load(folder / "records.npz") as file:
         np.savez(folder / "open.npz", x=file["x"][::-1])
-    again(world)
-    assert "never shown" in str(world.ask(ask.sealed(world.key)).refusal)
+    again(federation)
+    assert "never shown" in str(federation.ask(ask.sealed(federation.key)).refusal)
     (folder / "open.npz").unlink()
-    refusal = str(world.ask(ask.sealed(world.key)).refusal)
+    refusal = str(federation.ask(ask.sealed(federation.key)).refusal)
     assert "cannot be read" in refusal
     assert "open.npz" not in refusal
 
 
-def test_an_order_is_the_same_on_a_machine_that_rounds_otherwise(world: World) -> None:
-    first = world.ask(world.request()).sketch
-    data = world.request(job="cd" * 16)
+def test_an_order_is_the_same_on_a_machine_that_rounds_otherwise(federation: Federation) -> None:
+    first = federation.ask(federation.request()).sketch
+    data = federation.request(job="cd" * 16)
     original = np.linalg.qr
 
     def otherwise(*a, **k):  # type: ignore[no-untyped-def]
@@ -164,7 +164,7 @@ def test_an_order_is_the_same_on_a_machine_that_rounds_otherwise(world: World) -
     assert DESIGN.matrix.shape[1] < D
     before, np.linalg.qr = np.linalg.qr, otherwise
     try:
-        assert world.ask(data).sketch == first
+        assert federation.ask(data).sketch == first
     finally:
         np.linalg.qr = before
-    assert world.charges() == 1
+    assert federation.charges() == 1

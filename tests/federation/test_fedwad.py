@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from privot.errors import UsageError
 from privot.federation import fedwad
-from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.answering import drive, local_party
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.transport import exact
 
@@ -18,7 +18,7 @@ Y = np.random.default_rng(2).normal(size=(40, 30)) + 0.3
 DIRECT = exact(X, Y).value
 
 
-def test_random_shares_converge_and_a_fixed_one_freezes() -> None:
+def test_random_t_converges_and_a_fixed_t_stops_at_a_wrong_value() -> None:
     random = [fedwad(X, Y, 20, seed=s).value / DIRECT - 1 for s in range(3)]
     fixed = fedwad(X, Y, 20, t=0.5, seed=0)
     assert max(random) < 0.02
@@ -45,7 +45,7 @@ def test_no_message_holds_the_records() -> None:
     seen = []
 
     def watched(x):
-        party = party_at_hand(x)
+        party = local_party(x)
 
         def answer(question):
             said = party(question)
@@ -60,6 +60,6 @@ def test_no_message_holds_the_records() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"rounds": 0}, {"t": 0.0}, {"t": "half"}, {"p": 0.0}])
-def test_refusals(arguments) -> None:
+def test_invalid_arguments_are_refused(arguments) -> None:
     with pytest.raises(UsageError):
         fedwad(X, Y, **arguments)

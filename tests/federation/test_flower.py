@@ -1,4 +1,4 @@
-"""Three SuperNodes and a SuperLink as processes on loopback, with TLS and node keys: what holds at hand holds there."""
+"""Three SuperNodes and a SuperLink as processes on loopback, with TLS and node keys: results as in one process."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from privot import Ledger
 from privot.federation import Sketch, compare_sketches, triangle
 from privot.federation.coordination.answers import Answer
 from privot.federation.coordination.coordinator import Coordinator
-from privot.federation.coordination.requests import Order, Request
+from privot.federation.coordination.requests import Request
 from privot.federation.flower import quiet
 from privot.federation.parties.enrolment import make_coordinator, make_party
-from privot.federation.protocols.answering import drive, party_at_hand
+from privot.federation.protocols.answering import drive, local_party
 from privot.federation.protocols.fedwad import fedwad_steps
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import decode_any, encode
 from privot.federation.wire.signing import read_key
 from privot.guarantee import Adjacency
@@ -127,7 +128,7 @@ def test_three_nodes_and_a_superlink(tmp_path: Path) -> None:
             # a coordinator that dies takes its SuperLink along; the next one goes on with the same nodes
             link._process.kill()
         assert "did not sign" in nodes.log("misled")
-        assert "does not take this node" in nodes.log("stranger")
+        assert "does not accept this node" in nodes.log("stranger")
         assert "2004" in (tmp_path / "hub" / "superlink.log").read_text()
         # whatever Flower writes is for its owner's eyes
         for path in (tmp_path / "hub").rglob("*"):
@@ -170,7 +171,7 @@ def check_fedwad(result: dict) -> None:
     for i, j in ((0, 1), (0, 2), (1, 2)):
         generator = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(i, j)))
         steps = fedwad_steps(generator.standard_normal((30, D)), 2, generator=generator)
-        alone = drive(steps, party_at_hand(OPEN[i]), party_at_hand(OPEN[j])).value
+        alone = drive(steps, local_party(OPEN[i]), local_party(OPEN[j])).value
         assert result["distances"][i][j] == pytest.approx(alone, abs=1e-9)
 
 

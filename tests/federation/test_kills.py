@@ -1,4 +1,4 @@
-"""Killed at any moment: no budget is lost, none is spent twice, and the answer is the same or clearly missing."""
+"""Killed at any moment: no budget is lost, none is spent twice, and the answer is the same or reported missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privot.federation.parties.desk import Desk
 from privot.federation.wire.signing import read_key
 
 
-def test_a_party_killed_at_any_step_pays_once_and_answers_alike(tmp_path: Path) -> None:
+def test_a_party_killed_at_any_step_pays_once_and_gives_the_same_answer(tmp_path: Path) -> None:
     asker = coordinator(tmp_path / "hub")
     member = party(tmp_path / "0", 0, asker)
     # the ledger and its budget are there before anything is asked

@@ -1,4 +1,4 @@
-"""Labels count: sketches keep classes apart at no higher cost, and OTDD from them is near the truth."""
+"""Labelled sketches: classes are separate at no higher cost, and OTDD from them is close to the truth."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_classes_are_kept_apart_and_sum_to_the_whole() -> None:
         assert not by_class[y != 1, 1].any()
 
 
-def test_otdd_is_near_the_truth_and_sees_what_points_do_not() -> None:
+def test_otdd_is_close_to_the_truth_and_detects_label_changes() -> None:
     x, y = labelled(1)
     reference = sketched(x, y)
     far: dict[str, float] = {}
@@ -116,7 +116,7 @@ def test_without_noise_the_label_term_is_the_transport_between_classes() -> None
         assert label_term(a, renamed, 1.0) == pytest.approx(label_term(a, b, 1.0), rel=1e-9)
 
 
-def test_what_lies_between_classes_is_pooled_by_how_much_noise_hides() -> None:
+def test_the_spread_between_classes_is_shrunk_by_the_noise() -> None:
     _, share, means = classes(1, 10)
     true = float(share @ ((means - share @ means) ** 2).sum(1))
     assert classes(1, 10)[0].between == pytest.approx(true, rel=1e-9)
@@ -130,7 +130,7 @@ def test_what_lies_between_classes_is_pooled_by_how_much_noise_hides() -> None:
     assert np.mean(debiased) == pytest.approx(true, abs=4 * np.std(debiased) / 20)
 
 
-def test_pooling_is_nearer_the_truth_where_a_class_is_mostly_noise() -> None:
+def test_shrinking_is_closer_to_the_truth_where_a_class_is_mostly_noise() -> None:
     g, noise, off = np.random.default_rng(1), 0.2, []
     for seed in range(40):
         _, share, means = classes(seed, 10, spread=45.0)
@@ -172,7 +172,7 @@ def test_samples_of_one_distribution_stay_below_the_null_level(epsilon: float) -
     assert beyond <= 8
 
 
-def test_the_verdict_counts_labels() -> None:
+def test_the_test_of_no_difference_uses_labels() -> None:
     x, y = labelled(1)
     reference = sketched(x, y)
     mixed = np.random.default_rng(0).permutation(y)
@@ -187,7 +187,7 @@ def test_the_verdict_counts_labels() -> None:
     assert renamed.otdd.value <= renamed.otdd.null_level
 
 
-def test_intervals_hold_what_labelled_sketches_would_say_without_noise() -> None:
+def test_intervals_cover_the_distance_without_noise() -> None:
     (x, y), (z, _) = labelled(1), labelled(2, shift=1.0)
     mixed = np.where(np.arange(900) % 4 > 0, y, 0)
     made = sketched(x, y)
@@ -227,7 +227,7 @@ def test_numbers_too_large_are_refused() -> None:
             label_term(huge, huge, 0.0)
 
 
-def test_what_has_no_labels_is_refused(tmp_path: Path) -> None:
+def test_sketches_without_labels_are_refused(tmp_path: Path) -> None:
     x, y = labelled(1, 60)
     plain = SketchDesign.plain(D, 12.0)
     vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
@@ -243,7 +243,7 @@ def test_what_has_no_labels_is_refused(tmp_path: Path) -> None:
         label_distance(sketched(x, y), sketched(x, y, design=plain))
 
 
-def test_the_command_line_counts_labels(tmp_path: Path, capsys, monkeypatch) -> None:
+def test_the_command_line_uses_labels(tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for k in range(2):
         x, y = labelled(k, 120)

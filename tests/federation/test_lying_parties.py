@@ -1,4 +1,4 @@
-"""Parties that send sketches made to mislead or to end the coordinator: they are named, and the others are right."""
+"""Parties that send false sketches to mislead or stop the coordinator: they are named, and the rest is right."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from federation_folders import job
-from test_desks import World
+from test_desks import Federation
 
 from privot.errors import DataError
 from privot.federation import Sketch
 from privot.federation.coordination.answers import Answer, digest
-from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.local_channel import LocalChannel
 from privot.federation.wire.messages import decode, decode_any, encode
 from privot.federation.wire.signing import open_sealed, read_key, seal
 
@@ -26,17 +26,17 @@ BLOCKS = {"features": 1, "shells": 1}
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def federation(tmp_path: Path) -> Iterator[Federation]:
+    made = Federation(tmp_path)
     yield made
     made.close()
 
 
-def rewritten(world: World, content: bytes, change: Any) -> bytes:
+def rewritten(federation: Federation, content: bytes, change: Any) -> bytes:
     """The first party's own sketch, changed and signed again."""
     facts, arrays = decode(open_sealed(content).payload, "sketch", BLOCKS)
     change(facts, arrays)
-    return seal(encode("sketch", facts, arrays), read_key(world.folder / "0" / "signing.key"))
+    return seal(encode("sketch", facts, arrays), read_key(federation.folder / "0" / "signing.key"))
 
 
 def public(**said: Any) -> Any:
@@ -69,19 +69,19 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_about_the_design_spoils_the_liars_distances_only(world: World, name: str) -> None:
-    honest = world.run(job(world.members, "sketch"), "honest")
-    desk = world.desks[0]
+def test_a_false_design_affects_only_that_partys_distances(federation: Federation, name: str) -> None:
+    honest = federation.run(job(federation.members, "sketch"), "honest")
+    desk = federation.desks[0]
 
     def lies(data: bytes) -> bytes:
         content = Answer.opened(desk.handle(data), desk.name).sketch
         assert content is not None
-        changed = rewritten(world, content, LIES[name])
-        return Answer(digest(data), sketch=changed).sealed(read_key(world.folder / "0" / "signing.key"))
+        changed = rewritten(federation, content, LIES[name])
+        return Answer(digest(data), sketch=changed).sealed(read_key(federation.folder / "0" / "signing.key"))
 
-    world.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in world.desks[1:]}})
+    federation.channel = LocalChannel({desk.name: lies, **{d.name: d.handle for d in federation.desks[1:]}})
     start = time.perf_counter()
-    result = world.run(job(world.members, "sketch"))
+    result = federation.run(job(federation.members, "sketch"))
     assert time.perf_counter() - start < 5.0
     assert "cannot be used" in result["missing"]["party 0"]
     for key in ("w2", "sliced"):
@@ -89,25 +89,25 @@ def test_a_lie_about_the_design_spoils_the_liars_distances_only(world: World, na
         assert result[key][0][1] is None
 
 
-def test_where_nobody_released_anything_nothing_is_said_to_be_proven(world: World) -> None:
-    world.channel = AtHand({})
-    result = world.run(job(world.members, "sketch"))
+def test_without_releases_nothing_is_called_proven(federation: Federation) -> None:
+    federation.channel = LocalChannel({})
+    result = federation.run(job(federation.members, "sketch"))
     assert result["standing"] is None
     assert result["guarantees"] == {}
     assert not result["complete"]
 
 
-def test_a_copy_of_anothers_sketch_is_left_out_with_it(world: World) -> None:
-    honest = world.run(job(world.members, "sketch"), "honest")
-    desk = world.desks[0]
+def test_a_copy_of_anothers_sketch_is_left_out_with_it(federation: Federation) -> None:
+    honest = federation.run(job(federation.members, "sketch"), "honest")
+    desk = federation.desks[0]
 
     def copies(data: bytes) -> bytes:
-        payload = open_sealed((world.folder / "honest" / "sketches" / "1.sketch").read_bytes()).payload
-        key = read_key(world.folder / "0" / "signing.key")
+        payload = open_sealed((federation.folder / "honest" / "sketches" / "1.sketch").read_bytes()).payload
+        key = read_key(federation.folder / "0" / "signing.key")
         return Answer(digest(data), sketch=seal(payload, key)).sealed(key)
 
-    world.channel = AtHand({desk.name: copies, **{d.name: d.handle for d in world.desks[1:]}})
-    result = world.run(job(world.members, "sketch"))
+    federation.channel = LocalChannel({desk.name: copies, **{d.name: d.handle for d in federation.desks[1:]}})
+    result = federation.run(job(federation.members, "sketch"))
     assert not result["complete"]
     assert set(result["missing"]) == {"party 0", "party 1"}
     assert result["w2"][0][1] is None
@@ -115,33 +115,35 @@ def test_a_copy_of_anothers_sketch_is_left_out_with_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["a radius without end", "weights in words", "knots without end", "many events"])
-def test_a_sketch_that_cannot_be_used_is_a_data_error(world: World, name: str, tmp_path: Path) -> None:
-    content = world.ask(world.request()).sketch
+def test_a_sketch_that_cannot_be_used_is_a_data_error(federation: Federation, name: str, tmp_path: Path) -> None:
+    content = federation.ask(federation.request()).sketch
     assert content is not None
     path = tmp_path / "bad.sketch"
-    path.write_bytes(rewritten(world, content, LIES[name]))
+    path.write_bytes(rewritten(federation, content, LIES[name]))
     with pytest.raises(DataError):
         Sketch.load(path)
 
 
-def test_two_sketches_that_state_two_designs_under_one_name_are_not_compared(world: World, tmp_path: Path) -> None:
+def test_sketches_that_state_two_designs_under_one_name_are_not_compared(
+    federation: Federation, tmp_path: Path
+) -> None:
     from privot.federation import compare_sketches
 
-    content = world.ask(world.request()).sketch
+    content = federation.ask(federation.request()).sketch
     assert content is not None
     path = tmp_path / "bad.sketch"
-    path.write_bytes(rewritten(world, content, LIES["another radius"]))
+    path.write_bytes(rewritten(federation, content, LIES["another radius"]))
     good = Sketch.from_bytes(open_sealed(content).payload)
     with pytest.raises(DataError, match="state two"):
         compare_sketches(Sketch.load(path), good, draws=0)
 
 
-def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
-    world: World, monkeypatch: pytest.MonkeyPatch
+def test_points_that_cannot_be_compared_affect_only_that_partys_pairs(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import privot.transport
 
-    desk, original = world.desks[0], privot.transport.exact
+    desk, original = federation.desks[0], privot.transport.exact
 
     def infeasible(x: Any, y: Any, **options: Any) -> Any:
         # what a solver says of costs beyond all bounds
@@ -154,10 +156,10 @@ def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
     def lies(data: bytes) -> bytes:
         honest = Answer.opened(desk.handle(data), desk.name).interpolants
         far = tuple(replace(i, points=np.full_like(i.points, 1e12)) for i in honest)
-        return Answer(digest(data), interpolants=far).sealed(read_key(world.folder / "0" / "signing.key"))
+        return Answer(digest(data), interpolants=far).sealed(read_key(federation.folder / "0" / "signing.key"))
 
-    world.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in world.desks[1:]}})
-    result = world.run(job(world.members, "triangle"))
+    federation.channel = LocalChannel({desk.name: lies, **{d.name: d.handle for d in federation.desks[1:]}})
+    result = federation.run(job(federation.members, "triangle"))
     assert not result["complete"]
     assert result["distances"][0][1] is None
     assert result["distances"][1][2] > 0.0
@@ -166,24 +168,24 @@ def test_points_that_cannot_be_compared_spoil_the_liars_pairs_only(
 WEIRD: list[Any] = [None, [], {}, "x" * 999, 10**400, -1, 1e308, 5e-324, [[[]]], {"a": {}}, [10**400]]
 
 
-def test_whatever_comes_a_desk_answers_with_a_refusal_and_pays_nothing(world: World) -> None:
+def test_a_desk_refuses_any_garbage_and_pays_nothing(federation: Federation) -> None:
     axes = {"centre": 1, "knots": 1}
-    whole, arrays, _ = decode_any(open_sealed(world.request()).payload, "request", axes)
+    whole, arrays, _ = decode_any(open_sealed(federation.request()).payload, "request", axes)
     for inside, value in itertools.product((False, True), WEIRD):
         for name in whole["order"] if inside else whole:
             if name == "delta" and value == 5e-324:
                 continue  # hard to meet, but a price
             facts = json.loads(json.dumps(whole))
             (facts["order"] if inside else facts)[name] = value
-            answer = world.ask(seal(encode("request", facts, arrays), world.key))
+            answer = federation.ask(seal(encode("request", facts, arrays), federation.key))
             assert answer.refusal is not None, name
             assert "failed" not in answer.refusal, name
-    data, generator = world.request(), np.random.default_rng(0)
+    data, generator = federation.request(), np.random.default_rng(0)
     for _ in range(200):
         changed = bytearray(data)
         changed[int(generator.integers(len(data)))] ^= int(generator.integers(1, 256))
-        answer = world.ask(bytes(changed[: int(generator.integers(len(data) // 2, 2 * len(data)))]))
+        answer = federation.ask(bytes(changed[: int(generator.integers(len(data) // 2, 2 * len(data)))]))
         # a changed byte of the container alone, a date or an attribute, changes nothing that was signed
         assert answer.refusal is not None or answer.sketch is not None
         assert "failed" not in str(answer.refusal)
-    assert world.charges() <= 1
+    assert federation.charges() <= 1

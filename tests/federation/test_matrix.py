@@ -1,4 +1,4 @@
-"""Matrices of many sketches say what pairs say, and transport between all pairs what one pair costs."""
+"""Matrices of many sketches agree with comparisons of pairs, and transport between all pairs with single problems."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sketched(k: int, design: SketchDesign, n: int = 150, adjacency: str = "repla
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
-def test_a_matrix_says_what_pairs_say(name: str, adjacency: str) -> None:
+def test_a_matrix_agrees_with_pairs(name: str, adjacency: str) -> None:
     made = [sketched(k, DESIGNS[name], 100 + 60 * k, adjacency) for k in range(5)]
     found = distance_matrix(made, workers=2)
     for i in range(5):
@@ -89,7 +89,7 @@ def test_order_and_map_keep_neighbours_together() -> None:
     np.testing.assert_allclose(np.linalg.norm(points[:, None] - points[None], axis=-1), distances, atol=1e-6)
 
 
-def test_one_sketch_or_two_designs_are_no_matrix() -> None:
+def test_one_sketch_or_two_designs_are_refused() -> None:
     one = sketched(0, DESIGNS["plain"])
     with pytest.raises(DataError, match="at least two"):
         distance_matrix([one])
@@ -97,7 +97,7 @@ def test_one_sketch_or_two_designs_are_no_matrix() -> None:
         distance_matrix([one, sketched(1, DESIGNS["around"])])
 
 
-def test_the_command_draws_and_says_the_privacy(tmp_path: Path, capsys) -> None:
+def test_the_command_draws_and_states_the_privacy(tmp_path: Path, capsys) -> None:
     key = make_key(tmp_path / "k")
     for k in range(4):
         sketched(k, DESIGNS["plain"]).save(tmp_path / f"p{k}.sketch", key)

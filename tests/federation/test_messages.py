@@ -1,4 +1,4 @@
-"""Messages come back as they went, and nothing else is accepted."""
+"""Messages survive encoding and decoding, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_answer_to_another_question_is_refused(answer: Interpolant) -> None:
         (POINTS[:0], {}),
     ],
 )
-def test_what_no_honest_party_sends_is_refused(points, facts) -> None:
+def test_invalid_messages_are_refused(points, facts) -> None:
     data = encode("question", {"t": 0.5, "p": 2.0, "number": 0, **facts}, {"towards": points})
     with pytest.raises(DataError):
         Question.from_bytes(data)

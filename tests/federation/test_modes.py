@@ -1,4 +1,4 @@
-"""Whatever the umask: what holds secrets or a history of requests is for its owner's eyes, old files included."""
+"""File modes: only the owner can read secrets and histories of requests, whatever the umask, old files included."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from federation_folders import ORDER, coordinator, job, party
 from privot.cli import run
 from privot.common.files import private_file, private_folder
 from privot.federation.coordination.coordinator import Coordinator
-from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.local_channel import LocalChannel
 from privot.federation.parties.desk import Desk
 from privot.federation.wire.signing import read_key
 
 PUBLIC = {"ca.pem", "server.pem", "signing.key.pub", "node.key.pub", "north.key.pub", "x.sketch"}
-"""What is made to be given away: readable by everybody, writable by its owner."""
+"""Files that are made to be sent: readable by all, writable by the owner."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def check_closed(*folders: Path) -> None:
             assert mode(path) == expected, f"{path}: {mode(path):o}"
 
 
-def test_a_federation_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_federation_leaves_no_private_file_readable(tmp_path: Path) -> None:
     asker = coordinator(tmp_path / "hub")
     members = []
     for k in range(2):
@@ -54,7 +54,7 @@ def test_a_federation_leaves_nothing_open(tmp_path: Path) -> None:
         (home / "policy.toml").write_text(text.replace('"open.npz"', f'"../{k}-open.npz"'))
         assert mode(home / "policy.toml") == 0o666
     desks = [Desk(tmp_path / str(k)) for k in range(2)]
-    channel = AtHand({m.signer: d.handle for m, d in zip(members, desks, strict=True)})
+    channel = LocalChannel({m.signer: d.handle for m, d in zip(members, desks, strict=True)})
     for protocol in ("sketch", "triangle"):
         at = Coordinator(tmp_path / protocol, read_key(tmp_path / "hub" / "signing.key"), channel)
         try:
@@ -68,7 +68,7 @@ def test_a_federation_leaves_nothing_open(tmp_path: Path) -> None:
     check_closed(*(tmp_path / name for name in ("hub", "0", "1", "sketch", "triangle")))
 
 
-def test_files_that_an_earlier_version_left_open_are_closed(tmp_path: Path) -> None:
+def test_readable_files_of_an_earlier_version_are_made_private(tmp_path: Path) -> None:
     asker = coordinator(tmp_path / "hub")
     party(tmp_path / "0", 0, asker)
     home = tmp_path / "0"
@@ -82,14 +82,16 @@ def test_files_that_an_earlier_version_left_open_are_closed(tmp_path: Path) -> N
     assert [mode(home), mode(home / "sketches")] == [0o700] * 2
 
 
-def test_enrol_and_setup_leave_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_enrol_and_setup_leave_no_private_file_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["federate", "enrol", "north"]) == 0
     assert run(["federate", "setup", "hub", "--host", "127.0.0.1"]) == 0
     check_closed(tmp_path / "north", tmp_path / "hub")
 
 
-def test_a_ledger_and_a_sketch_with_its_key_leave_nothing_open(
+def test_a_ledger_and_a_sketch_with_its_key_leave_no_private_file_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,7 @@ from privot.federation import triangle
 from privot.federation.coordination.answers import Answer
 from privot.federation.coordination.coordinator import Coordinator
 from privot.federation.coordination.federated_job import FederatedJob, Member
-from privot.federation.coordination.local_channel import AtHand
+from privot.federation.coordination.local_channel import LocalChannel
 from privot.federation.coordination.requests import Request
 from privot.federation.parties.desk import Desk
 from privot.federation.parties.enrolment import make_party
@@ -42,7 +42,7 @@ def test_two_parties_with_open_points_alone_are_compared(tmp_path: Path) -> None
     asker = coordinator(tmp_path / "hub")
     members = [open_party(tmp_path / str(k), k, asker) for k in range(2)]
     desks = [Desk(tmp_path / str(k)) for k in range(2)]
-    channel = AtHand({m.signer: d.handle for m, d in zip(members, desks, strict=True)})
+    channel = LocalChannel({m.signer: d.handle for m, d in zip(members, desks, strict=True)})
     at = Coordinator(tmp_path / "job", read_key(tmp_path / "hub" / "signing.key"), channel)
     try:
         result = at.run(FederatedJob("triangle", tuple(members), dim=D))
@@ -88,7 +88,7 @@ def test_policies_that_contradict_themselves_are_refused(tmp_path: Path) -> None
 def test_labels_of_too_many_columns_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
     asker = coordinator(tmp_path / "hub")
     member = open_party(tmp_path / "0", 0, asker)
-    with pytest.raises(UsageError, match="labels between machines take 100020000 columns"):
+    with pytest.raises(UsageError, match="labels take 100020000 columns"):
         FederatedJob("triangle", (member, Member("b", "22" * 32)), dim=10_000, labels=True)
     np.savez(tmp_path / "0" / "open.npz", x=np.zeros((100, 784)), y=np.arange(100) % 2)
     desk = Desk(tmp_path / "0")

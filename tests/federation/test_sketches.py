@@ -1,4 +1,4 @@
-"""Sketches: files nobody can change unseen, distances near the truth, alarms as often as stated."""
+"""Sketches: changed files are refused, distances are close to the truth, false alarms are as rare as stated."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from scipy.stats import binom
 from privot import Vault
 from privot.errors import BudgetError, DataError, UsageError
 from privot.federation import Sketch, compare_sketches, sketch
-from privot.federation.coordination.requests import Order, Request
+from privot.federation.coordination.requests import Request
 from privot.federation.sketches.estimating import Reading, Shared, estimate, simplex
 from privot.federation.sketches.sketch_comparison import tell_apart
 from privot.federation.sketches.sketch_matrix import distance_matrix
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import decode, encode
 from privot.federation.wire.signing import make_key, open_sealed, public_name, read_key, read_public, seal
 from privot.guarantee import Adjacency
@@ -60,7 +61,7 @@ def test_it_is_paid_for_once_and_proven(one: Sketch) -> None:
         sketch(vault, epsilon=1.0, delta=1e-5, sigma=2.0)
 
 
-def test_files_come_back_and_name_their_signer(one: Sketch, tmp_path) -> None:
+def test_files_are_read_back_with_their_signer(one: Sketch, tmp_path) -> None:
     key = make_key(tmp_path / "key")
     assert (tmp_path / "key").stat().st_mode & 0o077 == 0
     assert read_public(tmp_path / "key.pub") == public_name(read_key(tmp_path / "key")) == public_name(key)
@@ -159,7 +160,7 @@ def test_a_sketch_that_contradicts_itself_is_refused(one: Sketch, change) -> Non
     assert "\n" not in str(refusal.value)
 
 
-def test_an_honest_rewrite_is_accepted(one: Sketch) -> None:
+def test_an_equivalent_rewrite_is_accepted(one: Sketch) -> None:
     assert Sketch.from_bytes(changed(one, lambda f, a: None)).records == 400
 
 
@@ -211,7 +212,7 @@ def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float
     assert alarms <= binom.ppf(0.999, pairs, 0.05)
 
 
-def test_differences_are_seen() -> None:
+def test_differences_are_detected() -> None:
     a = sketched(rows(1), 10.0, AROUND)
     for y in (rows(2) + 1.5, rows(2) * 1.5, rows(2)[:, ::-1]):
         assert tell_apart(a, sketched(np.ascontiguousarray(y), 10.0, AROUND)) <= 0.05
@@ -247,7 +248,7 @@ def test_no_distance_is_larger_than_is_publicly_possible(kind: str) -> None:
 
 
 @pytest.mark.parametrize("design", [PLAIN, SketchDesign.box(D, 0.0, 1.0)], ids=["plain", "box"])
-def test_an_order_says_that_records_are_bounded_and_so_does_the_sketch(design: SketchDesign) -> None:
+def test_an_order_and_its_sketch_state_that_records_are_bounded(design: SketchDesign) -> None:
     key = Ed25519PrivateKey.generate()
     order = Order(design, 1.0, 1e-5, Adjacency.REPLACE_ONE)
     read, _ = Request.opened(Request("sketch", "0" * 32, 0, "1" * 64, order=order).sealed(key))
@@ -259,7 +260,7 @@ def test_an_order_says_that_records_are_bounded_and_so_does_the_sketch(design: S
     assert not Shared.of(made.public, sketched(rows(1)).public).bounded
 
 
-def test_the_sliced_interval_holds_where_noise_hides_the_distance() -> None:
+def test_the_sliced_interval_covers_where_noise_hides_the_distance() -> None:
     g = np.random.default_rng(1)
     design = SketchDesign.box(64, 0.0, 1.0)
     a, b = (g.beta(0.5, 0.5, size=(300, 64)) for _ in range(2))
@@ -274,7 +275,7 @@ def test_the_sliced_interval_holds_where_noise_hides_the_distance() -> None:
     assert held >= binom.ppf(1e-5, 40, 0.95)
 
 
-def test_intervals_hold_what_the_sketches_would_say_without_noise() -> None:
+def test_intervals_cover_the_distance_without_noise() -> None:
     x, y = rows(1), rows(2) + 1.0
     public = sketched(x).public
     common = Shared.of(public)

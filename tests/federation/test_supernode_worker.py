@@ -1,4 +1,4 @@
-"""A party outlives messages that arrive in part or cannot be read, and answers the next one."""
+"""A party survives messages that arrive in part or cannot be read, and answers the next one."""
 
 from __future__ import annotations
 
@@ -113,20 +113,20 @@ def test_a_message_is_answered(link: SuperLink) -> None:
     assert link.answers(1) == [b"answer to one"]
 
 
-def test_a_message_whose_parts_never_come_does_not_hold_up_the_next(link: SuperLink) -> None:
+def test_a_message_whose_parts_never_come_does_not_delay_the_next(link: SuperLink) -> None:
     link.post(b"one", lambda content: None)
     time.sleep(0.1)
     link.post(b"two")
     assert link.answers(1) == [b"answer to two"]
 
 
-def test_a_message_whose_parts_never_come_is_given_up(link: SuperLink, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+def test_a_message_whose_parts_never_come_is_dropped(link: SuperLink, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     monkeypatch.setattr(supernode, "ARRIVAL", 0.1)
     link.post(b"one", lambda content: None)
     end = time.monotonic() + 5.0
-    while "did not arrive whole" not in caplog.text and time.monotonic() < end:
+    while "did not arrive completely" not in caplog.text and time.monotonic() < end:
         time.sleep(0.02)
-    assert "did not arrive whole" in caplog.text
+    assert "did not arrive completely" in caplog.text
 
 
 def test_a_message_is_answered_when_its_last_part_is_there(link: SuperLink) -> None:

@@ -1,4 +1,4 @@
-"""TriangleWad: what it computes (three bounds), that its published theorem is false, and that it hides nothing."""
+"""TriangleWad: what it computes (three bounds), that its published theorem is false, and that it protects nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment, minimize_scalar
 
 from privot.errors import DataError, UsageError
 from privot.federation import triangle
-from privot.federation.protocols.answering import ask, party_at_hand
+from privot.federation.protocols.answering import exchange, local_party
 from privot.federation.wire.messages import Question
 from privot.transport import exact
 
@@ -84,7 +84,7 @@ def test_the_published_theorem_is_false() -> None:
 
 def test_the_published_factor_doubles_the_answer() -> None:
     x, y = cloud(1, 20, 3), cloud(2, 20, 3)
-    eta = [ask(party_at_hand(z), Question(np.ones((1, 3)), 0.5))[0].points for z in (x, y)]
+    eta = [exchange(local_party(z), Question(np.ones((1, 3)), 0.5))[0].points for z in (x, y)]
     published = exact(*eta).value / 0.5**2
     assert published == pytest.approx(2 * exact(x, y).value)
 
@@ -93,12 +93,12 @@ def test_the_published_factor_doubles_the_answer() -> None:
 def test_a_shared_defence_gives_every_record_back(t: float) -> None:
     x = cloud(3, 40, 10)
     gamma = np.random.default_rng(4).normal(size=x.shape)
-    eta = ask(party_at_hand(x), Question(gamma, t))[0].points
+    eta = exchange(local_party(x), Question(gamma, t))[0].points
     plan = exact(eta, gamma).plan
     np.testing.assert_allclose((eta - t * gamma[plan.argmax(1)]) / (1 - t), x, atol=1e-9)
 
 
-def test_a_private_defence_runs_and_says_it_protects_nobody() -> None:
+def test_a_private_defence_runs_and_states_that_it_protects_nobody() -> None:
     found = triangle(cloud(1, 20, 3), cloud(2, 20, 3), defence="random", shared=False, seed=1)
     assert found.value > 0
     assert "unproven" in found.privacy
@@ -114,11 +114,11 @@ def test_a_private_defence_runs_and_says_it_protects_nobody() -> None:
         ({"defence": np.ones((2, 5))}, DataError),
     ],
 )
-def test_refusals(arguments, error) -> None:
+def test_invalid_arguments_are_refused(arguments, error) -> None:
     with pytest.raises(error):
         triangle(cloud(1, 5, 3), cloud(2, 5, 3), **arguments)
 
 
-def test_spaces_must_agree() -> None:
+def test_dimensions_must_agree() -> None:
     with pytest.raises(DataError):
         triangle(cloud(1, 5, 3), cloud(2, 5, 2))

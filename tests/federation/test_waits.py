@@ -1,4 +1,4 @@
-"""Every wait has an end, and the end says why: calls with deadlines, strangers on the port, SuperLinks that die."""
+"""Every wait ends, with a reason: calls with deadlines, other servers on the port, SuperLinks that die."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_call_that_hangs_is_left_as_soon_as_what_it_depends_on_has_died() -> N
     assert time.monotonic() - began < 5.0
 
 
-def test_what_a_call_answers_and_raises_comes_through() -> None:
+def test_results_and_errors_of_a_call_are_passed_on() -> None:
     assert bounded(lambda: 7, 5.0, nothing) == 7
     with pytest.raises(ValueError, match="no"):
         bounded(lambda: int("no"), 5.0, nothing)
@@ -91,7 +91,7 @@ def channel(folder: Path, behave: Any, watch: Any = nothing) -> tuple[Any, str]:
     return made, member.signer
 
 
-def test_an_exchange_with_nobody_there_ends_at_its_deadline_and_says_who_is_absent(tmp_path: Path) -> None:
+def test_an_exchange_without_nodes_ends_at_its_deadline_and_names_the_absent(tmp_path: Path) -> None:
     made, signer = channel(tmp_path, lambda name: SimpleNamespace(nodes=[]))
     began = time.monotonic()
     assert list(made.exchange({signer: b"question"}, 0.5)) == [(signer, ABSENT)]
@@ -178,7 +178,7 @@ class Stranger:
         self._socket.close()
 
 
-def test_a_party_that_finds_a_stranger_keeps_trying_says_so_and_gives_up_at_its_stated_end(
+def test_a_party_that_finds_another_server_retries_reports_it_and_gives_up_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asker = coordinator(tmp_path / "hub")
@@ -200,7 +200,7 @@ def test_a_party_that_finds_a_stranger_keeps_trying_says_so_and_gives_up_at_its_
     assert "trying again" in told[0]
 
 
-def test_a_party_goes_on_when_the_stranger_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_party_connects_when_the_other_server_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asker = coordinator(tmp_path / "hub")
     party(tmp_path / "0", 0, asker)
     monkeypatch.setattr(supernode, "pauses", lambda: pauses(0.1, 0.2))
@@ -211,12 +211,12 @@ def test_a_party_goes_on_when_the_stranger_is_gone(tmp_path: Path, monkeypatch: 
         if "did not sign" in line:
             stranger.close()
 
-    with pytest.raises(NoAnswerError, match="nobody answers"):
+    with pytest.raises(NoAnswerError, match="there is no answer at"):
         supernode.serve(bytes, stranger.address, authority, tmp_path / "0", LOG, 2.0, tell)
     assert len(told) == 2
 
 
-def test_patience_that_is_no_time_is_refused(tmp_path: Path) -> None:
+def test_a_patience_that_is_not_positive_is_refused(tmp_path: Path) -> None:
     for patience in (0.0, -1.0, float("nan")):
         with pytest.raises(UsageError, match="greater than 0"):
             supernode.serve(bytes, "127.0.0.1:1", b"", tmp_path, LOG, patience)
@@ -225,7 +225,7 @@ def test_patience_that_is_no_time_is_refused(tmp_path: Path) -> None:
 @pytest.mark.federation
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
-def test_a_killed_superlink_and_a_killed_coordinator_end_everybody_in_time_with_a_reason(tmp_path: Path) -> None:
+def test_a_killed_superlink_and_a_killed_coordinator_end_all_processes_in_time_with_a_reason(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "federation_kills.py"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Documents as clouds of words: read, compared and drawn near to words again."""
+"""Documents as clouds of words: read, compared and mapped back to words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_document_is_its_words_without_stop_words() -> None:
         VECTORS.cloud([])
 
 
-def test_points_find_their_words_and_interpolants_lose_them_only_to_the_eye() -> None:
+def test_points_find_their_words_and_interpolants_still_reveal_them() -> None:
     document, other = ["budget", "minister", "award"], ["goal", "match", "film"]
     x, y = VECTORS.cloud(document), VECTORS.cloud(other)
     assert VECTORS.nearest(x) == document
@@ -55,7 +55,7 @@ def test_files(tmp_path: Path, capsys, monkeypatch) -> None:
     with pytest.raises(DataError, match="no file"):
         WordVectors.load("missing.npz")
     np.savez("odd.npz", words=np.array(WORDS[:3]), vectors=VECTORS.vectors)
-    with pytest.raises(DataError, match="one row a word"):
+    with pytest.raises(DataError, match="one row per word"):
         WordVectors.load("odd.npz")
     np.savez("other.npz", x=VECTORS.vectors)
     with pytest.raises(DataError, match="called words"):

@@ -15,7 +15,7 @@ import pytest
 from bombs import write
 
 from privot.errors import DataError
-from privot.federation.parties.toml_tables import TomlTable
+from privot.federation.toml_tables import TomlTable
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json
 from privot.opening import MAX_DEPTH, parse_json, parse_toml, read_bytes

@@ -1,4 +1,4 @@
-"""Studies recompute what they claim to, and say so where the text is not borne out."""
+"""Studies recompute published figures, and state where the text does not agree."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def test_figure_1_is_drawn_from_the_published_formulas(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["wdp-figure-2", "wdp-figure-4"])
-def test_composition_counts_the_same_gradients_for_everybody(name, tmp_path):
+def test_all_accountants_count_the_same_gradients(name, tmp_path):
     found = run(name, **SMALL)
     assert [p["quantile"] for p in found["panels"]] == [0.05, 0.5, 0.75, 0.99]
     for panel in found["panels"]:
@@ -64,7 +64,7 @@ def test_clipping_brings_the_bayesian_number_down():
     assert clipped["panels"][0]["epsilon"]["Bayesian"][-1] < free["panels"][0]["epsilon"]["Bayesian"][-1]
 
 
-def test_figure_3_and_where_table_2_would_lie(tmp_path):
+def test_figure_3_and_the_budgets_of_table_2(tmp_path):
     found = run("wdp-figure-3")
     assert found["by_beta"]["1e-10"][0] - found["by_beta"]["1e-10"][-1] == pytest.approx(
         23.0259 * (1 - 1 / 50), rel=1e-4
@@ -110,13 +110,13 @@ def test_table_2_on_digits(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["wdp-figure-2", "wdp-figure-4"])
-def test_no_number_is_proven_where_the_bound_is_read_off_the_gradients(name):
+def test_no_number_is_proven_where_the_bound_depends_on_the_gradients(name):
     found = run(name, **SMALL)
     assert set(found["standing"].values()) == {"unproven"}
     assert not any("losses, proven" in f["measured"] for f in found["findings"])
 
 
-def test_every_study_says_only_what_its_program_trains():
+def test_only_studies_that_train_need_an_opt_in():
     from privot.studies import wdp_training
 
     # two runs, both with noise: nothing is trained without privacy

@@ -11,7 +11,7 @@ import pytest
 
 from privot import Adjacency, Vault
 from privot.accounting import FixedSize, Poisson
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.noiseless import NoNoise
 from privot.errors import UsageError
 from privot.mechanisms import ClippedGradients, Query
 from privot.mechanisms.clipping import MARGIN
@@ -41,7 +41,7 @@ class Rows:
 def summed(x: np.ndarray) -> np.ndarray:
     """One step over all rows of `x` at clip 1, with the noise replaced by zeros."""
     mechanism = ClippedGradients(Rows(x.shape[1]), Query(np.zeros(1)), SIGMA, 1.0, Poisson(1.0), 1, labels=False)
-    vault = Vault(x, clip=1e3, adjacency="add-remove", budget=(1e15, 1e-5), noise=Silence(SeededNoise(1)))
+    vault = Vault(x, clip=1e3, adjacency="add-remove", budget=(1e15, 1e-5), noise=NoNoise(SeededNoise(1)))
     release = next(iter(vault.stream(mechanism, purpose="test", allow_unproven=True)))
     return np.asarray(release.value)
 

@@ -1,4 +1,4 @@
-"""Per-example gradients depend on their own record alone, to the last bit: not on its place, not on its company.
+"""Per-example gradients depend on their own record alone, to the last bit: not on its place, not on the other records.
 
 The clipping bound is a bound on one record only if the other records' gradients stay what they are when one comes, goes
 or changes. On a CPU and on a GPU the same test decides it, for every kind of layer that the shipped models use.
@@ -44,7 +44,7 @@ def as_array(each: np.ndarray | torch.Tensor) -> np.ndarray:
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("device", DEVICES)
-def test_gradient_of_a_record_is_the_same_at_any_place_in_any_company(device: str, name: str, single: bool) -> None:
+def test_gradient_of_a_record_is_the_same_at_any_place_beside_any_records(device: str, name: str, single: bool) -> None:
     gradients, dice = gradients_of(name, device, single), np.random.default_rng(1)
     weights = gradients.weights()
     rows, labels = dice.uniform(size=(CHUNK, 144)), dice.integers(0, 10, CHUNK)

@@ -1,4 +1,4 @@
-"""An Opacus run carried by our accountants, end to end."""
+"""An Opacus run counted by our accountants, end to end."""
 
 import copy
 
@@ -42,7 +42,7 @@ def run(engine, steps=12, multiplier=1.1):
     return loader
 
 
-def test_an_engine_carries_our_accountant():
+def test_an_engine_counts_with_our_accountant():
     engine = opacus.PrivacyEngine()
     engine.accountant = OpacusAccountant(PrivacyLossAccountant)
     loader = run(engine)
@@ -100,7 +100,7 @@ def test_an_engine_that_did_nothing_has_no_event():
         engine_event(opacus.PrivacyEngine(accountant="rdp"))
 
 
-def test_numpy_numbers_are_taken_too():
+def test_numpy_numbers_are_accepted():
     accountant = OpacusAccountant()
     accountant.step(noise_multiplier=float(np.float64(1.0)), sample_rate=0.1)
     assert len(accountant) == 1

@@ -1,4 +1,4 @@
-"""DP-SGD through the vault: what leaves is what was counted, and learns."""
+"""DP-SGD through the vault: releases are those that are counted, and the model learns."""
 
 import copy
 import itertools
@@ -101,7 +101,7 @@ def test_replace_one_counts_twice_the_clip_and_draws_fixed_sizes():
     assert set(there.sum(axis=1)) == {2}
 
 
-def test_a_bad_gradient_counts_as_nothing():
+def test_a_gradient_that_is_not_finite_counts_as_zero():
     class Bad(Rows):
         def each(self, weights, rows, labels):
             out = rows.copy()
@@ -151,10 +151,10 @@ def test_it_learns_and_the_budget_is_the_accountants():
         gradients,
         gradients.weights(),
         sigma=1.5,
-        clip=1.0,
-        rate=0.1,
+        clip_norm=1.0,
+        sampling_rate=0.1,
         steps=40,
-        lot=140.0,
+        expected_batch_size=140.0,
         learning_rate=2.0,
         momentum=0.5,
         purpose="test",
@@ -168,7 +168,7 @@ def test_it_learns_and_the_budget_is_the_accountants():
     assert all(a.steps == 40 for a in accountants)
 
 
-def test_the_budget_refuses_before_anything_is_touched():
+def test_the_budget_refuses_before_any_record_is_read():
     x, y, *_ = digits()
     gradients = ModelGradients(linear(64, 10), (64,))
     accountant = PrivacyLossAccountant()
@@ -178,10 +178,10 @@ def test_the_budget_refuses_before_anything_is_touched():
             gradients,
             gradients.weights(),
             sigma=0.5,
-            clip=1.0,
-            rate=0.1,
+            clip_norm=1.0,
+            sampling_rate=0.1,
             steps=40,
-            lot=140.0,
+            expected_batch_size=140.0,
             learning_rate=1.0,
             purpose="test",
             accountants=[accountant],
@@ -189,15 +189,15 @@ def test_the_budget_refuses_before_anything_is_touched():
     assert accountant.steps == 0
 
 
-def test_accountants_that_look_at_gradients_make_the_run_unproven():
+def test_accountants_that_use_gradients_make_the_run_unproven():
     x, y, *_ = digits()
     gradients = ModelGradients(linear(64, 10), (64,))
     settings = {
         "sigma": 1.0,
-        "clip": 1.0,
-        "rate": 0.05,
+        "clip_norm": 1.0,
+        "sampling_rate": 0.05,
         "steps": 5,
-        "lot": 70.0,
+        "expected_batch_size": 70.0,
         "learning_rate": 1.0,
         "purpose": "test",
     }
@@ -211,14 +211,14 @@ def test_accountants_that_look_at_gradients_make_the_run_unproven():
 
     with pytest.raises(UnprovenError):
         train(vault(x, y), gradients, gradients.weights(), accountants=witnesses(), **settings)
-    told = witnesses()
-    result = train(vault(x, y), gradients, gradients.weights(), accountants=told, allow_unproven=True, **settings)
+    counting = witnesses()
+    result = train(vault(x, y), gradients, gradients.weights(), accountants=counting, allow_unproven=True, **settings)
     assert result.guarantee.standing is Standing.UNPROVEN
-    assert [a.steps for a in told] == [5, 5, 5]
+    assert [a.steps for a in counting] == [5, 5, 5]
     # distances of clipped gradients never exceed the clip
     worst = BayesianAccountant(5, allow_unproven=True)
-    worst.step(told[2].event, [1.0, 1.0, 1.0])
-    assert told[0].epsilon(1e-5) <= worst.epsilon(1e-5) * (1 + 1e-9)
+    worst.step(counting[2].event, [1.0, 1.0, 1.0])
+    assert counting[0].epsilon(1e-5) <= worst.epsilon(1e-5) * (1 + 1e-9)
     with pytest.raises(UsageError):
         ClippedGradients(gradients, Query(gradients.weights()), 1.0, 1.0, Poisson(0.1), 5, (RenyiAccountant(),))
 
@@ -226,11 +226,11 @@ def test_accountants_that_look_at_gradients_make_the_run_unproven():
 def test_the_published_variant_is_charged_for_what_whole_clipping_allows():
     x, y, *_ = digits()
     gradients = ModelGradients(linear(64, 10), (64,))
-    told = [WassersteinAccountant(allow_unproven=True), PrivacyLossAccountant()]
+    counting = [WassersteinAccountant(allow_unproven=True), PrivacyLossAccountant()]
     settings = {
         "sigma": 0.01,
-        "clip": 1.0,
-        "rate": 0.05,
+        "clip_norm": 1.0,
+        "sampling_rate": 0.05,
         "steps": 4,
         "learning_rate": 0.1,
         "purpose": "test",
@@ -238,11 +238,11 @@ def test_the_published_variant_is_charged_for_what_whole_clipping_allows():
     }
     with pytest.raises(UnprovenError):
         train(vault(x, y), gradients, gradients.weights(), **settings)
-    result = train(vault(x, y), gradients, gradients.weights(), allow_unproven=True, accountants=told, **settings)
+    result = train(vault(x, y), gradients, gradients.weights(), allow_unproven=True, accountants=counting, **settings)
     assert result.guarantee.standing is Standing.UNPROVEN
     # σ = 0.01 against a sensitivity of 2: ε in the tens of thousands, where the published accountant says below 1
     assert result.guarantee.epsilon(1e-5) > 1e4
-    assert told[0].epsilon(1e-5) < 1.0
+    assert counting[0].epsilon(1e-5) < 1.0
     assert {c.standing for c in result.counts(1e-5)} == {Standing.UNPROVEN}
 
 
@@ -299,15 +299,24 @@ def test_models_are_repeatable_and_leave_torchs_generator_alone():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"steps": 0}, {"learning_rate": 0.0}, {"lot": None}, {"variant": "both"}, {"clip": 0.0}, {"sigma": 0.0}]
+    "wrong",
+    [
+        {"steps": 0},
+        {"learning_rate": 0.0},
+        {"expected_batch_size": None},
+        {"variant": "both"},
+        {"clip_norm": 0.0},
+        {"sigma": 0.0},
+    ],
 )
 def test_wrong_settings_are_refused(wrong):
-    settings = {"sigma": 1.0, "clip": 1.0, "rate": 0.5, "steps": 1, "lot": 1.0, "learning_rate": 1.0, "purpose": "test"}
+    settings = {"sigma": 1.0, "clip_norm": 1.0, "sampling_rate": 0.5, "steps": 1, "expected_batch_size": 1.0}
+    settings |= {"learning_rate": 1.0, "purpose": "test"}
     with pytest.raises(UsageError):
         train(vault(np.eye(4)), Rows(4), np.zeros(4), **{**settings, **wrong})
 
 
-def test_a_gradient_of_the_wrong_shape_fails_without_showing_anything():
+def test_a_gradient_of_the_wrong_shape_fails_without_showing_a_record():
     class Wrong(Rows):
         def each(self, weights, rows, labels):
             return rows[:, :1] if self.size == 5 or rows[0, 0] == 1.0 else rows
@@ -437,7 +446,7 @@ class Tokens(nn.Module):
         Tokens(),
     ],
 )
-def test_honest_models_are_let_through(model, single):
+def test_valid_models_are_accepted(model, single):
     gradients = ModelGradients(copy.deepcopy(model), (3,), single=single)
     mechanism = ClippedGradients(gradients, Query(gradients.weights()), 1.0, 1.0, Poisson(1.0), 1)
     next(vault(np.ones((5, 3))).stream(mechanism, purpose="test"))
@@ -469,16 +478,16 @@ def test_dropout_that_no_layer_shows_is_refused_before_paying():
 
 
 def test_published_pairs_are_those_of_left_out_records():
-    """Eight leave-one-out gradients make 28 pairs; the accountant is told the smallest's loss."""
-    told = WassersteinAccountant(2.0, allow_unproven=True)
+    """Eight leave-one-out gradients make 28 pairs; the accountant is counting the smallest's loss."""
+    counting = WassersteinAccountant(2.0, allow_unproven=True)
     x = np.diag(np.arange(1.0, 11.0)) / 50
     mechanism = PublishedGradients(
-        Rows(10), Query(np.zeros(10)), 1e-3, 1.0, Poisson(1.0), 1, keep=1.0, witnesses=(told,)
+        Rows(10), Query(np.zeros(10)), 1e-3, 1.0, Poisson(1.0), 1, keep=1.0, witnesses=(counting,)
     )
     next(vault(x).stream(mechanism, purpose="test", allow_unproven=True))
     left = [np.delete(x, j, axis=0).mean(0) for j in range(8)]
     least = min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(left, 2))
-    assert told.loss == pytest.approx(math.sqrt(least**2 + 2e-6), rel=1e-6)
+    assert counting.loss == pytest.approx(math.sqrt(least**2 + 2e-6), rel=1e-6)
 
 
 def test_clipped_sums_agree_wherever_the_gradients_lie():

@@ -44,7 +44,7 @@ def profile(data: Labelled) -> Profile:
     return ProfileSums.of(data, names, np.zeros(data.x.shape[1])).profile(names)
 
 
-def test_the_cost_is_the_linear_programme_it_says() -> None:
+def test_the_cost_is_that_of_its_linear_programme() -> None:
     g = np.random.default_rng(0)
     for _ in range(5):
         a = Profile(np.arange(4), g.dirichlet(np.ones(4)), g.normal(size=(4, 3)), g.random(4) / 3, 0.0, g.random())
@@ -140,7 +140,7 @@ def test_values_do_not_depend_on_units(unit: float) -> None:
     np.testing.assert_allclose(found.value, plain, atol=1e-9)
 
 
-def test_errors_of_few_groups_of_orders_widen_intervals_as_student_has_it() -> None:
+def test_errors_of_few_groups_of_orders_widen_intervals_by_students_quantile() -> None:
     hub, parties = some(60, 0), [some(12, seed, 0.1 * seed) for seed in range(1, 13)]
     found = value_records(parties, hub)
     assert found.error is not None
@@ -167,7 +167,7 @@ def test_values_sum_to_the_worth_of_the_pool_and_twins_have_the_same(kinds: list
     assert twins[0] == pytest.approx(twins[-1])
 
 
-def test_with_little_noise_sketches_say_what_records_say() -> None:
+def test_with_little_noise_sketches_give_the_values_of_records() -> None:
     hub, parties = some(900, 0), [some(600, 1), some(300, 2, 0.5), some(900, 3)]
     parties[2] = Labelled.of(parties[2].x, np.where(np.arange(900) < 300, (parties[2].y + 1) % 3, parties[2].y), "bad")
     found = value_sketches([sketched(p, 0.05) for p in parties], sketched(hub, 0.05), draws=100)
@@ -183,7 +183,7 @@ def test_with_little_noise_sketches_say_what_records_say() -> None:
     assert len(found.guarantees) == 3
 
 
-def test_intervals_hold_what_noise_does_and_are_no_wider_than_it_takes() -> None:
+def test_intervals_cover_the_noise_and_are_not_too_wide() -> None:
     hub, parties = some(600, 0), [some(300, 1), some(300, 2, 0.6)]
     truth = value_sketches([sketched(p, 0.05) for p in parties], sketched(hub, 0.05), draws=0).value
     inside, values, widths = 0, [], []
@@ -234,7 +234,7 @@ def test_an_estimate_brought_into_its_range_is_never_further_from_the_truth() ->
         assert abs(1.0 - costs[1] / spread - truth) <= abs(1.0 - raw / spread - truth) + 1e-12
 
 
-def test_what_cannot_be_valued_is_refused() -> None:
+def test_invalid_parties_are_refused() -> None:
     hub, party = some(60, 0), some(30, 1)
     v, one = sketched(hub, 1.0), sketched(party, 1.0)
     with pytest.raises(UsageError, match="at least one party"):
@@ -243,7 +243,7 @@ def test_what_cannot_be_valued_is_refused() -> None:
         value_sketches([], v)
     with pytest.raises(UsageError, match="draws"):
         value_sketches([one], v, draws=5)
-    with pytest.raises(DataError, match="Party 2 and the validation side are one and the same"):
+    with pytest.raises(DataError, match="Party 2 and the validation side are the same release"):
         value_sketches([one, v], v)
     with pytest.raises(DataError, match="Parties 1 and 2"):
         value_sketches([one, one], v)
@@ -253,12 +253,20 @@ def test_what_cannot_be_valued_is_refused() -> None:
         value_sketches([one], bare)
     with pytest.raises(DataError, match="one design"):
         value_sketches([bare], v)
-    with pytest.raises(DataError, match="no record of"):
+    with pytest.raises(DataError, match="do not occur in"):
         value_records([Labelled.of(party.x, party.y + 7, "P")], hub)
     with pytest.raises(DataError, match="same records"):
         value_records([hub], hub)
     still = Labelled.of(np.ones((4, 3)), np.zeros(4, dtype=int), "V")
-    with pytest.raises(DataError, match="one place"):
+    with pytest.raises(DataError, match="All validation records are equal"):
         value_records([Labelled.of(np.zeros((4, 3)), np.zeros(4, dtype=int), "P")], still)
     with pytest.raises(DataError, match="units"):
         value_records([Labelled.of(party.x * 1e90, party.y, "P")], Labelled.of(hub.x * 1e-130, hub.y, "V"))
+
+
+def test_parties_are_plain_tuples() -> None:
+    parties, hub = [some(40, 1), some(30, 2)], some(50, 3)
+    found = value_records([(p.x, p.y) for p in parties], (hub.x, hub.y))
+    assert np.array_equal(found.value, value_records(parties, hub).value)
+    with pytest.raises(DataError, match="Party 2 has no labels"):
+        value_records([(hub.x[1:], hub.y[1:]), (hub.x, None)], hub)

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from privot import Vault
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 from privot.federation import Sketch, sketch
 from privot.mechanisms import SketchDesign
 from privot.valuation import score_by_records, score_by_sketch
@@ -73,7 +73,7 @@ def test_units_change_scores_by_their_square_and_no_ranks(unit: float) -> None:
     np.testing.assert_allclose(found / unit**2, plain, atol=1e-9)
 
 
-def test_most_costs_may_be_nothing() -> None:
+def test_most_costs_may_be_zero() -> None:
     x = np.zeros((30, 3))
     x[:3] = np.eye(3)
     own, hub = Labelled.of(x, np.zeros(30, dtype=int), "A"), Labelled.of(x[4:], np.zeros(26, dtype=int), "V")
@@ -83,7 +83,7 @@ def test_most_costs_may_be_nothing() -> None:
     assert score[0] - score[-1] == pytest.approx(1.0, abs=0.1)
 
 
-def test_without_noise_a_sketch_says_what_class_means_and_shares_say() -> None:
+def test_without_noise_a_sketch_gives_the_scores_of_class_means_and_shares() -> None:
     x, y = some(60, 0)
     v, w = some(900, 1)
     found = score_by_sketch(Labelled.of(x, y, "A"), sketched(900, 1, 0.02), DESIGN)
@@ -131,7 +131,7 @@ def test_noise_alone_moves_class_means_by_little() -> None:
     assert not seen.any()
 
 
-def test_records_that_the_sketch_cuts_are_cut_alike_on_ones_own_side() -> None:
+def test_records_that_the_sketch_clips_are_clipped_alike_on_ones_own_side() -> None:
     x, y = some(900, 0)
     tight = SketchDesign.plain(3, 1.0).labelled(3)
     vault = Vault(x, y, classes=3, clip=1.0, adjacency="replace-one", budget=(1e6, 1e-5))
@@ -155,7 +155,7 @@ def test_a_class_that_noise_has_emptied_costs_its_records_a_little_and_not_the_w
     assert 0.0 < above < 30.0
 
 
-def test_a_class_that_is_one_too_many_is_no_fault_of_its_records() -> None:
+def test_one_surplus_record_in_a_class_does_not_raise_all_its_scores() -> None:
     x, y = some(301, 5)
     v, w = some(300, 6)
     means = np.stack([v[w == c].mean(0) for c in range(3)])
@@ -171,7 +171,7 @@ def test_a_class_that_is_one_too_many_is_no_fault_of_its_records() -> None:
     assert 0.5 * RELAXATION * scale < above < 2.0 * RELAXATION * scale * np.log(3.0)
 
 
-def test_what_cannot_be_scored_is_refused() -> None:
+def test_invalid_records_are_refused() -> None:
     x, y = some(30, 0)
     own, hub = Labelled.of(x, y, "A"), sketched(60, 1, 1.0)
     for rows, labels in ((x * np.nan, y), (x[:0], y[:0]), (x[:1], y[:1]), (x, None), (x, y[:3]), (x, y + 0.5)):
@@ -192,3 +192,19 @@ def test_what_cannot_be_scored_is_refused() -> None:
         score_by_sketch(own, bare, DESIGN)
     with pytest.raises(DataError, match="too large"):
         Labelled.of(x * 1e160, y, "A")
+
+
+def test_labelled_records_are_a_plain_tuple() -> None:
+    (x, y), (v, w) = some(60, 0), some(50, 1)
+    found = score_by_records((x, y), (v, w))
+    assert np.array_equal(found.score, score_by_records(Labelled.of(x, y, "A"), Labelled.of(v, w, "V")).score)
+    hub = sketched(900, 1, 0.02)
+    assert np.array_equal(
+        score_by_sketch((x, y), hub, DESIGN).score, score_by_sketch(Labelled.of(x, y, "A"), hub, DESIGN).score
+    )
+    with pytest.raises(DataError, match="Your records has no labels"):
+        score_by_records((x, None), (v, w))
+    with pytest.raises(UsageError, match=r"as a tuple \(x, y\), got ndarray"):
+        score_by_records(x, (v, w))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"The validation set as a tuple .* of length 3"):
+        score_by_records((x, y), (v, w, w))  # type: ignore[arg-type]

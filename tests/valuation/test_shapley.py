@@ -30,8 +30,8 @@ def along_all_orders(v: list[float]) -> np.ndarray:
 
 def values(v: list[float]) -> np.ndarray:
     plan = CoalitionPlan.of(len(v).bit_length() - 1)
-    assert plan.errors(plan.ask(v.__getitem__)) is None
-    return plan.values(plan.ask(v.__getitem__))
+    assert plan.errors(plan.worths(v.__getitem__)) is None
+    return plan.values(plan.worths(v.__getitem__))
 
 
 @settings(max_examples=60, deadline=None)
@@ -44,7 +44,7 @@ def test_exact_values_are_the_mean_over_all_orders_and_sum_to_the_whole(v: list[
 
 @settings(max_examples=40, deadline=None)
 @given(worths, st.floats(-10, 10))
-def test_one_that_adds_the_same_to_everybody_has_that_and_twins_have_the_same(v: list[float], own: float) -> None:
+def test_a_constant_contribution_is_its_value_and_twins_have_equal_values(v: list[float], own: float) -> None:
     k = len(v).bit_length() - 1
     # a dummy, worth `own` in whatever company; 0 is the null player
     found = values([v[s % 2**k] + own * (s >> k) for s in range(2 ** (k + 1))])
@@ -56,7 +56,7 @@ def test_one_that_adds_the_same_to_everybody_has_that_and_twins_have_the_same(v:
     assert found[k] == pytest.approx(found[0], abs=1e-9)
 
 
-def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise() -> None:
+def test_drawn_orders_are_exact_for_pairs_and_state_their_error_otherwise() -> None:
     k, g = 12, np.random.default_rng(0)
     alone, both = g.normal(size=k), np.triu(g.normal(size=(k, k)), 1)
     plan = CoalitionPlan.of(k, seed=3)
@@ -67,7 +67,7 @@ def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise
         inside = np.array([s >> i & 1 for i in range(k)])
         return float(inside @ alone + inside @ both @ inside)
 
-    answers = plan.ask(pairwise)
+    answers = plan.worths(pairwise)
     # orders and their reverses count every pair as often one way as the other: no error is left
     np.testing.assert_allclose(plan.values(answers), alone + (both + both.T).sum(1) / 2, atol=1e-9)
     np.testing.assert_allclose(plan.errors(answers), 0.0, atol=1e-9)
@@ -78,7 +78,7 @@ def test_drawn_orders_are_exact_for_pairs_and_honest_about_their_error_otherwise
     length = np.sort(g.random(k))
     truth = np.cumsum(np.diff(length, prepend=0.0) / np.arange(k, 0, -1))
     plan = CoalitionPlan.of(k, seed=3, orders=1200)
-    answers = plan.ask(lambda s: max((length[i] for i in range(k) if s >> i & 1), default=0.0))
+    answers = plan.worths(lambda s: max((length[i] for i in range(k) if s >> i & 1), default=0.0))
     error = plan.errors(answers)
     assert error is not None
     found = plan.values(answers)

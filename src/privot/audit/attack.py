@@ -1,7 +1,7 @@
-"""Plays an attack: trials on two neighbouring data sets that the audit made itself, and what they say of a claim.
+"""Runs an attack: trials on two neighbouring data sets that the audit made, and the lower bounds on ε that they give.
 
-A claim is called refuted only if a second set of trials, made anew, refutes it too at a far higher confidence: an audit
-that accuses at 95 % would accuse every twentieth tight mechanism.
+A claim counts as refuted only if a second, independent set of trials refutes it at a far higher confidence: an audit
+that stops at 95 % would refute one in twenty correct and tight mechanisms. It touches no user's record.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from privot.errors import UsageError
 Array = NDArray[np.float64]
 
 SURE = 0.999
-"""Of a refutation: both it and the stated confidence must be exceeded, each on trials of its own."""
+"""Confidence of the second set of trials, which must refute a claim as well."""
 RUNS = 4_000
 TRIALS = 1_000_000
 
 
 class Attack(Protocol):
-    """Two neighbouring data sets, a mechanism that runs on either, and what an attacker makes of its output.
+    """Two neighbouring data sets D and D', a mechanism that runs on either, and what an attacker observes.
 
-    Observations are scores (trials,), higher speaking for the second data set, or rows of numbers (trials, columns) of
-    which a score is learned.
+    Observations are scores (trials,), where higher means that D' is more likely, or rows of numbers (trials, columns)
+    from which a score is learned.
     """
 
     @property
@@ -40,7 +40,7 @@ class Attack(Protocol):
 
     @property
     def claim(self) -> Claim:
-        """What is said of it."""
+        """The upper bound on ε that is tested."""
         ...
 
     @property
@@ -53,49 +53,53 @@ class Attack(Protocol):
         ...
 
     def core(self, present: bool, trials: int) -> Array | None:
-        """Observations from many trials at once of its noise and sampler, on values its code computed; None if none."""
+        """Observations from many trials at once of its noise and sampler, on values its code computed; None without."""
         ...
 
 
-def audit(
+def run_attack(
     attack: Attack,
     *,
     runs: int = RUNS,
     trials: int = TRIALS,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> Finding:
-    """Attack with `runs` runs of the mechanism and `trials` trials of its core, for each of the two data sets."""
+    """Run an attack: `runs` runs of the mechanism and `trials` trials of its core, on each of the two data sets.
+
+    A claim counts as refuted only if fresh trials refute it again, at `SURE` or at `confidence` where that is higher.
+    Raises `UsageError` if both numbers are 0, or one of them is between 1 and 19.
+    """
     check_confidence(confidence)
     if min(runs, trials) < 0 or max(runs, trials) == 0:
-        raise UsageError("An audit needs runs of the mechanism, trials of its core, or both.")
+        raise UsageError("An audit needs runs of the mechanism, trials of its core, or both: runs and trials are 0.")
     if any(0 < many < MIN_TRIALS for many in (runs, trials)):
-        # refused now: from fewer not even a score is made without warnings
+        # refused here: with fewer, even learning a score would only give warnings
         raise UsageError(
             f"An audit needs at least {MIN_TRIALS} runs or trials per data set, got "
             f"{min(m for m in (runs, trials) if m)}."
         )
     began = time.monotonic()
-    real, core = _play(attack, runs, trials, confidence)
+    real, core = _measure(attack, runs, trials, confidence)
     refuted = any(refutes(m, attack.claim) for m in (real, core) if m is not None)
     if refuted:
-        again = _play(attack, runs, trials, max(SURE, confidence))
+        again = _measure(attack, runs, trials, max(SURE, confidence))
         refuted = any(refutes(m, attack.claim) for m in again if m is not None)
     return Finding(attack.name, attack.claim, attack.how, real, core, refuted, time.monotonic() - began)
 
 
 def refutes(measured: Measured, claim: Claim) -> bool:
-    """Whether what was measured contradicts any part of the claim: its ε at its δ, its shift, or its curve anywhere."""
+    """Whether the measurement contradicts the claim: its ε at its δ, its shift, or any point of its curve."""
     if measured.epsilon > claim.epsilon:
         return True
-    # the slack is for the last bits of quantiles, not for luck
+    # the slack covers rounding of quantiles, not chance
     if claim.shift is not None and measured.shift > claim.shift * (1.0 + 1e-9):
         return True
     curve = claim.curve
     return curve is not None and any(rates.refute(curve) for rates in (measured.free, measured.gaussian))
 
 
-def _play(attack: Attack, runs: int, trials: int, confidence: float) -> tuple[Measured | None, Measured | None]:
-    """Both kinds of trials, sharing the error between those that take place."""
+def _measure(attack: Attack, runs: int, trials: int, confidence: float) -> tuple[Measured | None, Measured | None]:
+    """Bounds from both kinds of trials, which share the allowed error."""
     delta = attack.claim.delta
     seen = [attack.core(present, trials) for present in (False, True)] if trials else [None, None]
     kinds = int(runs > 0) + int(seen[0] is not None)
@@ -106,10 +110,10 @@ def _play(attack: Attack, runs: int, trials: int, confidence: float) -> tuple[Me
     if seen[0] is not None and seen[1] is not None:
         core = measure(*_scores(seen[0], seen[1]), delta, each)
     if kinds == 0:
-        raise UsageError("This attack has no core: give it runs of the mechanism.")
+        raise UsageError("This attack has no core: it needs runs of the mechanism.")
     return real, core
 
 
 def _scores(without: Array, with_: Array) -> tuple[Array, Array]:
-    """As they are, or learned where there are several columns."""
+    """The scores as they are, or learned ones where observations have several columns."""
     return (without, with_) if without.ndim == 1 else learned_scores(without, with_)

@@ -1,4 +1,4 @@
-"""What an audit found: a claimed upper bound beside a measured lower one, never a number without its adjacency."""
+"""The result of an audit: a claimed upper bound on ε beside a measured lower bound, always with the adjacency."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCur
 
 @dataclass(frozen=True)
 class Claim:
-    """An upper bound as stated: ε at δ, under which adjacency, how firmly it stands, and its whole curve if known.
+    """A claimed upper bound: ε at δ, its adjacency and standing, and its whole privacy curve if that is known.
 
-    `shift` is set where the claim is that of a Gaussian mechanism with this shift.
+    `shift` is set if the claim is that of a Gaussian mechanism with this shift (sensitivity over σ).
     """
 
     epsilon: float
@@ -28,7 +28,7 @@ class Claim:
 
     @classmethod
     def of(cls, guarantee: Guarantee, shift: float | None = None) -> Claim:
-        """The claim of a guarantee; its curve is tabulated once, because an audit asks it often."""
+        """The claim of a guarantee; its curve is tabulated once, because an audit evaluates it often."""
         fields = guarantee.to_dict()
         points = tuple((p["delta"], math.inf if p["epsilon"] is None else p["epsilon"]) for p in fields["curve"])
         return cls(
@@ -42,7 +42,7 @@ class Claim:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types; ε is null where nothing is claimed."""
+        """As plain JSON types; ε is null if it is infinite."""
         return {
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
             "delta": self.delta,
@@ -54,10 +54,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """One attack: what was claimed, what was measured and how, and whether the claim survived.
+    """The result of one attack: the claim, the measured bounds and how they were measured, and whether it is refuted.
 
-    `real` are bounds from runs of the mechanism itself, `core` from many more trials of its noise, its sampler and the
-    un-noised values that its own code was seen to compute; either is None where there was none.
+    `real` holds bounds from runs of the mechanism itself; `core` holds bounds from many more trials of its noise and
+    sampler, on the values that its code computes without noise. Either is None if there were no such trials.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Finding:
 
     @property
     def epsilon(self) -> float:
-        """The largest lower bound that assumes nothing of the mechanism."""
+        """The largest lower bound on ε that makes no assumption about the mechanism."""
         return max((m.epsilon for m in (self.real, self.core) if m is not None), default=0.0)
 
     @property
     def if_gaussian(self) -> float | None:
-        """The lower bound on ε if the noise is Gaussian, where the claim says so; None elsewhere."""
+        """The lower bound on ε if the noise is Gaussian; None unless the claim is that of a Gaussian mechanism."""
         if self.claim.shift is None:
             return None
         shifts = [m.shift for m in (self.real, self.core) if m is not None]
@@ -83,12 +83,12 @@ class Finding:
 
     @property
     def confidence(self) -> float:
-        """With which everything said here holds together: the errors of both kinds of trials add up."""
+        """The probability with which all bounds hold together: the errors of both kinds of trials add up."""
         return 1.0 - sum(1.0 - m.confidence for m in (self.real, self.core) if m is not None)
 
     @property
     def ratio(self) -> float:
-        """Measured over claimed, without assumptions."""
+        """Measured ε over claimed ε."""
         return self.epsilon / self.claim.epsilon if self.claim.epsilon > 0.0 else math.inf
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,5 +130,5 @@ Findings = list[Finding | Check]
 
 
 def broken(findings: Findings) -> list[str]:
-    """Names of what did not survive."""
+    """Names of refuted findings and failed checks."""
     return [f.name for f in findings if (f.refuted if isinstance(f, Finding) else not f.passed)]

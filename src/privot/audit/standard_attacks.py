@@ -1,10 +1,13 @@
-"""The attacks that every version has to survive: each mechanism at settings people use, alone and composed."""
+"""The attacks that every version must pass: each mechanism at usual settings, alone and composed.
+
+They make their own records, like every attack.
+"""
 
 from __future__ import annotations
 
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.audit.attack import Attack
-from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.gradient_attack import GradientAttack
 from privot.audit.attacks.projection_attack import ProjectionAttack
@@ -29,7 +32,7 @@ def single_releases(delta: float = DELTA, device: str = "cpu") -> list[Attack]:
         EmbeddingAttack(
             1.0, delta, Adjacency.ADD_REMOVE, labels=True, count_weight=0.9, device=device, title="class counts"
         ),
-        ParametersAttack(1.0, delta, Poisson(1.0), device=device),
+        DPSGDAttack(1.0, delta, Poisson(1.0), device=device),
         SketchAttack(2.0, delta, Adjacency.ADD_REMOVE, device=device),
         SketchAttack(4.0, delta, Adjacency.REPLACE_ONE, device=device),
         SketchAttack(2.0, delta, Adjacency.ADD_REMOVE, classes=3, device=device),
@@ -46,14 +49,14 @@ def composed_releases(delta: float = DELTA, device: str = "cpu") -> list[Attack]
         ProjectionAttack(8, 8, 0.7, delta, records=10, batch=1, steps=10, device=device),
         GradientAttack(0.02, delta, Poisson(0.3), steps=5, device=device),
         GradientAttack(0.02, delta, FixedSize(3, 12), steps=5, device=device),
-        ParametersAttack(0.7, delta, Poisson(0.1), steps=10, device=device),
-        ParametersAttack(1.0, delta, Poisson(0.05), steps=100, records=20, device=device),
-        ParametersAttack(2.0, delta, FixedSize(1, 5), steps=10, device=device),
+        DPSGDAttack(0.7, delta, Poisson(0.1), steps=10, device=device),
+        DPSGDAttack(1.0, delta, Poisson(0.05), steps=100, records=20, device=device),
+        DPSGDAttack(2.0, delta, FixedSize(1, 5), steps=10, device=device),
     ]
 
 
 def usual_runs(attack: Attack) -> int:
-    """Runs of the mechanism, a data set, that take some seconds: fewer where a step is slow or a run has many."""
+    """Runs of the mechanism per data set that take some seconds: fewer if a step is slow or a run has many steps."""
     steps = int(getattr(attack, "steps", 1))
     slow = isinstance(attack, GradientAttack)
     if isinstance(attack, ProjectionAttack):
@@ -62,5 +65,5 @@ def usual_runs(attack: Attack) -> int:
 
 
 def usual_trials(attack: Attack) -> int:
-    """The most trials of the core, a data set, whose noise takes some seconds."""
+    """The largest number of trials of the core per data set that take some seconds."""
     return max(20, 40_000_000 // int(getattr(attack, "steps", 1)))

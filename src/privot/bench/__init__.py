@@ -1,4 +1,4 @@
-"""Ours and the peers', timed in one run: the only place where speed is shown."""
+"""Benchmarks of privot and other libraries, timed in one run, on random data."""
 
 from privot.common.extras import needing
 

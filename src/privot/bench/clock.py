@@ -1,4 +1,4 @@
-"""Times calls honestly: warmed up, waited for on a GPU, in turns; at their best, and one at a time as a user calls."""
+"""Times calls: after a warm-up, with GPU synchronisation, in turns; the best round, and single calls. No data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 import torch
 
 LONGEST_ROUND = 0.05
-"""Rounds of about this many seconds drown the clock's own cost."""
+"""Target length of a round in seconds, so that the cost of the clock does not matter."""
 
 
 def seconds(call: Callable[[], object], device: torch.device, budget: float = 1.0) -> float:
@@ -18,7 +18,7 @@ def seconds(call: Callable[[], object], device: torch.device, budget: float = 1.
 
 
 def race(calls: list[Callable[[], object]], device: torch.device, budget: float = 1.0) -> list[float]:
-    """Seconds of each call, about `budget` seconds for each, taking turns so that all see the same machine.
+    """Seconds of each call, about `budget` seconds for each, in turns so that all run under the same conditions.
 
     Other work on the machine can only slow a round down, so the best round counts.
     """
@@ -44,8 +44,8 @@ def race(calls: list[Callable[[], object]], device: torch.device, budget: float 
 def singles(calls: list[Callable[[], object]], device: torch.device, budget: float = 0.5) -> list[float]:
     """Median seconds of each call made alone: the device is idle before it and waited for after it.
 
-    Calls of one kind follow each other, as in a loop that reads every result, in three blocks that take turns with the
-    others'.
+    Calls of one kind follow each other, as in a loop that reads every result, in three blocks that alternate with the
+    blocks of the other calls.
     """
     took: list[list[float]] = [[] for _ in calls]
     for _ in range(3):

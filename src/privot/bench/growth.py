@@ -1,4 +1,4 @@
-"""How the cost of sliced and of Sinkhorn grows with the number of points: n·k·log n, and n² a step in O(n) memory."""
+"""How the cost of sliced and of Sinkhorn grows with the number of points: n·k·log n, and n² per step in O(n) memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from privot.transport import sinkhorn, sliced
 
 
 def measure_growth(sizes: list[int], device: torch.device, slices: int = SLICES) -> dict[str, Any]:
-    """Seconds of sliced, seconds *an iteration* of Sinkhorn and its peak memory beyond the points, at each size.
+    """Seconds of sliced, seconds *per iteration* of Sinkhorn, and its peak memory beyond the points, at each size.
 
     `exponents` are the slopes of log time against log(n·log n) and log n, and of log memory against log n, over the
     upper decade of the sizes, where fixed costs no longer hide the growth.
     """
     if len(sizes) < 2 or sorted(set(sizes)) != sizes or sizes[0] < 2:
-        raise UsageError("Give at least two sizes in rising order, each of at least 2.")
+        raise UsageError("Expected at least two sizes in rising order, each of at least 2.")
     rows = []
     for n in sizes:
         x, y, u = sliced_pair(n, device, slices)
@@ -49,12 +49,12 @@ def measure_growth(sizes: list[int], device: torch.device, slices: int = SLICES)
 
 
 def _sliced(x: torch.Tensor, y: torch.Tensor, u: torch.Tensor) -> object:
-    asking = x.detach().requires_grad_(True)
-    return torch.autograd.grad(sliced(asking, y, directions=u, check=False).value, asking)
+    leaf = x.detach().requires_grad_(True)
+    return torch.autograd.grad(sliced(leaf, y, directions=u, check=False).value, leaf)
 
 
 def _streamed(x: torch.Tensor, y: torch.Tensor, reg: float, device: torch.device) -> Callable[[], int]:
-    """A solve that never keeps an n × n matrix, whatever its size; it answers with its number of iterations."""
+    """A solve that never stores an n × n matrix, whatever its size; it returns its number of iterations."""
     if device.type != "cuda":
         return lambda: sinkhorn(x, y, reg, tol=1e-2, check=False).iterations
     from privot.transport.cuda.sinkhorn_streamed import StreamSolver
@@ -64,7 +64,7 @@ def _streamed(x: torch.Tensor, y: torch.Tensor, reg: float, device: torch.device
 
 
 def _peak(run: Callable[[], object], device: torch.device) -> int | None:
-    """Bytes a solve needs beyond its inputs; counted on CUDA only, where the allocator says."""
+    """Bytes that a solve needs beyond its inputs; None except on CUDA, whose allocator counts them."""
     if device.type != "cuda":
         return None
     torch.cuda.synchronize(device)

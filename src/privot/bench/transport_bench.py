@@ -1,12 +1,12 @@
-"""Transport against its peers: value *and* gradient, ours and theirs in one run, at best and as a user calls them.
+"""Benchmarks transport against other libraries: value *and* gradient, all in one run, on random points.
 
-At its best (`seconds`): many calls in a row, the best round, ours without the search for NaN; the same accuracy is
-asked of all. As a user calls it (`single`): the median of single calls, each waited for; "privot default" is ours with
-default arguments (for Sinkhorn a tolerance of 1e-6, tighter than what the peers reach).
+`seconds`: many calls in a row, the best round, privot without the check for NaN; all must reach the same accuracy.
+`single`: the median of single calls, each waited for; "privot default" is privot with default arguments (for Sinkhorn a
+tolerance of 1e-6, tighter than what the others reach).
 
-Sliced: the same points, the same directions; the floor is the matrix products and sorts alone, PyTorch the four lines
-anybody would write. Sinkhorn: GeomLoss runs at its own default scaling, its L1 marginal error is measured, and all
-others are asked for that error.
+Sliced: the same points and directions for all; the floor is the matrix products and sorts alone, PyTorch the direct
+implementation in four lines. Sinkhorn: GeomLoss runs at its default scaling, its L1 marginal error is measured, and all
+others must reach that error.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from privot.transport import sinkhorn, sliced
 
 SLICED_DIM, SINKHORN_DIM, CLASSES, SLICES = 784, 794, 10, 1000
 MAX_FOR_PEERS = {"sliced": 100_000, "sinkhorn": 10_000}
-"""Beyond these, peers run out of memory or patience and are left out."""
+"""Largest sizes for other libraries: beyond these they run out of memory or take too long."""
 
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One way of doing one job at one size."""
+    """The time of one library on one job at one size."""
 
     job: str
     n: int
@@ -44,11 +44,11 @@ class BenchRow:
     error: float | None
     note: str = ""
     single: float | None = None
-    """Median seconds of one call made alone and waited for."""
+    """Median seconds of a single call."""
 
 
 def sliced_pair(n: int, device: torch.device, slices: int = SLICES) -> tuple[Tensor, Tensor, Tensor]:
-    """(x, y, directions): n points a side in SLICED_DIM dimensions."""
+    """(x, y, directions): n points per side in SLICED_DIM dimensions."""
     generator = torch.Generator().manual_seed(n)
     x = torch.rand(n, SLICED_DIM, generator=generator).to(device)
     y = (torch.rand(n, SLICED_DIM, generator=generator) + 0.1).to(device)
@@ -58,13 +58,13 @@ def sliced_pair(n: int, device: torch.device, slices: int = SLICES) -> tuple[Ten
 
 def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[], object]]]:
     x, y, u = sliced_pair(n, device)
-    asking = x.clone().requires_grad_(True)
+    leaf = x.clone().requires_grad_(True)
 
     def ours() -> object:
-        return torch.autograd.grad(sliced(asking, y, directions=u, check=False).value, asking)
+        return torch.autograd.grad(sliced(leaf, y, directions=u, check=False).value, leaf)
 
     def floor() -> object:
-        # slices as rows, sorted along memory; blocks as large as ours, so that it too fits
+        # slices as rows, sorted along memory, in blocks of the same size as privot's
         total = torch.zeros_like(x)
         block = max(1, min(SLICES, (1 << 26) // n))
         for start in range(0, SLICES, block):
@@ -76,11 +76,11 @@ def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[
         return total
 
     def default() -> object:
-        return torch.autograd.grad(sliced(asking, y, directions=u).value, asking)
+        return torch.autograd.grad(sliced(leaf, y, directions=u).value, leaf)
 
     def plain() -> object:
-        gaps = (asking @ u).sort(0).values - (y @ u).sort(0).values
-        return torch.autograd.grad(gaps.square().mean().sqrt(), asking)
+        gaps = (leaf @ u).sort(0).values - (y @ u).sort(0).values
+        return torch.autograd.grad(gaps.square().mean().sqrt(), leaf)
 
     yield "privot", ours
     yield "privot default", default
@@ -88,22 +88,22 @@ def _sliced_ways(n: int, device: torch.device) -> Iterator[tuple[str, Callable[[
     if n <= MAX_FOR_PEERS["sliced"]:
         yield "PyTorch", plain
     if find_spec("ot") and n <= MAX_FOR_PEERS["sliced"]:
-        ot = _quietly("ot")
+        ot = _import_without_output("ot")
 
         def pot() -> object:
-            return torch.autograd.grad(ot.sliced_wasserstein_distance(asking, y, projections=u, p=2), asking)
+            return torch.autograd.grad(ot.sliced_wasserstein_distance(leaf, y, projections=u, p=2), leaf)
 
         yield "POT", pot
 
 
-def _quietly(name: str) -> Any:
-    """Import a peer without what it prints."""
-    with _silence():
+def _import_without_output(name: str) -> Any:
+    """Import a library and drop what it prints."""
+    with _no_output():
         return __import__(name)
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
+def _no_output() -> Iterator[None]:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
 
@@ -130,7 +130,7 @@ def _marginal_error(f: Tensor, g: Tensor, x: Tensor, y: Tensor, reg: float) -> f
 
 
 def sinkhorn_pair(n: int, device: torch.device, share: float) -> tuple[Tensor, Tensor, float]:
-    """(x, y, reg): n labelled points a side in SINKHORN_DIM dimensions, reg that `share` of the mean cost."""
+    """(x, y, reg): n labelled points per side in SINKHORN_DIM dimensions, reg = `share` of the mean cost."""
     generator = torch.Generator().manual_seed(n)
     x, y = _labelled(n, 0.0, generator).to(device), _labelled(n, 0.2, generator).to(device)
     few = slice(0, min(n, 500))
@@ -139,7 +139,7 @@ def sinkhorn_pair(n: int, device: torch.device, share: float) -> tuple[Tensor, T
 
 @dataclass(frozen=True)
 class _Way:
-    """A way of solving that was seen to reach `error`."""
+    """A solver call, and the marginal error that it reached."""
 
     who: str
     call: Callable[[], object]
@@ -149,35 +149,35 @@ class _Way:
 
 def _sinkhorn_rows(n: int, device: torch.device, share: float) -> Iterator[BenchRow]:
     x, y, reg = sinkhorn_pair(n, device, share)
-    asked, ways = 1e-3, []
+    target_error, ways = 1e-3, []
     if find_spec("geomloss") and n <= MAX_FOR_PEERS["sinkhorn"]:
         for backend in ("tensorized", "online") if find_spec("pykeops") else ("tensorized",):
             try:
                 ways.append(_geomloss(x, y, reg, backend))
             except (RuntimeError, ImportError) as error:
                 yield BenchRow("sinkhorn", n, f"GeomLoss {backend}", None, None, f"failed: {type(error).__name__}")
-        asked = ways[0].error if ways else asked
-    ways[:0] = [_ours(x, y, reg, asked, device), _default(x, y, reg), _ours_direct(x, y, reg, asked)]
+        target_error = ways[0].error if ways else target_error
+    ways[:0] = [_ours(x, y, reg, target_error, device), _default(x, y, reg), _ours_direct(x, y, reg, target_error)]
     if find_spec("ot") and n <= min(MAX_FOR_PEERS["sinkhorn"], 2000):
         for method in ("sinkhorn", "sinkhorn_log"):
-            way = _pot(x, y, reg, asked, method)
-            if way.error <= asked:
+            way = _pot(x, y, reg, target_error, method)
+            if way.error <= target_error:
                 ways.append(way)
             else:
-                yield BenchRow("sinkhorn", n, way.who, None, way.error, "did not reach the error asked of all")
+                yield BenchRow("sinkhorn", n, way.who, None, way.error, "did not reach the common error")
     calls = [w.call for w in ways]
     for way, spent, single in zip(ways, race(calls, device, budget=2.0), singles(calls, device), strict=True):
         yield BenchRow("sinkhorn", n, way.who, spent, way.error, way.note, single)
     if find_spec("ott") and n <= MAX_FOR_PEERS["sinkhorn"] and device.type == "cpu":
-        yield BenchRow("sinkhorn", n, "ott-jax", _ott(x, y, reg, asked), None, "threshold as asked")
+        yield BenchRow("sinkhorn", n, "ott-jax", _ott(x, y, reg, target_error), None, "threshold at the common error")
 
 
-def _ours(x: Tensor, y: Tensor, reg: float, asked: float, device: torch.device) -> _Way:
-    asking = x.clone().requires_grad_(True)
+def _ours(x: Tensor, y: Tensor, reg: float, target_error: float, device: torch.device) -> _Way:
+    leaf = x.clone().requires_grad_(True)
 
     def run() -> Any:
-        result = sinkhorn(asking, y, reg, tol=asked, check=False)
-        torch.autograd.grad(result.value, asking)
+        result = sinkhorn(leaf, y, reg, tol=target_error, check=False)
+        torch.autograd.grad(result.value, leaf)
         return result
 
     found = run()
@@ -191,12 +191,12 @@ def _ours(x: Tensor, y: Tensor, reg: float, asked: float, device: torch.device) 
 
 
 def _default(x: Tensor, y: Tensor, reg: float) -> _Way:
-    """As a user calls it: default arguments, the search for NaN included."""
-    asking = x.clone().requires_grad_(True)
+    """With default arguments, as a user calls it, including the check for NaN."""
+    leaf = x.clone().requires_grad_(True)
 
     def run() -> Any:
-        result = sinkhorn(asking, y, reg)
-        torch.autograd.grad(result.value, asking)
+        result = sinkhorn(leaf, y, reg)
+        torch.autograd.grad(result.value, leaf)
         return result
 
     found = run()
@@ -204,11 +204,11 @@ def _default(x: Tensor, y: Tensor, reg: float) -> _Way:
     return _Way("privot default", run, _marginal_error(f, g, x, y, reg), f"{found.iterations} iterations, tol 1e-6")
 
 
-def _ours_direct(x: Tensor, y: Tensor, reg: float, asked: float) -> _Way:
-    """The gradient the solve leaves, read without autograd, as a mechanism that clips and noises it would."""
+def _ours_direct(x: Tensor, y: Tensor, reg: float, target_error: float) -> _Way:
+    """The gradient of the solver itself, without autograd, as a mechanism that clips it and adds noise uses it."""
 
     def run() -> Any:
-        result = sinkhorn(x, y, reg, tol=asked, check=False)
+        result = sinkhorn(x, y, reg, tol=target_error, check=False)
         return result.value, result.gradient, result
 
     f, g = run()[2].potentials
@@ -217,45 +217,45 @@ def _ours_direct(x: Tensor, y: Tensor, reg: float, asked: float) -> _Way:
 
 def _geomloss(x: Tensor, y: Tensor, reg: float, backend: str) -> _Way:
     """GeomLoss at its default scaling. Its cost is ‖x−y‖²/2 and its temperature blur², so reg = 2·blur²."""
-    geomloss = _quietly("geomloss")
-    asking = x.clone().requires_grad_(True)
+    geomloss = _import_without_output("geomloss")
+    leaf = x.clone().requires_grad_(True)
     terms: dict[str, Any] = {"loss": "sinkhorn", "p": 2, "blur": math.sqrt(reg / 2.0), "debias": False}
     loss = geomloss.SamplesLoss(**terms, backend=backend)
-    with _silence():  # KeOps tells what it compiles
+    with _no_output():  # KeOps prints what it compiles
         f, g = geomloss.SamplesLoss(**terms, backend=backend, potentials=True)(x, y)
-        torch.autograd.grad(loss(asking, y), asking)
+        torch.autograd.grad(loss(leaf, y), leaf)
     error = _marginal_error(2.0 * f.flatten(), 2.0 * g.flatten(), x, y, reg)
     who = "GeomLoss" if backend == "tensorized" else "GeomLoss KeOps"
-    return _Way(who, lambda: torch.autograd.grad(loss(asking, y), asking), error, f"{backend}, scaling 0.5")
+    return _Way(who, lambda: torch.autograd.grad(loss(leaf, y), leaf), error, f"{backend}, scaling 0.5")
 
 
-def _pot(x: Tensor, y: Tensor, reg: float, asked: float, method: str) -> _Way:
-    """POT's Sinkhorn with the envelope gradient, at the loosest threshold that meets the asked marginal error.
+def _pot(x: Tensor, y: Tensor, reg: float, target_error: float, method: str) -> _Way:
+    """POT's Sinkhorn with the envelope gradient, at the loosest threshold that reaches the target marginal error.
 
-    Its threshold is an L2 norm, so asking for the number itself would let it stop early.
+    Its threshold is an L2 norm, so the target as threshold would let it stop early.
     """
-    ot, n = _quietly("ot"), len(x)
-    asking = x.clone().requires_grad_(True)
+    ot, n = _import_without_output("ot"), len(x)
+    leaf = x.clone().requires_grad_(True)
     a = torch.full((n,), 1.0 / n, device=x.device)
-    threshold, error = asked, math.inf
+    threshold, error = target_error, math.inf
 
     def run() -> Tensor:
-        cost = torch.cdist(asking, y).square()
+        cost = torch.cdist(leaf, y).square()
         with torch.no_grad():
             plan: Tensor = ot.sinkhorn(a, a, cost, reg, method=method, stopThr=threshold, warn=False)
-        torch.autograd.grad((plan * cost).sum(), asking)
+        torch.autograd.grad((plan * cost).sum(), leaf)
         return plan
 
     for _ in range(10):
         plan = run().double()
         error = float((plan.sum(0) - 1.0 / n).abs().sum() + (plan.sum(1) - 1.0 / n).abs().sum())
-        if error <= asked:
+        if error <= target_error:
             break
         threshold /= 2.0
     return _Way("POT" if method == "sinkhorn" else "POT log", run, error, f"{method}, envelope gradient")
 
 
-def _ott(x: Tensor, y: Tensor, reg: float, asked: float) -> float | None:
+def _ott(x: Tensor, y: Tensor, reg: float, target_error: float) -> float | None:
     """Seconds of ott-jax's Sinkhorn, compiled, value and gradient."""
     try:
         jax = __import__("jax")
@@ -264,12 +264,12 @@ def _ott(x: Tensor, y: Tensor, reg: float, asked: float) -> float | None:
 
         def value(points: Any, others: Any) -> Any:
             geometry = pointcloud.PointCloud(points, others, epsilon=reg)
-            return linear.solve(geometry, threshold=asked).reg_ot_cost
+            return linear.solve(geometry, threshold=target_error).reg_ot_cost
 
         run = jax.jit(jax.value_and_grad(value))
         left, right = jax.numpy.asarray(x.cpu().numpy()), jax.numpy.asarray(y.cpu().numpy())
         return seconds(lambda: jax.block_until_ready(run(left, right)), torch.device("cpu"))
-    except Exception:  # a peer that does not run here is left out, whatever it raises
+    except Exception:  # a library that does not run here is left out, whatever it raises
         return None
 
 
@@ -278,12 +278,12 @@ def measure(
     device: torch.device,
     jobs: tuple[str, ...] = ("sliced", "sinkhorn"),
     share: float = 0.05,
-    say: Callable[[BenchRow], None] = lambda row: None,
+    report: Callable[[BenchRow], None] = lambda row: None,
 ) -> dict[str, Any]:
-    """All rows, as plain JSON types; `say` hears each as it is done. `share` is reg over the mean cost."""
+    """All rows, as plain JSON types; `report` is called with each finished row. `share` is reg over the mean cost."""
     unknown = set(jobs) - {"sliced", "sinkhorn"}
     if unknown or not sizes or min(sizes) < 2:
-        raise UsageError("The jobs are sliced and sinkhorn, and sizes are whole numbers of at least 2.")
+        raise UsageError("Expected jobs among sliced and sinkhorn, and sizes of at least 2.")
     rows: list[BenchRow] = []
     for job in jobs:
         for n in sizes:
@@ -292,11 +292,11 @@ def measure(
                 calls = list(ways.values())
                 for who, spent, single in zip(ways, race(calls, device), singles(calls, device), strict=True):
                     rows.append(BenchRow("sliced", n, who, spent, None, single=single))
-                    say(rows[-1])
+                    report(rows[-1])
             else:
                 for row in _sinkhorn_rows(n, device, share):
                     rows.append(row)
-                    say(row)
+                    report(row)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "device": name,
@@ -312,7 +312,7 @@ def measure(
 
 
 def ratios(rows: list[BenchRow]) -> list[dict[str, Any]]:
-    """For every job and size: how many times faster than each peer, at best and called alone; ours over the floor."""
+    """For every job and size: how many times faster privot is than each library, and its time over the floor."""
     found = []
     for job, n in dict.fromkeys((r.job, r.n) for r in rows):
         here = {r.who: r.seconds for r in rows if (r.job, r.n) == (job, n) and r.seconds}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def attack_on(name: str, **said: Any) -> Attack:
     """The attack on one mechanism, with σ found from ε where that is given."""
     from privot.accounting import embedding, gradient, projection
-    from privot.audit.attacks.dp_sgd_attack import ParametersAttack
+    from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
     from privot.audit.attacks.embedding_attack import EmbeddingAttack
     from privot.audit.attacks.gradient_attack import GradientAttack
     from privot.audit.attacks.projection_attack import ProjectionAttack
@@ -55,7 +55,7 @@ def attack_on(name: str, **said: Any) -> Attack:
         return ProjectionAttack(dim, slices, made.sigma, delta, clip, frame, records, batch, steps, device=device)
     made = gradient(clipping="whole" if name == "gradient" else "per-example", **terms)
     sampling = _sampling(adjacency, records, batch)
-    kind = GradientAttack if name == "gradient" else ParametersAttack
+    kind = GradientAttack if name == "gradient" else DPSGDAttack
     return kind(made.sigma, delta, sampling, clip, records, steps, device=device)
 
 

@@ -1,6 +1,6 @@
-"""How good synthetic data is: train on it, test on real data. It takes files, never a vault, and chooses nothing.
+"""The quality of synthetic data: train on it, test on real data. It takes arrays, never a vault.
 
-What it says about a real test set is not private: the answer is as confidential as that set is.
+Scores on a real test set are not private: they are as confidential as that set.
 """
 
 from privot.common.extras import needing

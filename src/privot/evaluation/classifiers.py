@@ -1,7 +1,7 @@
 """Train on synthetic, test on real: logistic regression, a two-layer perceptron, a small convolutional network.
 
-The set-up of DP-Sinkhorn's table 1 (Cao et al. 2021). When to stop is chosen on a hold-out of the *synthetic* data;
-the real test set is looked at once, at the end.
+The set-up is that of DP-Sinkhorn's table 1 (Cao et al. 2021). Early stopping uses a hold-out of the *synthetic* data;
+the real test set is used once, at the end.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class Convolutional(nn.Module):
         )  # fmt: skip
 
     def convolutions(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Weights and offsets of both; each is followed by a ReLU and pooling by 2."""
+        """Weights and biases of both convolutions; each is followed by a ReLU and pooling by 2."""
         state = {name: t.double().cpu().numpy() for name, t in self.layers.state_dict().items()}
         return [(state[f"{i}.weight"], state[f"{i}.bias"]) for i in (0, 3)]
 
     def flat(self, x: torch.Tensor) -> torch.Tensor:
-        """What the convolutions answer, of shape (rows, channels · positions), from flat images."""
+        """The output of the convolutions, (rows, channels · positions), for flat images."""
         pictures, front = self.axes.pictures(x), self.layers[:7]
         return torch.cat([front(pictures[s : s + _ROWS]) for s in range(0, len(x), _ROWS)])
 
@@ -100,23 +100,49 @@ def score(
     device: str = "cpu",
     seed: int = 0,
 ) -> float:
-    """Share of the test set that a classifier trained on (x, y) gets right."""
+    """Test accuracy of a classifier that is trained on synthetic records.
+
+    Parameters
+    ----------
+    name
+        The classifier: "logreg", "mlp" or "cnn".
+    x, y
+        Synthetic records (n, …), at least 20, and labels (n,), whole numbers from 0.
+    x_test, y_test
+        Real test records with as many values each, and their labels.
+    shape
+        Shape of an image; "cnn" needs it.
+    device, seed
+        Where and from which seed the classifier is trained.
+
+    Returns
+    -------
+    float
+        The share of test records that are classified correctly. It is as confidential as the test set.
+
+    Raises
+    ------
+    UsageError
+        If the classifier is unknown, or "cnn" lacks a shape.
+    DataError
+        If sizes or labels do not fit.
+    """
     if name not in CLASSIFIERS:
-        raise UsageError(f"Unknown classifier {name!r}: say {', '.join(CLASSIFIERS)}.")
+        raise UsageError(f"Unknown classifier {name!r}: use one of {', '.join(CLASSIFIERS)}.")
     x, y, x_test, y_test = (np.asarray(a) for a in (x, y, x_test, y_test))
     x, x_test = x.reshape(len(x), -1), x_test.reshape(len(x_test), -1)
     if x.shape[1] != x_test.shape[1]:
         raise DataError(f"Synthetic records have {x.shape[1]} values and test records {x_test.shape[1]}.")
     if len(x) < 20:
-        raise DataError("There are too few synthetic records to train on: draw at least 20.")
+        raise DataError(f"Expected at least 20 synthetic records to train on, got {len(x)}.")
     for side, given in (("synthetic", y), ("test", y_test)):
         if given.min() < 0 or given.max() >= MAX_CLASSES or not np.array_equal(given, np.floor(given)):
-            raise DataError(f"The {side} labels are not whole numbers from 0 to {MAX_CLASSES - 1}: renumber them.")
+            raise DataError(f"The {side} labels must be whole numbers from 0 to {MAX_CLASSES - 1}: renumber them.")
     if not np.isin(y_test, y).any():
-        raise DataError("No test record has a label that a synthetic one has: number the classes alike.")
+        raise DataError("Test and synthetic records have no label in common: number the classes alike.")
     y, y_test = y.astype(np.int64), y_test.astype(np.int64)
     classes = int(max(y.max(), y_test.max())) + 1
-    # one public-looking scale for both, read off the synthetic side only
+    # one scale for both sides, from the synthetic side only
     low, high = float(x.min()), float(x.max())
     span = high - low if high > low else 1.0
     inputs, labels = _tensors((x - low) / span, y, device)
@@ -127,7 +153,7 @@ def score(
 def fitted(
     name: str, x: torch.Tensor, y: torch.Tensor, classes: int, *, shape: Sequence[int] | None = None, seed: int = 0
 ) -> nn.Module:
-    """A classifier trained on rows `x` in [0, 1] and their labels, where they lie; ready to be asked."""
+    """A classifier trained on rows `x` in [0, 1] and their labels, on their device; in evaluation mode."""
     recipe, device = CLASSIFIERS[name], x.device
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if device.type == "cuda" else []):
         torch.manual_seed(seed)
@@ -152,7 +178,7 @@ def _fit(
     used: torch.Tensor,
     held: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
-    """The weights that did best on the synthetic hold-out."""
+    """The weights with the lowest loss on the synthetic hold-out."""
     batch = max(32, min(512, len(used) // 20))
     steps = max(1, len(used) // batch)
     optimizer = adam(model, recipe.learning_rate, weight_decay=recipe.decay)

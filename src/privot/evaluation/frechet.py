@@ -1,4 +1,4 @@
-"""The Fréchet distance between Gaussians, and with it FID; the network comes as a file, nothing is downloaded."""
+"""The Fréchet distance between Gaussians, and FID. The network is a given file; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def fid(
     takes: tuple[float, float] = (-1.0, 1.0),
     device: str = "cpu",
 ) -> float:
-    """FID between two sets of flat images; `span` are the values of black and white.
+    """FID between two sets of flat images, (rows, pixels); `span` holds the values of black and white.
 
-    `network` is a TorchScript file, or a package (.whl) that holds one, from (rows, 3, 299, 299) with values in `takes`
-    to features (Heusel et al. 2017 use the last pooling layer of Inception-v3).
+    `network` is a TorchScript file, or a package (.whl) that holds one. It maps (rows, 3, 299, 299) with values in
+    `takes` to features (Heusel et al. 2017 use the last pooling layer of Inception-v3).
     """
     if not takes[0] < takes[1]:
-        raise UsageError(f"A network takes values from a lower to a higher one, got {takes[0]:g} to {takes[1]:g}.")
+        raise UsageError(f"The input range of the network must rise, got {takes[0]:g} to {takes[1]:g}.")
     if not span[0] < span[1]:
-        raise UsageError(f"Images have values from a lower to a higher one, got {span[0]:g} to {span[1]:g}.")
+        raise UsageError(f"The range of the images must rise, got {span[0]:g} to {span[1]:g}.")
     inception, axes = _load(network, device), image_axes(shape)
     (m1, c1), (m2, c2) = (_moments(inception, a, axes, span, takes, device) for a in (x, y))
     return frechet_distance(m1, c1, m2, c2)
@@ -72,14 +72,14 @@ def _load(network: Path, device: str) -> Any:
             return torch.jit.load(held, map_location=device).eval()  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(f"{network} cannot be read as a TorchScript network ({type(error).__name__}).") from None
-    raise DataError(f"{network} holds {len(held)} TorchScript networks, not one: name the file.")
+    raise DataError(f"{network} holds {len(held)} TorchScript networks, expected one: give the file itself.")
 
 
 def _moments(
     network: Any, x: NDArray[Any], axes: Axes, span: tuple[float, float], takes: tuple[float, float], device: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     features = []
-    # a network may be kept in half precision
+    # a network may be stored in half precision
     kind = next((p.dtype for p in network.parameters()), torch.float32)
     with torch.no_grad():
         for start in range(0, len(x), _ROWS):

@@ -1,7 +1,7 @@
-"""Judges a synthetic table against a real one: what models learn from it, and how its marginals compare.
+"""Compares a synthetic table with a real one: scores of models trained on it, and distances of marginals.
 
-Everything that reads real records is as private as they are: scores on a public test set may be published, scores on
-private records may not be unless somebody pays for them. Nearest-neighbour distances are marked as private always.
+Results are as confidential as the real records: scores on a public test set may be published, scores on private records
+must not be, unless a budget is charged for them. Nearest-neighbour distances are always marked as private.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BINS = 16
 
 @dataclass(frozen=True)
 class Score:
-    """How a model trained on one table does on another; `auc` is None where only one class can be told."""
+    """Test scores of a model trained on one table and tested on another; `auc` is None with a single class."""
 
     model: Model
     accuracy: float
@@ -35,7 +35,7 @@ class Score:
 
 @dataclass(frozen=True)
 class TableReport:
-    """Everything `evaluate_table` measures."""
+    """The result of `evaluate_table`."""
 
     scores: tuple[Score, ...]
     marginals: dict[str, float]
@@ -46,7 +46,7 @@ class TableReport:
     nearest: NearestDistances
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types: accuracy under `scores`, as for every other kind of data, and the area under `auc`."""
+        """As plain JSON types: accuracy under `scores`, as for other data, and the area under the curve as `auc`."""
         return {
             **asdict(self),
             "scores": {score.model: score.accuracy for score in self.scores},
@@ -79,7 +79,7 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
     assert y is not None
     assert y_test is not None
     x, x_test = _for(model, x, codec), _for(model, x_test, codec)
-    # a column of which nothing is known cannot be cut into bins, and tells nothing
+    # a column without any value cannot be binned, and holds no information
     empty = np.isnan(x).all(axis=0)
     x[:, empty] = x_test[:, empty] = 0.0
     chance = _probabilities(_estimator(model, codec, seed), x, y, x_test, codec)
@@ -171,7 +171,7 @@ def nearest_distances(
     """Distances to the nearest of the `real` rows in the wide layout, from at most `most` rows of each kind.
 
     Without `held_out` they are compared with those of real rows to the nearest *other* real row. At most ten times
-    `most` real rows are looked at. Whatever `real` is, what comes back is private and must not be published.
+    `most` real rows are used. The result is private, whatever `real` is, and must not be published.
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -185,7 +185,7 @@ def nearest_distances(
     index = NearestNeighbors(n_neighbors=1).fit(seen)
     distances = [index.kneighbors(some(synthetic, most))[0][:, 0]]
     if held_out is None:
-        # each row is its own nearest: the next one counts
+        # each row is its own nearest neighbour: the next one counts
         distances.append(index.kneighbors(seen[:most], n_neighbors=2)[0][:, 1])
     else:
         distances.append(index.kneighbors(some(held_out, most))[0][:, 0])
@@ -199,9 +199,9 @@ def nearest_distances(
 def evaluate_table(
     synthetic: Table, test: Table, codec: TableCodec, *, private: Table | None = None, seed: int = 0
 ) -> TableReport:
-    """Train on `synthetic`, test on `test`, compare marginals, and look for the nearest real rows.
+    """Train on `synthetic`, test on `test`, compare marginals, and find the nearest real rows.
 
-    Those are looked for among `private` (the records behind the release) where given, else among `test`.
+    Nearest rows come from `private` (the records behind the release) if given, else from `test`.
     """
     if synthetic.rows < 2 or test.rows < 2:
         raise DataError("Both tables need at least two rows to be compared.")

@@ -1,7 +1,8 @@
-"""Distances between organisations: what each sends, what the other side makes of it; no machine, no network here.
+"""Distances between organisations that may not share records: what each sends, and what is computed from it.
 
-`sketch` is proven: one private release a party, compared for ever after by anybody (`compare_sketches`).
-`fedwad` and `triangle` are as published, with corrections, and protect nobody: see each.
+`sketch` is proven: each party releases one private sketch, and anybody may compare sketches (`compare_sketches`), at no
+further privacy cost. `fedwad` and `triangle` are published protocols, with corrections, and protect nobody: see each.
+The functions here run in one process; `privot.federation.flower` carries the same messages between machines.
 """
 
 from privot.federation.protocols.fedwad import fedwad

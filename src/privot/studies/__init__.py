@@ -1,4 +1,7 @@
-"""Published tables and figures beside ours: each study recomputes one and says whether its text is borne out."""
+"""Published tables and figures, recomputed: each study compares its results with the sentences of the paper.
+
+A study that trains does so through a vault, like any user.
+"""
 
 from privot.studies.study import STUDIES, Study, StudyFinding, find_study
 

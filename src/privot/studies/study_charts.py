@@ -1,4 +1,4 @@
-"""Charts in files: an empty one, one saved, and panels of lines; matplotlib is loaded only when one is drawn."""
+"""Charts in files: new figures, saving, and panels of lines. matplotlib is loaded only when a chart is drawn."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def draw_panels(
                 axis.plot(*zip(*points, strict=True), style, label=label)
         axis.set(title=title, xlabel=x, ylabel=y, **(scales or {}))
         axis.grid(True, which="both", alpha=0.25)
-        # below, where it covers no line
+        # below the axes, where it covers no line
         axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     save_figure(figure, out, dpi=130)
     return out
 
 
 def new_figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    """A figure and its panels, by row and column; no window is ever opened."""
+    """A figure and its axes, (rows, columns); no window is opened."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -41,7 +41,7 @@ def new_figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any,
 
 
 def save_figure(figure: Any, out: Path, dpi: int = 150) -> None:
-    """Write `figure` to `out` and let go of it."""
+    """Write `figure` to `out` and close it."""
     from matplotlib import pyplot
 
     try:
@@ -53,5 +53,5 @@ def save_figure(figure: Any, out: Path, dpi: int = 150) -> None:
 
 
 def finite(value: float) -> float | None:
-    """`value`, or None where it is infinite: what JSON and a chart can say."""
+    """`value`, or None if it is infinite, which JSON and charts cannot hold."""
     return value if abs(value) < float("inf") else None

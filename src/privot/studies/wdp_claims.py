@@ -1,4 +1,4 @@
-"""Every claim of the WDP paper with its verdict; a refuted one names its counterexample (`counterexamples`)."""
+"""Every claim of the WDP paper with its verdict; a refuted claim has a counterexample (`wdp_counterexamples`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privot.studies.wdp_counterexamples import Counterexample
 
 
 class Verdict(StrEnum):
-    """What became of a claim."""
+    """The verdict on a claim."""
 
     HOLDS = "holds"
     HOLDS_UNDER = "holds under"
@@ -22,14 +22,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class WdpClaim:
-    """One statement of the paper, what it says in plain words, and what became of it."""
+    """One statement of the paper, in plain words, and the verdict on it."""
 
     key: str
     name: str
     statement: str
     verdict: Verdict
     condition: str
-    """Under what it holds, or what is true instead."""
+    """The condition under which it holds, or what is true instead."""
     counter: Callable[[], Counterexample] | None = None
 
     @property
@@ -38,7 +38,7 @@ class WdpClaim:
         return Standing.PROVEN if self.verdict is Verdict.HOLDS else Standing.UNPROVEN
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types, the counterexample computed now."""
+        """As plain JSON types; the counterexample is computed when this is called."""
         return {
             "claim": self.key,
             "name": self.name,
@@ -143,7 +143,7 @@ CLAIMS: tuple[WdpClaim, ...] = (
         "advanced composition",
         "Pr[W ≥ ε] ≤ exp(β·ΣE W − β·ε) for any β > 0",
         Verdict.REFUTED,
-        "Jensen's inequality is used the wrong way round; and as β is free, δ would cost nothing",
+        "uses Jensen's inequality in the wrong direction; and as β is free, δ would cost nothing",
         wdp_counterexamples.theorem_1,
     ),
     WdpClaim(
@@ -151,7 +151,7 @@ CLAIMS: tuple[WdpClaim, ...] = (
         "loss of a sampled step",
         "W_μ = inf_d [E|Z|^μ]^(1/μ), Z ~ N(qd, (2−2q+2q²)σ²)",
         Verdict.REFUTED,
-        "a mixture is taken for a sum and the independent coupling for the best one; exact W_μ tends to q^(1/μ)·d",
+        "treats a mixture as a sum and the independent coupling as the best one; exact W_μ tends to q^(1/μ)·d",
         wdp_counterexamples.theorem_2,
     ),
     WdpClaim(
@@ -180,7 +180,7 @@ CLAIMS: tuple[WdpClaim, ...] = (
     WdpClaim(
         "noise",
         "more noise is more private",
-        "taken for granted by every use of the accountant",
+        "assumed by every use of the accountant",
         Verdict.REFUTED,
         "the accounted ε grows with σ: by it, no noise at all is the most private choice",
         wdp_counterexamples.noise_growth,
@@ -190,7 +190,7 @@ CLAIMS: tuple[WdpClaim, ...] = (
         "attack probability",
         "the printed probabilities are 1/(1 + e^−ε)",
         Verdict.REFUTED,
-        "the formula gives 0.948 for 2.9; and it is about pure DP, so it says nothing of a WDP number",
+        "the formula gives 0.948 for 2.9; and it holds for pure DP, so it does not apply to a WDP number",
         wdp_counterexamples.attack,
     ),
 )

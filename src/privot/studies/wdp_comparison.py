@@ -1,4 +1,4 @@
-"""ε against σ for every accountant on one run of DP-SGD: the honest version of the paper's figures."""
+"""ε against σ for every accountant on one run of DP-SGD: the comparison that the paper's figures lack. No data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from privot.guarantee import Adjacency
 
 
 def every_accountant(steps: int, *, allow_unproven: bool = False) -> list[RunningAccountant]:
-    """One of each, for a run of `steps` steps; the unproven ones only where they are allowed."""
+    """One accountant of each kind, for a run of `steps` steps; unproven ones only if they are allowed."""
     out: list[RunningAccountant] = [
         PrivacyLossAccountant(),
         RenyiAccountant(),
@@ -47,7 +47,7 @@ def compare_accountants(
 ) -> AccountantComparison:
     """ε at `points` σ, sensitivity 1, Poisson sampling at `rate`, add-remove.
 
-    The accountants that look at gradients are told that every pair is at distance 1, the worst that clipping allows.
+    Accountants that use gradient distances get the distance 1 for every pair, the largest that clipping allows.
     """
     check_positive("The smallest σ", smallest)
     check_positive("The largest σ", largest)

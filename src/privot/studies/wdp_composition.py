@@ -32,7 +32,7 @@ _STYLE = {Standing.PROVEN: "-", Standing.ASYMPTOTIC: "--", Standing.UNPROVEN: ":
 
 
 def accountants(steps: int) -> list[RunningAccountant]:
-    """The three of the paper at the authors' settings (order 16, β = 1), then ours and the limit."""
+    """The three accountants of the paper at its settings (order 16, β = 1), then ours and the central limit."""
     return [
         MomentsAccountant((16,)),
         BayesianAccountant(steps, (16,), allow_unproven=True),
@@ -47,13 +47,13 @@ def compute(name: str, steps: int = 100, seed: int = 0, count: int = 50, dim: in
     """ε after every tenth step, for each quantile of the norms taken as C.
 
     As in the authors' program: at each step `count` × `dim` Weibull gradients, C a quantile of their norms, noise
-    0.2·C, q = 1/1000, all pairs; moments count a sensitivity of 2C. C is read off the gradients, and without clipping a
-    record is not bounded at all: no theorem covers either, so everything that is counted is UNPROVEN.
+    0.2·C, q = 1/1000, all pairs; the moments accountant uses a sensitivity of 2C. C depends on the gradients, and
+    without clipping a record is not bounded: no theorem covers either, so every ε here is UNPROVEN.
     """
     clipped = name == "wdp-figure-4"
     checkpoints = sorted({*range(10, steps + 1, 10), steps})
     panels: list[dict[str, Any]] = []
-    reason = "C is read off the gradients" + ("" if clipped else ", and they are not clipped to it")
+    reason = "C depends on the gradients" + ("" if clipped else ", and they are not clipped to it")
     for quantile in QUANTILES:
         generator = np.random.default_rng(seed)
         every = accountants(steps)
@@ -68,7 +68,7 @@ def compute(name: str, steps: int = 100, seed: int = 0, count: int = 50, dim: in
                 gradients = gradients / np.maximum(1.0, norms / clip)
             distances = all_pairs(gradients)
             absolute = Sampled(Gaussian(SIGMA * clip, 2.0 * clip, Adjacency.ADD_REMOVE), Poisson(RATE))
-            # only the ratio matters to these, and equal steps are counted together
+            # only the ratio of noise and sensitivity matters here, and equal steps are counted together
             relative = Sampled(Gaussian(SIGMA, 2.0, Adjacency.ADD_REMOVE), Poisson(RATE))
             for accountant in every:
                 if accountant.need_distances:
@@ -97,12 +97,12 @@ def _findings(panels: list[dict[str, Any]], clipped: bool) -> list[StudyFinding]
         return float("inf") if value is None else value
 
     lowest = [min(three, key=lambda n: number(row[n])) == "Wasserstein" for row in last]
-    told = "; ".join(
+    listed = "; ".join(
         f"{p['quantile']:g}: " + ", ".join(f"{n} {number(row[n]):.4g}" for n in three)
         for p, row in zip(panels, last, strict=True)
     )
     gaps = [number(row["Bayesian"]) - number(row["Wasserstein"]) for row in last]
-    out = [StudyFinding("budgets under the Wasserstein accountant are always the lowest", told, all(lowest))]
+    out = [StudyFinding("budgets under the Wasserstein accountant are always the lowest", listed, all(lowest))]
     if not clipped:
         out.append(
             StudyFinding(
@@ -124,14 +124,14 @@ def _findings(panels: list[dict[str, Any]], clipped: bool) -> list[StudyFinding]
 
 
 def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
-    """One panel a quantile; the line says how the accountant stands where its conditions hold."""
+    """One panel per quantile; the line style shows the standing of the accountant if its conditions hold."""
     panels = []
     styles = {a.name: _STYLE[a.standing] for a in accountants(1)}
     for panel in found["panels"]:
         lines = []
         for name, ys in panel["epsilon"].items():
             standing = found["standing"][name]
-            # the limit theorem runs to 1e39 here, far from its limit: left off, so that the others can be seen
+            # the central limit gives up to 1e39 here: left out, so that the other lines can be seen
             shown = [y if y is not None and y < _TALLEST else None for y in ys]
             lines.append((f"{name} ({standing})", found["steps"], shown, styles[name]))
         panels.append((f"C at the {panel['quantile']:g}-quantile", lines))

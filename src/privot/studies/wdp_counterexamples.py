@@ -1,7 +1,7 @@
-"""What refutes a claim of the WDP paper: each a pair of numbers, computed when asked for.
+"""Counterexamples to claims of the WDP paper: pairs of numbers, computed when they are called.
 
-A counterexample is what the paper claims to be an upper bound, and the exact value it claims to bound. Whoever doubts a
-verdict recomputes both; nothing here is a stored result.
+A counterexample is the upper bound that the paper claims, and the exact value that it should bound. Both can be
+recomputed at any time; no result is stored here, and no data is touched.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def theorem_3() -> Counterexample:
     accountant.step(step)
     actual = sampled_distance(16.0, 0.01, 1.0, 1e-3)
     return Counterexample(
-        "the same step, μ = 16, β = 32, ε = 0.74; W is no random number here, it is above ε",
+        "the same step, μ = 16, β = 32, ε = 0.74; W is not random here, and it is above ε",
         accountant.delta(epsilon),
         1.0 if actual >= epsilon else 0.0,
         "the probability that W ≥ ε, which the theorem calls δ",
@@ -202,11 +202,11 @@ def _one_step() -> Sampled:
 
 
 def noise_growth() -> Counterexample:
-    quiet, loud = (_accounted(sigma) for sigma in (1e-4, 100.0))
+    little, much = (_accounted(sigma) for sigma in (1e-4, 100.0))
     return Counterexample(
-        "the accountant's ε for one step with σ = 0.0001 (claimed to be the worse one) and with σ = 100; δ = 1e-5",
-        quiet,
-        loud,
+        "the accountant's ε for one step with σ = 0.0001 (claimed to be less private) and with σ = 100; δ = 1e-5",
+        little,
+        much,
         "accounted ε of the step with a million times more noise",
     )
 

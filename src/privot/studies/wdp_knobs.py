@@ -1,4 +1,4 @@
-"""Figure 3: the accounted budget against β and δ, and where Table 2's budgets would have to lie."""
+"""Figure 3: the accounted budget against β and δ, and whether Table 2's budgets are possible. No data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compute(
     def accounted(beta: float, delta: float, count: int = steps) -> float:
         accountant = WassersteinAccountant(16.0, beta, allow_unproven=True)
         event = Sampled(Gaussian(sigma * clip, clip, Adjacency.ADD_REMOVE), Poisson(rate))
-        accountant.step(event, [0.0], count)  # even if leaving a record out changed nothing at all
+        accountant.step(event, [0.0], count)  # the best case: removing a record changes nothing
         return accountant.epsilon(delta)
 
     betas = np.arange(1.0, 51.0)

@@ -1,4 +1,4 @@
-"""Figure 1: published budgets of Laplace and Gaussian noise against the order, beside the exact distance."""
+"""Figure 1: published budgets of Laplace and Gaussian noise against the order, and the exact distance. No data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def compute(name: str, points: int = 19) -> dict[str, Any]:
 
 
 def _findings(rows: list[dict[str, Any]]) -> list[StudyFinding]:
-    # at scale 1 the Gaussian budget is ½ at every order: it does not fall either
+    # at scale 1 the Gaussian budget is ½ at every order, which counts as not falling
     rising = all(np.all(np.diff(r["wdp_published"]) >= -1e-12) for r in rows)
     steep = next(r for r in rows if r["noise"] == "Gaussian" and r["scale"] == 1.0)["rdp"]
     slow = max(r["wdp_published"][-1] - r["wdp_published"][0] for r in rows)
@@ -73,7 +73,7 @@ def _findings(rows: list[dict[str, Any]]) -> list[StudyFinding]:
 
 
 def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
-    """One panel a noise: RDP, WDP as published, exact W_μ."""
+    """One panel per kind of noise: RDP, WDP as published, exact W_μ."""
     panels = []
     for noise in ("Laplace", "Gaussian"):
         rows = [r for r in found["rows"] if r["noise"] == noise]

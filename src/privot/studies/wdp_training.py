@@ -1,4 +1,7 @@
-"""Table 2: one training run, every accountant's budget for it; honest DP-SGD and the published variant side by side."""
+"""Table 2: the budget of every accountant for one training run, of correct DP-SGD and of the published variant.
+
+Records are read through a vault only.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from privot.vault import Vault
 
 Array = NDArray[np.float64]
 _BUDGET = (1e12, 1e-5)
-"""The published noise costs an ε in the hundred thousands: a study's budget must not stand in its way."""
+"""The published noise costs an ε of several hundred thousand, which the budget of the study must allow."""
 PRINTED = {"mnist": (0.96, 2.2, 0.95, 0.76), "fashion_mnist": (0.90, 2.9, 0.91, 0.45)}
-"""Accuracy and the budgets DP (δ = 1e-5), BDP and WDP (δ = 1e-10) that the paper prints."""
+"""Accuracy and budgets in the paper: DP (δ = 1e-5), BDP and WDP (δ = 1e-10)."""
 
 
 def _split(source: str, records: int, test: int) -> tuple[Array, Array, Array, Array, tuple[int, ...]]:
@@ -42,7 +45,9 @@ def _split(source: str, records: int, test: int) -> tuple[Array, Array, Array, A
     except DataError:
         raise
     except (OSError, KeyError, ValueError):
-        raise DataError(f"{Path(source).name!r} cannot be read: give digits, or .npz with x_train … y_test.") from None
+        raise DataError(
+            f"{Path(source).name!r} cannot be read: expected digits, or .npz with x_train, y_train, x_test, y_test."
+        ) from None
     if x.ndim != 3:
         raise DataError("The study trains on grey images: x_train must have three axes.")
     side = x.shape[1]
@@ -66,13 +71,13 @@ def compute(
     device: str = "cpu",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Train twice on `records` records, honestly and as published; ε of every accountant for each run."""
+    """Train twice on `records` records, correctly and as published; ε of every accountant for each run."""
     if batch >= records:
         raise UsageError("A batch must be smaller than the number of records.")
     x, y, xt, yt, shape = _split(data, records, test)
     records = len(x)
     common: dict[str, Any] = {"shape": shape, "width": width, "device": device, "seed": seed}
-    common |= {"rate": batch / records, "lot": batch}
+    common |= {"sampling_rate": batch / records, "expected_batch_size": batch}
     rows = [
         _run("honest", x, y, xt, yt, sigma=sigma, steps=steps, learning_rate=learning_rate, **common),
         _run(
@@ -111,8 +116,8 @@ def _run(
     width: int,
     device: str,
     seed: int,
-    rate: float,
-    lot: int,
+    sampling_rate: float,
+    expected_batch_size: int,
     sigma: float,
     steps: int,
     learning_rate: float,
@@ -131,17 +136,17 @@ def _run(
     before = gradients.accuracy(gradients.weights(), xt, yt)
     vault = Vault(x, y, clip=float(np.sqrt(x.shape[1])), classes=10, adjacency="add-remove", budget=_BUDGET)
     every = every_accountant(steps, allow_unproven=True)
-    # the published reading of the pairs beside the theorem's
+    # the published use of the pairs, beside that of the theorem
     every.append(WassersteinAccountant(pairs="sum", allow_unproven=True))
     result = train(
         vault,
         gradients,
         gradients.weights(),
         sigma=sigma,
-        clip=1.0,
-        rate=rate,
+        clip_norm=1.0,
+        sampling_rate=sampling_rate,
         steps=steps,
-        lot=float(lot),
+        expected_batch_size=float(expected_batch_size),
         learning_rate=learning_rate,
         variant="published" if published else "honest",
         purpose=f"study of table 2, {variant}",
@@ -176,15 +181,15 @@ def _findings(rows: list[dict[str, Any]]) -> list[StudyFinding]:
     out = []
     for row in rows:
         at = {(b["accountant"], b["delta"]): b for b in row["budgets"]}
-        # what each accountant says, with the standing that its count has in this run
+        # ε of each accountant, with its standing in this run
         compared = [at["privacy loss", 1e-5], at[WassersteinAccountant.name, 1e-10], at[BayesianAccountant.name, 1e-10]]
-        told = ", ".join(
+        listed = ", ".join(
             f"{b['accountant']} {_epsilon(b):.6g} at δ = {b['delta']:g} ({b['standing']})" for b in compared
         )
         out.append(
             StudyFinding(
                 f"WDP needs a lower budget than DP for the same run ({row['variant']})",
-                f"accuracy {row['accuracy']:.3f}; ε: {told}",
+                f"accuracy {row['accuracy']:.3f}; ε: {listed}",
                 bool(_epsilon(compared[1]) < _epsilon(compared[0])),
             )
         )

@@ -1,6 +1,7 @@
-"""Training a model on records in a vault: DP-SGD, honest and as published, counted by any number of accountants.
+"""Trains a model on records in a vault with DP-SGD, correct or as published, with any number of accountants.
 
-`train` takes any gradients; models and their gradients need PyTorch, which their modules say where it is missing.
+Only the vault touches records; training sees noisy gradients. `train` takes any gradients; gradients of models need
+PyTorch, and their modules name it if it is missing.
 """
 
 from privot.training.dp_sgd_loop import Training, train

@@ -1,4 +1,4 @@
-"""DP-SGD as a loop over releases: the vault hands out noisy gradients, everything here is post-processing of them."""
+"""DP-SGD as a loop over releases: the vault releases noisy gradients, and everything here is post-processing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Variant = Literal["honest", "published"]
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What came out: public weights, the guarantee the vault was charged for, and what every accountant says."""
+    """The result of `train`: public weights, the guarantee that the vault was charged for, and the accountants."""
 
     weights: Array
     guarantee: Guarantee
@@ -36,8 +36,8 @@ class Training:
     def counts(self, delta: float) -> list[Count]:
         """ε of every accountant at `delta`, each with its adjacency, standing and meaning.
 
-        The standing is that of counting the noisy gradients. The published variant lets more out than those (batch
-        statistics, if the model has any), so nothing that is said of it is proven.
+        The standing is that of accounting for the noisy gradients. The published variant releases more than those
+        (batch statistics, if the model has any), so no count of it is proven.
         """
         found = [a.count(delta) for a in self.accountants]
         return found if self.variant == "honest" else [replace(c, standing=Standing.UNPROVEN) for c in found]
@@ -49,12 +49,12 @@ def train(
     weights: Array,
     *,
     sigma: float,
-    clip: float,
-    rate: float,
+    clip_norm: float,
+    sampling_rate: float,
     steps: int,
     learning_rate: float,
     purpose: str,
-    lot: float | None = None,
+    expected_batch_size: float | None = None,
     momentum: float = 0.0,
     variant: Variant = "honest",
     keep: float = 0.1,
@@ -62,45 +62,92 @@ def train(
     allow_unproven: bool = False,
     delta: float | None = None,
 ) -> Training:
-    """Train for `steps` steps from `weights`, all charged before the first.
+    """Train with DP-SGD for `steps` steps from `weights`; all steps are charged before the first.
 
-    `honest`: sums of per-example clipped gradients of a Poisson sample (add-remove; fixed-size under replace-one) plus
-    N(0, `sigma`²), divided by the public number `lot`, the expected sample. `sigma` is the noise's standard deviation,
-    not a multiple of `clip`. `published`: see `PublishedGradients`; the mean of the sample, so no `lot`.
+    Parameters
+    ----------
+    vault
+        The records, (records, columns), with labels.
+    gradients
+        A public function from weights and records to gradients, such as `ModelGradients`.
+    weights
+        Initial weights, (size,); public.
+    sigma
+        Standard deviation of the noise; it is not multiplied by `clip_norm`.
+    clip_norm
+        Largest norm of one record's gradient: longer ones are clipped.
+    sampling_rate
+        Probability with which each record is in a sample (Poisson sampling under add-remove); under replace-one the
+        share of records in a sample of fixed size.
+    steps, learning_rate, momentum
+        Of gradient descent.
+    purpose
+        What the ledger records as the reason of the charge.
+    expected_batch_size
+        The public number that a noisy sum of gradients is divided by. The variant "honest" needs it.
+    variant
+        "honest": sums of per-record clipped gradients plus N(0, `sigma`²). "published": see `PublishedGradients`, the
+        clipped mean of a sample, without a theorem.
+    keep
+        Of `PublishedGradients`.
+    accountants
+        Each counts every step. Accountants that use gradient distances make the run UNPROVEN: they compute their ε from
+        records, without noise.
+    allow_unproven
+        Required for the published variant and for accountants that use gradient distances.
+    delta
+        The δ at which the guarantee is stated.
 
-    Accountants that look at gradients make the run UNPROVEN: what they answer is computed from records without noise.
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    UsageError
+        If a number is out of range, the variant is unknown, or `expected_batch_size` is missing.
+    BudgetError
+        If the vault's budget does not cover all steps; no record is read then.
+    UnprovenError
+        If `allow_unproven` is required and not set.
+
+    Formal guarantees
+    -----------------
+      * "honest": the composition of `steps` sampled Gaussian mechanisms with sensitivity `clip_norm` (twice that under
+        replace-one); the sampler that runs is the one that is counted;
+      * weights are post-processing of the noisy sums.
     """
     check_count("The number of steps", steps)
     check_positive("The learning rate", learning_rate)
     if variant not in ("honest", "published"):
-        raise UsageError(f"Unknown variant {brief(variant)}: say honest or published.")
-    if variant == "honest" and lot is None:
-        raise UsageError("Say lot, the public number that a sum of gradients is divided by (the expected sample).")
-    if lot is not None:
-        check_positive("The lot", lot)
+        raise UsageError(f"Unknown variant {brief(variant)}: use honest or published.")
+    if variant == "honest" and expected_batch_size is None:
+        raise UsageError("The honest variant needs expected_batch_size, the public number that sums are divided by.")
+    if expected_batch_size is not None:
+        check_positive("The expected batch size", expected_batch_size)
     witnesses = tuple(a for a in accountants if a.need_distances)
     others = [a for a in accountants if not a.need_distances]
     query = Query(weights)
-    sampling = default_sampling(vault.facts.adjacency, rate, vault.facts.records)
+    sampling = default_sampling(vault.facts.adjacency, sampling_rate, vault.facts.records)
     mechanism: ClippedGradients | PublishedGradients
     if variant == "honest":
-        mechanism = ClippedGradients(gradients, query, sigma, clip, sampling, steps, witnesses)
+        mechanism = ClippedGradients(gradients, query, sigma, clip_norm, sampling, steps, witnesses)
     else:
-        mechanism = PublishedGradients(gradients, query, sigma, clip, sampling, steps, keep, witnesses)
+        mechanism = PublishedGradients(gradients, query, sigma, clip_norm, sampling, steps, keep, witnesses)
     event = mechanism.event(vault.facts)
     stream = vault.stream(mechanism, purpose=purpose, allow_unproven=allow_unproven, delta=delta)
     velocity = np.zeros_like(query.weights)
     for release in stream:
         for accountant in others:
             accountant.step(event)
-        velocity = momentum * velocity + _gradient(release, lot if variant == "honest" else None)
+        velocity = momentum * velocity + _gradient(release, expected_batch_size if variant == "honest" else None)
         query.set(query.weights - learning_rate * velocity)
     return Training(query.weights, stream.guarantee, tuple(accountants), variant, steps)
 
 
-def _gradient(release: Release, lot: float | None) -> Array:
-    """The released vector as a mean gradient."""
+def _gradient(release: Release, divisor: float | None) -> Array:
+    """The released vector, divided by `divisor` if it is a sum."""
     value = release.value
     if not isinstance(value, np.ndarray):
-        raise UsageError("A step of training releases one vector.")
-    return np.asarray(value) if lot is None else np.asarray(value) / lot
+        raise UsageError(f"Expected one vector per step of training, got {type(value).__name__}.")
+    return np.asarray(value) if divisor is None else np.asarray(value) / divisor

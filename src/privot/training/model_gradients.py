@@ -1,8 +1,8 @@
-"""Gradients of a torch model as a public function of weights and records: one a record, or of a batch's mean.
+"""Gradients of a torch model as a public function of weights and records: one per record, or that of a batch's mean.
 
-Per-example gradients come from `torch.func` (grad, then vmap over records), so a record's gradient can depend on
-nothing but that record; layers that mix a batch are refused, and so are layers that draw random numbers: which numbers
-a record gets would depend on its place, and one record more would move all that come after it.
+Per-record gradients come from `torch.func` (grad, then vmap over records), so a record's gradient depends on that
+record only. Layers that mix a batch are refused, and so are layers that draw random numbers: the numbers of a record
+would depend on its place, and one more record would change those of all later ones. Records are not kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 def mixes_records(model: nn.Module) -> list[str]:
-    """Names of layers that share statistics between the records of a batch, or keep running ones."""
+    """Names of layers that share statistics between the records of a batch, or keep running statistics."""
     return [
         name
         for name, layer in model.named_modules()
@@ -45,13 +45,13 @@ def draws_numbers(model: nn.Module) -> list[str]:
 
 
 class ModelGradients:
-    """Cross-entropy of `model` on rows reshaped to `shape`; weights are one flat float64 vector.
+    """Gradients of the cross-entropy of `model` on rows reshaped to `shape`; weights are one flat float64 vector.
 
-    `batch_statistics=True` allows batch normalisation and dropout, for the published variant only: then `each` is
-    refused.
+    `batch_statistics=True` allows batch normalisation and dropout, for the published variant only; `each` then raises
+    `UsageError`.
 
-    Gradients are computed in float64, so that what the presence of one record does to the *rounding* of the others'
-    gradients is far below the clipping margin. `single=True` computes in float32, faster; rounding is then about 1e-7 a
+    Gradients are computed in float64, so that the effect of one record on the *rounding* of the others' gradients is
+    far below the clipping margin. `single=True` computes in float32, which is faster; rounding is then about 1e-7 per
     record, which the margin covers for small samples only.
     """
 
@@ -65,12 +65,12 @@ class ModelGradients:
         single: bool = False,
     ) -> None:
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
-            raise UsageError("The model has layers whose size is not known yet: call it once on public rows first.")
+            raise UsageError("The model has layers of unknown size: call it once on public rows first.")
         mixing, drawing = mixes_records(model), draws_numbers(model)
         if drawing and not batch_statistics:
             raise UsageError(
                 f"The layer {drawing[0]!r} draws random numbers by a record's place in its sample, so clipping one "
-                "gradient does not bound one record: leave it out."
+                "gradient does not bound one record: remove the layer."
             )
         if mixing and not batch_statistics:
             raise UsageError(
@@ -98,7 +98,7 @@ class ModelGradients:
         return np.asarray(torch.cat(parts).numpy())
 
     def load(self, weights: Array) -> nn.Module:
-        """The model, with `weights` put in."""
+        """The model, with `weights` loaded."""
         params = self._split(weights)
         with torch.no_grad():
             for name, p in self.model.named_parameters():
@@ -107,13 +107,13 @@ class ModelGradients:
         return self.model
 
     def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | torch.Tensor:
-        """One gradient a record, of shape (records, size); on a GPU they stay there, where they are also clipped."""
+        """One gradient per record, (records, size); on a GPU they stay there, where they are also clipped."""
         if self.batch_statistics:
             raise UsageError("A model with batch statistics or dropout has no gradient of one record.")
         if len(rows) == 0:
             return np.zeros((0, self.size))
         self.model.train()
-        # cuDNN's quickest convolutions add up in any order: a gradient's last bits then change from call to call, and
+        # cuDNN's fastest convolutions add in any order: the last bits of a gradient would change from call to call, and
         # at a kink of the loss they decide about all of it
         with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
             found = self._each(self._split(weights), *self._batch(rows, labels))
@@ -130,7 +130,7 @@ class ModelGradients:
         return np.asarray(torch.cat([g.reshape(-1) for g in found]).cpu().double().numpy())
 
     def accuracy(self, weights: Array, rows: NDArray[Any], labels: NDArray[Any]) -> float:
-        """Share of *public* test rows that the model with `weights` labels rightly."""
+        """Accuracy of the model with `weights` on *public* test rows."""
         model = self.load(weights).eval()
         right = 0
         with torch.no_grad():

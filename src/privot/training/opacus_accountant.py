@@ -1,6 +1,6 @@
-"""Carries privot's accountants into Opacus: a `PrivacyEngine` counts with them, and its history reads as events.
+"""privot's accountants for Opacus: a `PrivacyEngine` counts with them, and its history becomes events.
 
-Opacus tells an accountant the noise multiplier and the sampling rate of every step. A step is then
+Opacus gives an accountant the noise multiplier and the sampling rate of every step, and no record. A step is then
 Sampled(Gaussian(σ = multiplier, Δ = 1, add-remove), Poisson(rate)), in units of the clipping bound.
 """
 
@@ -23,7 +23,7 @@ with needing("Counting for Opacus needs", "opacus"):
 class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     """One of privot's accountants behind Opacus' interface; by default composed privacy losses.
 
-    Accountants that look at gradients get none from Opacus, so Wasserstein counts in closed form and Bayesian refuses.
+    Opacus passes no gradients, so the Wasserstein accountant counts in closed form and the Bayesian one refuses.
 
     Use it as `engine.accountant = OpacusAccountant(…)`, or by name after `register`.
     """
@@ -51,11 +51,11 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
 
     @classmethod
     def mechanism(cls) -> str:
-        """The name Opacus knows it by."""
+        """Its name in Opacus."""
         return "privot"
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` wrote: the history is counted anew, so nothing in it is taken on trust."""
+        """Resume from `state_dict`: ε is recomputed from the history, and no stored ε is used."""
         super().load_state_dict(state_dict)
         self.history = [(float(m), float(q), int(n)) for m, q, n in self.history]
         self.inner = self._make()
@@ -81,12 +81,12 @@ def register(name: str, make: Callable[[], RunningAccountant]) -> None:
 
 
 def engine_event(engine: Any) -> Event:
-    """What an Opacus `PrivacyEngine` (or its accountant) has done so far, as one event; see `history_event`."""
+    """All steps of an Opacus `PrivacyEngine` (or its accountant) so far, as one event; see `history_event`."""
     return history_event(getattr(engine, "accountant", engine).history)
 
 
 def engine_guarantee(engine: Any, delta: float) -> Guarantee:
-    """The guarantee of what an engine has done, with the assumption that its history cannot show."""
+    """The guarantee of all steps of an engine so far, with the assumption that its history cannot show."""
     from dataclasses import replace
 
     from privot.accounting import account

@@ -1,4 +1,4 @@
-"""The models that the studies train; initial weights come from a recorded seed."""
+"""The models that the studies train; initial weights come from a recorded seed. No data is touched."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def convolutional(
 ) -> nn.Module:
     """The CNN of Triastcyn & Faltings 2020, as Yang, Qi & Zhou 2024 use it: two convolutions, three linear layers.
 
-    They normalise over the batch, which mixes records; `group` puts group normalisation there instead.
+    The paper normalises over the batch, which mixes records; `group` uses group normalisation instead.
     """
 
     def normalise() -> nn.Module:
         return nn.BatchNorm2d(width) if norm == "batch" else nn.GroupNorm(min(8, width), width)
 
-    left = ((side - 4) // 2 - 4) // 2
+    remaining = ((side - 4) // 2 - 4) // 2
     return _seeded(
         seed,
         lambda: nn.Sequential(
@@ -38,7 +38,7 @@ def convolutional(
             normalise(),
             nn.MaxPool2d(2),
             nn.Flatten(),
-            nn.Linear(width * left * left, 384),
+            nn.Linear(width * remaining * remaining, 384),
             nn.SELU(),
             nn.Linear(384, 192),
             nn.SELU(),
@@ -48,7 +48,7 @@ def convolutional(
 
 
 def linear(inputs: int, classes: int, seed: int = 0) -> nn.Module:
-    """Multinomial logistic regression: small enough for tests and for a first look."""
+    """Multinomial logistic regression: small enough for tests and for a first trial."""
     return _seeded(seed, lambda: nn.Sequential(nn.Flatten(), nn.Linear(inputs, classes)))
 
 

@@ -1,7 +1,8 @@
-"""What data is worth to a validation set: scores of one's own records, values of parties; it opens no vault.
+"""The value of data to a validation set: scores of one's own records, and values of parties. It opens no vault.
 
-Everything here is post-processing of releases (labelled sketches), or is computed from one's own records at home.
-A *score* is of a record, and high is harmful; a *value* is of a party, and high is useful.
+Everything here is post-processing of releases (labelled sketches), or is computed locally from one's own records.
+A *score* belongs to a record, and high is harmful; a *value* belongs to a party, and high is useful. Labelled records
+are a tuple `(x, y)`: numbers (records, columns) and whole numbers (records,).
 """
 
 from privot.valuation.party_values import Contributions, value_records, value_sketches

@@ -1,13 +1,14 @@
-"""What a label-aware distance sees of a data set: shares, means and spread of its classes; additive, so poolable.
+"""Class profiles: shares, means and spread of the classes of a data set, which add up over pooled data sets.
 
 Between two data sets whose classes c have shares p_c, means m_c and the spread W = E‖x − m_y‖² within classes,
 
     T(S, V) = min_π Σ π_cc′ (‖m_c − m′_c′‖² + λ‖m′_c − m′_c′‖²) + (√W − √W′)²
 
-over plans π between the shares, m′ the validation side's means, as in `points`. It is the least that the label-aware
-transport cost can be between classes carried over whole, given those means and spreads: for covariances Σ and Σ′,
+over plans π between the shares, m′ the validation side's means, as in `record_scores`. It is a lower bound on the
+label-aware transport cost between whole classes with these means and spreads: for covariances Σ and Σ′,
 tr Σ + tr Σ′ − 2 tr(Σ^½ Σ′ Σ^½)^½ ≥ (√tr Σ − √tr Σ′)² (Gelbrich 1990 and Cauchy–Schwarz; transport between mixtures
-class by class as in Delon & Desolneux 2020). A labelled sketch tells all of it, with noise of known size.
+class by class as in Delon & Desolneux 2020). A labelled sketch contains all of this, with noise of known size. Profiles
+are computed from sketches or from one's own records; no vault is opened.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Profile:
 
     @classmethod
     def of_view(cls, view: View) -> Profile:
-        """What a labelled sketch, or several pooled, say."""
+        """The profile of a labelled sketch, or of several pooled ones."""
         reading, classes = view.reading, view.classes
         assert classes is not None
         radius = reading.shared.radius
@@ -50,13 +51,13 @@ class Profile:
         return cls(classes.names, classes.share, means, noise, classes.between, classes.within)
 
     def spread(self, label_weight: float = LABEL_WEIGHT) -> float:
-        """T(∅, V) = W + (1 + λ) B: the cost where nothing is known of V but its middle, and all mass is put there."""
+        """T(∅, V) = W + (1 + λ) B: the cost if only the mean of V is known, and all mass is placed there."""
         return self.within + (1.0 + label_weight) * self.between
 
 
 @dataclass(frozen=True, eq=False)
 class ProfileSums:
-    """Of records around a common middle: counts and sums by class, and Σ‖x‖². Those of a pool are their sum."""
+    """Counts and sums per class, and Σ‖x‖², of records around a common centre; those of a pool are the sums."""
 
     count: Array
     first: Array
@@ -64,7 +65,7 @@ class ProfileSums:
 
     @classmethod
     def of(cls, data: Labelled, names: Labels, middle: Array) -> ProfileSums:
-        """Of labelled records whose labels are all among `names`."""
+        """From labelled records whose labels are all among `names`."""
         z, which = data.x - middle, np.searchsorted(names, data.y)
         first = np.zeros((len(names), z.shape[1]))
         np.add.at(first, which, z)
@@ -85,9 +86,9 @@ class ProfileSums:
 
 
 def transport_cost(pool: Profile, validation: Profile, label_weight: float = LABEL_WEIGHT) -> float:
-    """T(S, V) above. Squared gaps between noisy means are debiased, so that noise alone gives 0 on average.
+    """T(S, V) as above. Squared gaps between noisy means are debiased, so that noise alone gives 0 on average.
 
-    The label of a class that the validation side does not have stands for the pool's own mean of it.
+    For a class that the validation side does not have, the pool's own mean stands for its label.
     """
     with needing("Valuation needs", "torch"):
         from privot.transport._exact import MAX_PIVOTS, network_simplex
@@ -104,11 +105,11 @@ def transport_cost(pool: Profile, validation: Profile, label_weight: float = LAB
     same = pool.names[:, None] == validation.names
     cost = gaps + label_weight * np.where(same, 0.0, np.maximum(apart, 0.0))
     if not np.isfinite(cost).all():
-        # the solver would not come back, or not alive
-        raise DataError("The sketches hold numbers too large to be compared: ask whoever made them.")
-    # the solver's tolerance is absolute, and would take small numbers for 0
+        # the solver would hang or crash
+        raise DataError("The sketches hold numbers too large to compare: ask their makers for new ones.")
+    # the solver's tolerance is absolute: it would treat small numbers as 0
     size = float(np.abs(cost).max()) or 1.0
-    # thousands of problems of ten classes: the checks around the solver take longer than it does
+    # there are thousands of small problems: the checks around the solver would take longer than the solver
     share = validation.share * (pool.share.sum() / validation.share.sum())
     _, moved, _, _, code = network_simplex()(pool.share, share, np.ascontiguousarray(cost / size), MAX_PIVOTS, 1)
     if code != 1:

@@ -1,13 +1,13 @@
-"""Values of parties to a validation set: Shapley values of how much nearer their pooled records come to it.
+"""Values of parties to a validation set: Shapley values of how close their pooled records come to it.
 
 The worth of a coalition S is the share of the validation side's spread that its pooled records, each of weight 1,
 explain,
 
     v(S) = 1 − T(S, V)/T(∅, V),     v(∅) = 0,
 
-with T and T(∅, V) of `profiles`: 1 for records like V's, 0 for knowing nothing but V's middle, and below 0 for records
-that are worse than that. The value of a party is its Shapley value in this game, so values sum to v(all) ≤ 1; a single
-one may be above 1 where others are below 0.
+with T and T(∅, V) of `class_profiles`: 1 for records like V's, 0 for knowing only the mean of V, and below 0 for
+records that are worse than that. The value of a party is its Shapley value in this game, so values sum to v(all) ≤ 1; a
+single value may be above 1 if others are below 0. No vault is opened here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from privot.federation.sketches.sketch_matrix import copies
 from privot.federation.sketches.sketch_simulation import BY_CLASS, Means, Side, noise_free
 from privot.guarantee import Guarantee
 from privot.valuation.class_profiles import Profile, ProfileSums, transport_cost
-from privot.valuation.labelled_records import Array, Labelled
+from privot.valuation.labelled_records import Array, LabelledRecords, as_labelled
 from privot.valuation.shapley import CoalitionPlan
 
 DRAWS = 100
@@ -41,15 +41,15 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """One number a party, in their order, unless said otherwise.
+    """The values of k parties; arrays have one number per party, in their order, unless stated otherwise.
 
-    value: φ, high is useful; they sum to `worth`, v of all parties together
-    error: (k, k), standard errors over random orders, of φ on the diagonal and of differences beside it; None where
-        all coalitions were asked
+    value: Shapley values φ, high is useful; they sum to `worth`, v of all parties together
+    error: (k, k), standard errors over random orders, of φ on the diagonal and of differences beside it; None if all
+        coalitions were computed
     left_out: v(all) − v(all but this one)
-    distance: √T(party, V), how far it is from the validation side by itself, in the units of the records
-    interval: (k, 2), 95 % over the privacy noise, and over random orders where there are any; None without noise
-    decided: (k, k), whether the noise leaves the order of two parties alone (95 %, each pair by itself); None as above
+    distance: √T(party, V), the distance of the party alone from the validation side, in the units of the records
+    interval: (k, 2), 95 % over the privacy noise, and over random orders if there are any; None without noise
+    decided: (k, k), whether the order of two parties is certain despite the noise (95 %, per pair); None as above
     """
 
     value: Array
@@ -67,18 +67,55 @@ class Contributions:
 
     @property
     def from_zero(self) -> NDArray[np.bool_] | None:
-        """Whether the noise leaves the sign of a value alone."""
+        """Whether the sign of each value is certain despite the noise; None without noise."""
         return None if self.interval is None else np.asarray((self.interval[:, 0] > 0) | (self.interval[:, 1] < 0))
 
 
-def value_records(parties: Sequence[Labelled], validation: Labelled, seed: int = 0) -> Contributions:
-    """Values from records at hand: an exact answer about all of them, with no privacy."""
+def value_records(parties: Sequence[LabelledRecords], validation: LabelledRecords, seed: int = 0) -> Contributions:
+    """Values of parties from their records themselves. The result has no privacy.
+
+    Parameters
+    ----------
+    parties
+        One tuple (x, y) per party: finite numbers (n_i, d) and whole numbers (n_i,) as labels.
+    validation
+        The validation set, a tuple (x, y) with d columns that holds every label of the parties.
+    seed
+        Seed of the random orders, which more than 10 parties need.
+
+    Returns
+    -------
+    Contributions
+        Without intervals and guarantees: there is no noise.
+
+    Raises
+    ------
+    UsageError
+        If there is no party, or records are not a tuple (x, y).
+    DataError
+        If shapes, types or labels do not fit.
+
+    Formal guarantees
+    -----------------
+    None: the result is computed from all records without noise. Treat it as confidential.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 20)
+    >>> good, bad, test = (generator.normal(size=(40, 2)) + 4.0 * y[:, None] for _ in range(3))
+    >>> found = value_records([(good, y), (bad, 1 - y)], (test, y))
+    >>> bool(found.value[0] > found.value[1])
+    True
+    """
     _check_some(parties)
-    for party in parties:
+    validation = as_labelled(validation, "The validation set")
+    checked = [as_labelled(party, f"Party {k + 1}") for k, party in enumerate(parties)]
+    for party in checked:
         party.check_beside(validation)
     names, middle = np.unique(validation.y), validation.x.mean(0)
     target = ProfileSums.of(validation, names, middle).profile(names)
-    sums = [ProfileSums.of(party, names, middle) for party in parties]
+    sums = [ProfileSums.of(party, names, middle) for party in checked]
 
     def profile(coalition: int) -> Profile:
         inside = [one for i, one in enumerate(sums) if coalition >> i & 1]
@@ -100,11 +137,38 @@ def value_sketches(
     seed: int = 0,
     tell: Tell | None = None,
 ) -> Contributions:
-    """Values from labelled sketches of one design: post-processing of releases, free of charge.
+    """Values of parties from labelled sketches of one design.
 
-    A pool's sketch is the sum of its parties' sketches, noise included. Intervals come from `draws` simulations of the
-    noise, whose law is public, around noise-free stand-ins; 0 leaves them out. They are over the noise alone: other
-    records of the same parties would differ too.
+    The sketch of a pool is the sum of its parties' sketches, noise included. Intervals come from simulations of the
+    noise, whose law is public, around noise-free stand-ins. They cover the noise only, not the sampling of records.
+
+    Parameters
+    ----------
+    parties
+        One labelled sketch per party, from different releases.
+    validation
+        The labelled sketch of the validation side, which is no party.
+    draws
+        Number of simulations: 0 (no intervals) or at least 100.
+    seed
+        Seed of the random orders, which more than 10 parties need.
+    tell
+        Called with (draws done, all draws) to report progress.
+
+    Returns
+    -------
+    Contributions
+
+    Raises
+    ------
+    UsageError
+        If there is no party, or `draws` is neither 0 nor at least 100.
+    DataError
+        If sketches have no labels, different designs, or are copies of one release.
+
+    Formal guarantees
+    -----------------
+    Post-processing of releases: no further privacy cost, and the guarantees of all sketches stay as they are.
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or 0 < draws < 100:
         raise UsageError("The number of draws must be 0, or at least 100.")
@@ -114,11 +178,13 @@ def value_sketches(
     everyone = [validation, *parties]
     for k, party in enumerate(parties):
         if party.digest() == validation.digest():
-            raise DataError(f"Party {k + 1} and the validation side are one and the same release: V is no party.")
+            raise DataError(
+                f"Party {k + 1} and the validation side are the same release: the validation side must not be a party."
+            )
         check_alike(validation, party)
     same = copies(parties)
     if same:
-        raise DataError(f"Parties {same[0] + 1} and {same[1] + 1} are one and the same release: give each one once.")
+        raise DataError(f"Parties {same[0] + 1} and {same[1] + 1} are the same release: give each release once.")
     shared = Shared.of(*(sketch.public for sketch in everyone))
     sides = [Side(sketch, shared) for sketch in everyone]
     plan = CoalitionPlan.of(len(parties), seed)
@@ -131,9 +197,9 @@ def value_sketches(
         generator = np.random.default_rng(np.frombuffer(digest, dtype="<u4"))
         rows = []
         for k in range(draws):
-            calm = _stand_ins(sides, generator)
-            noisy = [side.noised(means, generator) for side, means in zip(sides, calm, strict=True)]
-            rows.append(_values(plan, *pools.costs(noisy)) - _values(plan, *pools.costs(calm, noisy=False)))
+            clean = _stand_ins(sides, generator)
+            noisy = [side.noised(means, generator) for side, means in zip(sides, clean, strict=True)]
+            rows.append(_values(plan, *pools.costs(noisy)) - _values(plan, *pools.costs(clean, noisy=False)))
             if tell is not None:
                 tell(k + 1, draws)
         moved = np.array(rows)
@@ -141,7 +207,7 @@ def value_sketches(
 
 
 class _Pools:
-    """The costs T(S, V) of coalitions of sketches, for whatever means the sketches have: their own or drawn ones."""
+    """The costs T(S, V) of coalitions of sketches, for the sketches' own means or for simulated ones."""
 
     def __init__(self, plan: CoalitionPlan, sides: list[Side]) -> None:
         self.plan, self.sides = plan, sides
@@ -152,7 +218,7 @@ class _Pools:
             records = inside * [side.records for side in sides[1:]]
             if coalition:
                 self.weights[coalition] = records / records.sum()
-                # a pool is a side like any other, with all records and the noise of everybody in it
+                # a pool is a side like any other, with the records and the noise of all its parties
                 pool = self.pools[coalition] = copy.copy(sides[1])
                 pool.records = float(records.sum())
                 pool.deviation = {
@@ -165,7 +231,7 @@ class _Pools:
     def costs(self, means: Sequence[Means], noisy: bool = True) -> tuple[dict[int, float], float]:
         """(T by coalition, T(∅, V)), from the means of the validation side and of every party after it."""
         target = Profile.of_view(self.sides[0].view({n: means[0][n] for n in BY_CLASS}, noisy))
-        # of the other blocks nothing is needed, and bringing them to the simplex takes time
+        # the other blocks are not needed, and projecting them onto the simplex takes time
         stacked = {n: np.stack([m[n] for m in means[1:]]) for n in BY_CLASS}
 
         def profile(coalition: int) -> Profile:
@@ -176,11 +242,11 @@ class _Pools:
 
 
 def _stand_ins(sides: Sequence[Side], generator: np.random.Generator) -> list[Means]:
-    """Noise-free means that could be those behind the sketches, drawn as far off as noise may have put them.
+    """Plausible noise-free means behind the sketches, drawn from the uncertainty that the noise leaves.
 
-    Noise hides spread and differences, so what it does depends on how much there is of them: no single stand-in would
-    do. Features are shortened by what noise adds to their length, around the mean of all: the noise of each would
-    otherwise count as a distance between them.
+    Noise hides spread and differences, so its effect depends on how large they are: a single stand-in would not do.
+    Features are shrunk around the mean of all by the length that noise adds: otherwise the noise of each party would
+    count as a distance between parties.
     """
     drawn = []
     for side in sides:
@@ -191,13 +257,13 @@ def _stand_ins(sides: Sequence[Side], generator: np.random.Generator) -> list[Me
     variance = 2.0 * np.array([side.deviation["features"] ** 2 for side in drawn])
     features = np.stack([side.means["features"] for side in drawn])
     middle, pooled = weight @ features, float(weight**2 @ variance)
-    calm = drawn[0].shrunk(middle, pooled)
+    clean = drawn[0].shrunk(middle, pooled)
     out = []
     for k, side in enumerate(drawn):
         means = noise_free(side)
         there = means["shells"].reshape(side.parts, -1).sum(1, keepdims=True) > 0.0
         apart = side.shrunk(features[k] - middle, max(0.0, float(variance[k] * (1.0 - 2.0 * weight[k]) + pooled)))
-        means["features"] = ((calm + apart).reshape(side.parts, -1) * there).ravel()
+        means["features"] = ((clean + apart).reshape(side.parts, -1) * there).ravel()
         out.append(means)
     return out
 
@@ -205,18 +271,18 @@ def _stand_ins(sides: Sequence[Side], generator: np.random.Generator) -> list[Me
 def _costs(plan: CoalitionPlan, profile: Callable[[int], Profile], target: Profile) -> dict[int, float]:
     """T(S, V) of every coalition, none below 0.
 
-    What noise adds to a squared gap is subtracted, which puts the estimate of a small cost below 0 half of the time,
-    and a worth above 1. Costs are never below 0: max(T̂, 0) is at most as far from T as T̂, and needs no record.
+    The expected effect of noise on a squared gap is subtracted, so the estimate of a small cost is negative half the
+    time, and the worth above 1. True costs are not negative: max(T̂, 0) is at least as close to T as T̂ is.
     """
     return {c: max(0.0, transport_cost(profile(c), target)) for c in plan.coalitions if c}
 
 
 def _worths(costs: dict[int, float], spread: float) -> dict[int, float]:
     if not spread > 0.0:
-        raise DataError("The validation records all lie in one place: there is nothing to be worth.")
+        raise DataError("All validation records are equal, so no value is defined: give a validation set with spread.")
     worths = {0: 0.0} | {coalition: 1.0 - cost / spread for coalition, cost in costs.items()}
     if not all(map(math.isfinite, worths.values())):
-        raise DataError("A party lies too far from the validation side for how little that spreads: check the units.")
+        raise DataError("A party is too far from the validation side compared with its spread: check the units.")
     return worths
 
 
@@ -231,7 +297,7 @@ def _contributions(plan: CoalitionPlan, costs: dict[int, float], spread: float, 
         error=plan.errors(worths),
         left_out=plan.left_out(worths),
         distance=np.sqrt([costs[1 << i] for i in range(plan.parties)]),
-        worth=worths[plan.everybody],
+        worth=worths[plan.all_parties],
         spread=spread,
         interval=None,
         decided=None,
@@ -245,7 +311,7 @@ def _contributions(plan: CoalitionPlan, costs: dict[int, float], spread: float, 
 def _with_noise(
     found: Contributions, moved: Array | None, guarantees: tuple[Guarantee, ...], validation: Guarantee
 ) -> Contributions:
-    """The same with guarantees and, given how far noise moves values, with intervals and decided orders."""
+    """`found` with guarantees and, if `moved` (how far noise moves values) is given, with intervals."""
     found = replace(found, guarantees=guarantees, validation=validation)
     if moved is None:
         return found
@@ -253,10 +319,10 @@ def _with_noise(
     apart = value[:, None] - value
     wide = np.zeros_like(apart)
     if found.error is not None and found.orders is not None:
-        # errors come from a handful of groups of orders: Student's quantile, not 1.96
+        # standard errors come from few groups of orders: Student's quantile, not 1.96
         wide = found.error * float(stdtrit(found.orders / (2 * len(value)) - 1, 1.0 - LEVEL / 2.0))
     half = _half_width(moved, np.diag(wide))
-    # the value of the only party is the worth of all, at most 1; beside parties that do harm a value may be more
+    # a single party's value is the worth of all, at most 1; beside harmful parties a value may be larger
     highest = 1.0 if len(value) == 1 else math.inf
     decided = np.abs(apart) > _half_width(moved[:, :, None] - moved[:, None, :], wide)
     interval = np.stack([value - half, np.minimum(value + half, highest)], axis=1)
@@ -264,11 +330,10 @@ def _with_noise(
 
 
 def _half_width(moved: Array, wide: Array) -> Array:
-    """How far noise moves a value in 95 % of draws, either way (Hall 1988, "On symmetric bootstrap intervals").
+    """Half the width of the symmetric bootstrap interval (Hall 1988, "On symmetric bootstrap intervals").
 
-    Either way, because noise hides spread, which is then taken for less than it is, on stand-ins as well: an interval
-    turned round would lean the wrong way. `wide` is how far random orders do, independent of the noise: widths add in
-    square.
+    It is symmetric because noise hides spread, on stand-ins as well: a basic bootstrap interval would be shifted the
+    wrong way. `wide` is the half width over random orders, which are independent of the noise: widths add in square.
     """
     by_noise = np.quantile(np.abs(moved), 1.0 - LEVEL, axis=0, method=_METHOD)
     return np.asarray(np.hypot(by_noise, wide))

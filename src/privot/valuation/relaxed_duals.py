@@ -1,4 +1,4 @@
-"""The dual potential of records that are carried to a validation set whose masses may give way a little.
+"""Dual potentials of transport to a validation set with relaxed masses (unbalanced transport). It sees costs only.
 
     min_P ⟨P, C⟩ + ε KL(P | a⊗b) + ρ KL(Pᵀ1 | b),   P1 = a uniform
     f_i = −ε ln Σ_j b_j e^{(g_j − C_ij)/ε},   g_j = −(ρ ε/(ρ + ε)) ln Σ_i a_i e^{(f_i − C_ij)/ε}
@@ -6,10 +6,10 @@
 (Chizat, Peyré, Schmitzer & Vialard 2018, "Scaling algorithms for unbalanced optimal transport problems"; with ρ = ∞
 Sinkhorn's). f is the derivative of the minimum in a, up to the constant that calibration removes.
 
-Why not ρ = ∞: two samples of one distribution never have quite the same shares of classes, and a plan that must move
-the one record too many into another class puts the whole price of that into the potential of *all* records of its
-class. And where shares agree, classes far apart in ε determine each other's potentials by next to nothing. With a
-finite ρ the potential is unique, and a class that is e times too frequent costs its records at most ρ.
+Why not ρ = ∞: two samples of one distribution never have exactly the same shares of classes, and a plan that must move
+one surplus record into another class puts the whole cost of that into the potential of *all* records of its class. And
+if shares agree, classes far apart in units of ε hardly determine each other's potentials. With a finite ρ the potential
+is unique, and a class that is e times too frequent adds at most ρ to its records.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ MAX_SWEEPS, TOLERANCE = 10_000, 1e-4
 def relaxed_potential(cost: Array, share: Array, reg: float, relaxation: float) -> Array:
     """f of shape (n,) for costs (n, m), masses `share` (m,) of sum 1, ε = `reg` and ρ = `relaxation`.
 
-    Converged is: no g moves by more than `TOLERANCE`·ε any more, whatever further sweeps there were.
+    Converged means that no further sweeps would move any g by more than `TOLERANCE`·ε; raises `ConvergenceError`
+    otherwise.
     """
-    # a constant in a row of costs is a constant in its f; left in, outliers would underflow the kernel
+    # a constant in a row of costs is a constant in its f; with it, the kernel of outliers would underflow
     least = cost.min(1)
     kernel = np.exp((least[:, None] - cost) / reg)
     power, scaling = relaxation / (relaxation + reg), np.ones(len(share))
     for _ in range(MAX_SWEEPS):
         rows = kernel @ (share * scaling)
-        # a target that no record comes near keeps its mass, as far as floats reach
+        # a target far from all records keeps its mass, as far as floats allow
         columns = np.maximum(kernel.T @ (1.0 / np.maximum(rows, 1e-300)) / len(cost), 1e-300)
         last, scaling = scaling, columns**-power
-        # every sweep brings g nearer by at least this power
+        # every sweep contracts the error of g by at least this power
         if float(np.abs(np.log(scaling / last)).max()) <= TOLERANCE * (1.0 - power):
             return np.asarray(least - reg * np.log(np.maximum(kernel @ (share * scaling), 1e-300)))
     raise ConvergenceError(f"The potentials still moved after {MAX_SWEEPS} sweeps: the records may need rescaling.")

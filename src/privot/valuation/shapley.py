@@ -1,9 +1,9 @@
-"""Shapley values of a game: exactly from all coalitions, or from random orders with standard errors.
+"""Shapley values of a game: exact from all coalitions, or from random orders with standard errors. No data is seen.
 
     φ_i = Σ_{S ∌ i} |S|! (k − |S| − 1)!/k! · (v(S ∪ {i}) − v(S))
 
 the mean over all orders of what party i adds to those before it (Shapley 1953, "A value for n-person games"). They sum
-to v(all) − v(∅), parties that add the same to everybody have the same, and one that adds nothing has 0.
+to v(all) − v(∅), parties that add the same to every coalition have equal values, and one that adds nothing has 0.
 
 A coalition is a whole number, whose bit i says whether party i is in.
 """
@@ -20,14 +20,14 @@ from privot.errors import UsageError
 from privot.valuation.labelled_records import Array
 
 MAX_EXACT = 10
-"""Parties up to which all 2^k coalitions are asked for."""
+"""Largest number of parties for which all 2^k coalitions are computed."""
 ORDERS, MIN_GROUPS = 200, 5
-"""About so many random orders beyond that, in groups of 2k, and never fewer groups than this."""
+"""Approximate number of random orders for more parties, in groups of 2k; and the smallest number of groups."""
 
 
 @dataclass(frozen=True)
 class CoalitionPlan:
-    """Which coalitions must be asked for their worth, and what follows from the answers."""
+    """The coalitions whose worth is needed, and the values that follow from their worths."""
 
     parties: int
     coalitions: tuple[int, ...]
@@ -35,7 +35,7 @@ class CoalitionPlan:
 
     @classmethod
     def of(cls, parties: int, seed: int = 0, most_exact: int = MAX_EXACT, orders: int = ORDERS) -> CoalitionPlan:
-        """Exact for few parties; for more, about `orders` random ones that `seed` repeats."""
+        """Exact for few parties; for more, about `orders` random orders from `seed`."""
         if parties < 1:
             raise UsageError("There must be at least one party.")
         if parties <= most_exact:
@@ -44,24 +44,24 @@ class CoalitionPlan:
         drawn: list[tuple[int, ...]] = []
         for _ in range(max(MIN_GROUPS, round(orders / (2 * parties)))):
             order = tuple(int(i) for i in generator.permutation(parties))
-            # an order and its reverse, turned through all beginnings: within a group everybody stands everywhere twice,
-            # and before everybody else half of the time, so that only what three or more do together is left to chance
+            # an order and its reverse, in all rotations: within a group every party has every place twice, and precedes
+            # every other party half of the time, so that only interactions of three or more parties are left to chance
             drawn += [way[i:] + way[:i] for way in (order, order[::-1]) for i in range(parties)]
-        everybody = (1 << parties) - 1
-        wanted = {0, everybody}
+        all_parties = (1 << parties) - 1
+        wanted = {0, all_parties}
         for i in range(parties):
-            wanted |= {1 << i, everybody ^ (1 << i)}
+            wanted |= {1 << i, all_parties ^ (1 << i)}
         for order in drawn:
             wanted.update(_prefixes(order))
         return cls(parties, tuple(sorted(wanted)), tuple(drawn))
 
     @property
-    def everybody(self) -> int:
+    def all_parties(self) -> int:
         """The coalition of all parties."""
         return (1 << self.parties) - 1
 
-    def ask(self, worth: Callable[[int], float]) -> dict[int, float]:
-        """The worth of every coalition that is needed, each asked for once."""
+    def worths(self, worth: Callable[[int], float]) -> dict[int, float]:
+        """The worth of every coalition that is needed, each computed once."""
         return {coalition: worth(coalition) for coalition in self.coalitions}
 
     def values(self, worths: dict[int, float]) -> Array:
@@ -81,11 +81,11 @@ class CoalitionPlan:
 
     def left_out(self, worths: dict[int, float]) -> Array:
         """v(all) − v(all but i), for every party i."""
-        return np.array([worths[self.everybody] - worths[self.everybody ^ (1 << i)] for i in range(self.parties)])
+        return np.array([worths[self.all_parties] - worths[self.all_parties ^ (1 << i)] for i in range(self.parties)])
 
 
 def _prefixes(order: Sequence[int]) -> list[int]:
-    """The coalitions that grow along an order, from nobody to everybody."""
+    """The coalitions along an order, from the empty one to all parties."""
     out = [0]
     for i in order:
         out.append(out[-1] | 1 << i)
@@ -93,7 +93,7 @@ def _prefixes(order: Sequence[int]) -> list[int]:
 
 
 def _along(orders: Sequence[Sequence[int]], worths: dict[int, float]) -> Array:
-    """What each party adds to those before it, one row an order."""
+    """What each party adds to those before it, one row per order."""
     out = np.zeros((len(orders), len(orders[0])))
     for row, order in enumerate(orders):
         out[row, list(order)] = np.diff([worths[coalition] for coalition in _prefixes(order)])

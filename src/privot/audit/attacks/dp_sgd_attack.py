@@ -1,12 +1,12 @@
-"""Attacks DP-SGD's noisy sums of clipped gradients: one record's gradient far beyond the bound, at every step.
+"""Attacks DP-SGD's noisy sums of clipped gradients: one record's gradient lies far beyond the bound, at every step.
 
-Gradients here are the records themselves, a public function like any other, so the worst case can be written down.
-Under add-remove neighbours D' has one record more, FAR·C·e; the others' gradients are C/2·e⊥, so that what one record
-does to the others is seen, or −C·e (`opposite`), so that a sample of fixed size shows whom the record displaced. Under
-replace-one the record is −C·e in D, and so are all others: a sample that holds it differs by 2C from one that does not.
+The gradients are the records themselves, so the worst case is known. Under add-remove D' has one more record, FAR·C·e;
+the gradients of the others are C/2·e⊥, which shows what one record does to the others, or −C·e (`opposite`), which
+shows which record it displaced from a sample of fixed size. Under replace-one the record is −C·e in D, like all others:
+a sample with it differs by 2C from a sample without it.
 
-Besides the likelihood ratio that a right mechanism would call for, a trial is observed through what wrong ones would
-show: the others' sum, the best single step, and how far apart the steps are (equal noise cancels between them).
+A trial is observed through the likelihood ratio of a correct mechanism, and through what faulty ones would show: the
+sum of the others, the best single step, and the spread of the steps (repeated noise cancels between them).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import repeated
 from privot.accounting.sampling import Sampling
-from privot.audit.attacks.projection_attack import FAR
 from privot.audit.findings import Claim
+from privot.audit.simulation.far_records import FAR
 from privot.audit.simulation.gaussian_trials import core_scores, likelihood_ratios
-from privot.audit.simulation.neighbours import World, counted_under, releases, sampled
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.neighbours import Neighbour, counted_under, releases, sampled
+from privot.audit.simulation.noiseless import NoNoise
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, Query
 from privot.mechanisms.mechanism import Facts
@@ -37,7 +37,7 @@ _SIZE = 2
 
 
 class RowGradients:
-    """Gradients that are the records themselves: a public function under which the worst case is known."""
+    """Gradients that are the records themselves, so that the worst case is known."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -52,8 +52,12 @@ class RowGradients:
 
 
 @dataclass(frozen=True)
-class ParametersAttack:
-    """`ClippedGradients` for `steps` steps: Poisson samples under add-remove, fixed-size ones under replace-one."""
+class DPSGDAttack:
+    """An attack on `ClippedGradients` over `steps` steps.
+
+    A Poisson `sampling` is counted under add-remove, a fixed-size one under replace-one. `sigma` is the standard
+    deviation of the noise, `clip` the clipping norm, `make` the class to attack.
+    """
 
     sigma: float
     delta: float
@@ -68,25 +72,25 @@ class ParametersAttack:
 
     @property
     def adjacency(self) -> Adjacency:
-        """The one under which the sampler is counted."""
+        """The adjacency under which the sampler is counted."""
         return counted_under(self.sampling)
 
     @property
     def name(self) -> str:
-        """In a few words."""
+        """The mechanism and its parameters, in a few words."""
         return f"DP-SGD, σ {self.sigma:g}, C {self.clip:g}, {sampled(self.sampling, self.steps)}"
 
     @property
     def how(self) -> str:
-        """In words."""
-        what = "added" if self.adjacency is Adjacency.ADD_REMOVE else "turned round"
+        """The data sets and the statistic, in words."""
+        what = "added" if self.adjacency is Adjacency.ADD_REMOVE else "reversed"
         return (
             f"one record {what} whose gradient lies far beyond C; likelihood ratio of all steps, and the other records"
         )
 
     @cached_property
     def mechanism(self) -> ClippedGradients:
-        """What is attacked."""
+        """The mechanism under attack."""
         return self.make(RowGradients(_SIZE), Query(np.zeros(_SIZE)), self.sigma, self.clip, self.sampling)
 
     @property
@@ -96,7 +100,7 @@ class ParametersAttack:
 
     @cached_property
     def claim(self) -> Claim:
-        """Counted from the event the mechanism itself states."""
+        """What the mechanism's own event costs."""
         event = self.mechanism.event(self._facts)
         shift = math.sqrt(self.steps) * self._gap / self.sigma if self.sampling.share == 1.0 else None
         return Claim.of(account(repeated(event, self.steps), self.delta), shift)
@@ -105,8 +109,8 @@ class ParametersAttack:
     def _gap(self) -> float:
         return self.adjacency.sensitivity(self.clip)
 
-    def world(self, present: bool) -> World:
-        """D or D'."""
+    def neighbour(self, present: bool) -> Neighbour:
+        """D, or D' if `present`."""
         if self.adjacency is Adjacency.ADD_REMOVE:
             other = [-self.clip, 0.0] if self.opposite else [0.0, self.clip / 2.0]
             x = np.tile(other, (self.records, 1))
@@ -116,7 +120,7 @@ class ParametersAttack:
             x = np.tile([-self.clip, 0.0], (self.records, 1))
             if present:
                 x[0, 0] = FAR * self.clip
-        return World(x, np.zeros(len(x), dtype=np.int64), 1)
+        return Neighbour(x, np.zeros(len(x), dtype=np.int64), 1)
 
     def real(self, present: bool, trials: int) -> Array:
         """Rows of (likelihood ratio, sum of the others, best single step, spread of the steps)."""
@@ -133,23 +137,23 @@ class ParametersAttack:
 
     def _values(self, present: bool, steps: int, noise: NoiseSource) -> Array:
         found = releases(
-            self.world(present), self.mechanism, steps, clip=self.clip, adjacency=self.adjacency, noise=noise
+            self.neighbour(present), self.mechanism, steps, clip=self.clip, adjacency=self.adjacency, noise=noise
         )
         return np.array([np.asarray(r.value) for r in found])
 
     @cached_property
     def measured_gap(self) -> tuple[float, float, float]:
-        """(the usual sum without the record, how far it moves that, the noise asked for), as the code has them."""
-        silence = Silence(self.noise)
+        """(typical sum without the record, how far the record moves it, σ of the noise), as the code computes them."""
+        quiet = NoNoise(self.noise)
         share = self.sampling.share
         tries = 1 if share == 1.0 else min(20_000, math.ceil(40.0 / share))
         tries = math.ceil(tries / self.steps) * self.steps
-        usual = float(np.median(self._values(False, tries, silence)[:, 0]))
-        moved = float(self._values(True, tries, silence)[:, 0].max())
-        return usual, moved - usual, max(silence.sigmas)
+        usual = float(np.median(self._values(False, tries, quiet)[:, 0]))
+        moved = float(self._values(True, tries, quiet)[:, 0].max())
+        return usual, moved - usual, max(quiet.sigmas)
 
     def core(self, present: bool, trials: int) -> Array | None:
-        """The gap that the code was seen to make, the noise it asks for, and its sampler."""
+        """The gap that the code makes, the noise that it asks for, and its sampler."""
         _, gap, sigma = self.measured_gap
         if gap <= 0.0 or self.opposite:
             return None

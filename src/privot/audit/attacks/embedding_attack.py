@@ -1,7 +1,7 @@
-"""Attacks mean embeddings and noisy class counts: one record added, or one moved to the other side of the map.
+"""Attacks mean embeddings and noisy class counts: one record is added, or moved to the other side of the map.
 
-The audit's own feature map is a public function whose worst case is known: φ(x) = x clipped to [−1, 1], then zeros. A
-record at +1 and one at −1 are 2 apart. Any other map can be put in its place, with the two records to compare.
+The default feature map has a known worst case: φ(x) = x clipped to [−1, 1], then zeros. A record at +1 and a record at
+−1 are 2 apart. Any other map can be attacked, with the two records to compare.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.audit.findings import Claim
 from privot.audit.simulation.gaussian_trials import core_scores
-from privot.audit.simulation.neighbours import World, releases
-from privot.audit.simulation.noiseless import Silence
+from privot.audit.simulation.neighbours import Neighbour, releases
+from privot.audit.simulation.noiseless import NoNoise
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import FeatureMap, MeanEmbedding
@@ -48,16 +48,17 @@ class SignedMap:
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        """All there is."""
+        """As plain JSON types."""
         return {"kind": "signed", "dim": self.dim, "size": self.size}
 
 
 @dataclass(frozen=True)
 class EmbeddingAttack:
-    """`MeanEmbedding` with this σ. Without a map of your own, the worst case is played.
+    """An attack on `MeanEmbedding` with noise of deviation `sigma`.
 
-    `canary` and `other` are the two records (one row each) that are compared under replace-one; under add-remove
-    `canary` is the one that is added. With `labels`, there are two classes and the replaced record changes its own.
+    `features` is the map, the worst case unless given. `canary` and `other` (one row each) are the records that are
+    compared under replace-one; under add-remove `canary` is added. With `labels` there are two classes, and the
+    replaced record changes its class.
     """
 
     sigma: float
@@ -76,51 +77,55 @@ class EmbeddingAttack:
 
     @property
     def name(self) -> str:
-        """In a few words."""
+        """The mechanism and its parameters, in a few words."""
         labels = ", two classes" if self.labels else ""
         return f"{self.title}, {self.features.size} features, σ {self.sigma:g}{labels}, {self.adjacency}"
 
     @property
     def how(self) -> str:
-        """In words."""
+        """The data sets and the statistic, in words."""
         what = "added" if self.adjacency is Adjacency.ADD_REMOVE else "replaced"
         return f"one record {what}; likelihood ratio along the change of all sums and counts, and each count by itself"
 
     @cached_property
     def mechanism(self) -> MeanEmbedding:
-        """What is attacked."""
+        """The mechanism under attack."""
         where = "cpu" if isinstance(self.features, SignedMap) else self.device
         return self.make(self.features, self.sigma, self.labels, self.count_weight, where)
 
     @cached_property
     def claim(self) -> Claim:
-        """Counted from the event the mechanism itself states."""
+        """What the mechanism's own event costs."""
         public = self.records if self.adjacency is Adjacency.REPLACE_ONE else None
         facts = Facts(self.features.dim, public, 1.0, self.adjacency, 2 if self.labels else None)
         shift = self.adjacency.sensitivity(1.0) / self.sigma
         return Claim.of(account(self.mechanism.event(facts), self.delta), shift)
 
-    def world(self, present: bool) -> World:
+    def neighbour(self, present: bool) -> Neighbour:
         """D or D': the first row is the canary."""
         dim = self.features.dim
         canary = np.full(dim, 1e3) if self.canary is None else np.asarray(self.canary, dtype=np.float64)
         other = -canary if self.other is None else np.asarray(self.other, dtype=np.float64)
         if canary.shape != (dim,) or other.shape != (dim,):
-            raise UsageError(f"A canary is one record of {dim} columns.")
+            raise UsageError(
+                f"A canary must be one record of {dim} columns, got shapes {canary.shape} and {other.shape}."
+            )
         x = np.zeros((self.records, dim))
         x[0] = canary if present else other
         y = np.zeros(len(x), dtype=np.int64)
         y[0] = int(present)
         if self.adjacency is Adjacency.ADD_REMOVE and not present:
             x, y = x[1:], y[1:]
-        return World(x, y if self.labels else None, 2 if self.labels else None)
+        return Neighbour(x, y if self.labels else None, 2 if self.labels else None)
 
     def _values(self, present: bool, steps: int, noise: NoiseSource) -> Array:
         """(steps, all numbers of a release): sums, then counts, in units in which every number has noise σ."""
         weight = self.mechanism.count_weight
         assert weight is not None
         share = float(np.sqrt(1.0 - weight**2))
-        found = releases(self.world(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise)
+        found = releases(
+            self.neighbour(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise
+        )
         rows = []
         for release in found:
             value: Any = release.value
@@ -129,20 +134,20 @@ class EmbeddingAttack:
 
     @cached_property
     def change(self) -> tuple[Array, float]:
-        """(what the change of one record does to the un-noised release, the σ that the code asks for)."""
-        silence = Silence(self.noise)
-        values = [self._values(present, 1, silence)[0] for present in (False, True)]
-        return values[1] - values[0], max(silence.sigmas)
+        """(change of the release without noise when one record changes, the σ that the code asks for)."""
+        quiet = NoNoise(self.noise)
+        values = [self._values(present, 1, quiet)[0] for present in (False, True)]
+        return values[1] - values[0], max(quiet.sigmas)
 
     def real(self, present: bool, trials: int) -> Array:
-        """Rows of (likelihood ratio, each class's count)."""
+        """Rows of (likelihood ratio, count of each class)."""
         seen = self._values(present, trials, self.noise)
         direction, _ = self.change
         counts = seen[:, -(2 if self.labels else 1) :]
         return np.column_stack([seen @ direction, counts])
 
     def core(self, present: bool, trials: int) -> Array | None:
-        """The change that the code was seen to make, along its own direction, and the noise it asks for."""
+        """The change that the code makes, along its own direction, and the noise that it asks for."""
         direction, sigma = self.change
         gap = float(np.linalg.norm(direction))
         return core_scores(present, trials, gap=gap, sigma=sigma, noise=self.noise, device=self.device)

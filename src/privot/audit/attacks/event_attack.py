@@ -1,7 +1,8 @@
-"""Attacks what a guarantee says happened: each event is played with the real noise and samplers, at its stated bound.
+"""Attacks the events of a guarantee: each is simulated with the real noise and samplers, at its stated bound.
 
-Nothing is known of the mechanism that ran; what is tested is whether the counted ε covers the events it names, with
-neighbours exactly as far apart as each event allows. Directions of projections are drawn by their law.
+The mechanism that ran is not known; the test is whether the claimed ε covers the events of the guarantee, for
+neighbours exactly as far apart as each event allows. Directions of projections are drawn by their law. No record is
+involved.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from privot.accounting.events import Event, Gaussian, Laplace, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import Sampling
 from privot.audit.findings import Claim
-from privot.audit.simulation.direction_capture import caught
+from privot.audit.simulation.direction_capture import captured
 from privot.audit.simulation.gaussian_trials import Gaps, core_scores
 from privot.errors import UsageError
 from privot.guarantee import Guarantee
@@ -25,12 +26,12 @@ from privot.noise import NoiseSource, SystemNoise
 Array = NDArray[np.float64]
 
 MAX_STEPS = 2000
-"""Steps of one event that are played out; a run of more could not be tried often enough."""
+"""Largest number of steps of one event: more could not be simulated often enough."""
 
 
 @dataclass(frozen=True)
 class EventAttack:
-    """Everything that a guarantee's events say happened, played with the worst neighbours they allow."""
+    """An attack on all events of a guarantee, with the worst neighbours that they allow."""
 
     guarantee: Guarantee
     noise: NoiseSource = field(default_factory=SystemNoise, repr=False)
@@ -38,7 +39,7 @@ class EventAttack:
 
     @property
     def name(self) -> str:
-        """In a few words."""
+        """The mechanism and its parameters, in a few words."""
         parts = []
         for leaf, times in self._leaves:
             inner = leaf.event if isinstance(leaf, Sampled) else leaf
@@ -48,14 +49,14 @@ class EventAttack:
 
     @property
     def how(self) -> str:
-        """In words."""
+        """The data sets and the statistic, in words."""
         return (
             "each event with neighbours as far apart as it allows; likelihood ratio of all of them; no mechanism is run"
         )
 
     @cached_property
     def claim(self) -> Claim:
-        """What the guarantee says, and its shift where it is a Gaussian's."""
+        """The guarantee, with its shift if all events are Gaussian."""
         squares = 0.0
         for leaf, times in self._leaves:
             if not isinstance(leaf, Gaussian):
@@ -70,19 +71,17 @@ class EventAttack:
             found += leaves(event_from_dict(fields))
         for leaf, times in found:
             inner = leaf.event if isinstance(leaf, Sampled) else leaf
-            # a projection is the same release whichever bound it is counted by
+            # the bound of a projection changes its claim, not what is released
             if not isinstance(inner, Gaussian | Projection):
                 what = "Laplace" if isinstance(inner, Laplace) else inner.kind
-                raise UsageError(f"A {what} event cannot be played: only Gaussian noise and random projections can.")
+                raise UsageError(f"A {what} event cannot be simulated: only Gaussian noise and random projections can.")
             if times > MAX_STEPS:
-                raise UsageError(f"{times} steps are too many to be played often enough; up to {MAX_STEPS} are.")
+                raise UsageError(f"{times} steps are too many to simulate often enough: at most {MAX_STEPS} are.")
         return found
 
     def real(self, present: bool, trials: int) -> Array:
-        """Nothing real can be run on a guarantee alone."""
-        raise UsageError(
-            "A guarantee names no mechanism that could be run: ask for trials of the core only, without runs."
-        )
+        """Raises `UsageError`: a guarantee names no mechanism to run."""
+        raise UsageError("A guarantee names no mechanism that could be run: set runs to 0 and use trials of the core.")
 
     def core(self, present: bool, trials: int) -> Array | None:
         """The sum of the likelihood ratios of all events."""
@@ -105,7 +104,7 @@ class EventAttack:
 
 
 def _gaps(event: Projection) -> Gaps:
-    """Δ·√H, H drawn anew for each step."""
+    """Δ·√H, H drawn independently for each step."""
     return lambda count: (
-        event.sensitivity * np.sqrt(caught(count, event.dim, event.slices, event.frame == "orthogonal"))
+        event.sensitivity * np.sqrt(captured(count, event.dim, event.slices, event.frame == "orthogonal"))
     )

@@ -1,8 +1,9 @@
-"""Attacks on generators: who was in the training data, and what comes out nearly as it went in; arrays in, rates out.
+"""Membership tests on generators: which records were in the training data, and which come out nearly unchanged.
 
 All candidates are drawn from one distribution, and a coin decides for each whether it is trained on. So one trained
-generator gives as many guesses as there are candidates, and what they say of ε is honest for a single run
-(`one_run`). A test that finds nothing means something only if it finds a generator that copies: `copying` is one.
+generator gives as many guesses as there are candidates, and a bound on ε that is valid for a single run (`one_run`). A
+test that finds nothing is meaningful only if it detects a generator that copies: `copying` is one. Arrays in, rates
+out; no vault is opened.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 NEAR = 0.01
-"""A synthetic record is a near-copy if it lies nearer to a candidate than this share of *non-members* ever find one."""
+"""Share of *non-members* with a near-copy, by definition: it sets the distance below which a record is a near-copy."""
 _BLOCK = 512
 
 
 @dataclass(frozen=True)
 class Membership:
-    """One test against one generator, with intervals at `confidence`.
+    """The result of one test on one generator, with intervals at `confidence`.
 
-    `auc` is the probability that a member scores higher than a non-member, ½ for a guess. `epsilon` is a lower bound
-    (add-remove, one run) at `delta`. `copied` is the share of members of which a near-copy was found, `copied_others`
-    that of non-members, about `NEAR` by construction.
+    `auc` is the probability that a member scores higher than a non-member, ½ for guessing. `epsilon` is a lower bound
+    (add-remove, one run) at `delta`. `copied` is the share of members with a near-copy, `copied_others` that of
+    non-members, about `NEAR` by definition.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Membership:
 
     @property
     def stands_out(self) -> bool:
-        """Whether members can be told from non-members, or copies of them are found, beyond what chance explains."""
+        """Whether members differ from non-members, or have near-copies, beyond what chance explains."""
         return self.auc_interval[0] > 0.5 or self.copied_interval[0] > max(5.0 * NEAR, 2.0 * self.copied_others)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,10 +95,10 @@ def log_density(candidates: Array, points: Array, width: float) -> Array:
 
 
 def density_ratio(candidates: Array, synthetic: Array, reference: Array) -> Array:
-    """ln of how much denser the synthetic records lie around a candidate than reference records of the same law.
+    """ln of the ratio of densities of synthetic and reference records around each candidate.
 
-    Bandwidth: a quarter of the median distance of reference records to their nearest synthetic neighbour: so narrow
-    that a copy outweighs everything else around it.
+    The bandwidth is a quarter of the median distance of reference records to their nearest synthetic neighbour: so
+    narrow that a copy outweighs everything else around it.
     """
     width = max(0.25 * float(np.median(nearest(reference, synthetic))), 1e-9)
     return log_density(candidates, synthetic, width) - log_density(candidates, reference, width)
@@ -113,7 +114,7 @@ def area(scores: Array, there: Flags, confidence: float) -> tuple[float, tuple[f
     auc = float(below.mean())
     from scipy.special import ndtri
 
-    # the least a placement can vary: a perfect separation would otherwise be certain after four trials
+    # a floor on the variance: a perfect separation would otherwise be certain after four trials
     least = 1.0 / (4.0 * min(len(ones), len(zeros)) ** 2)
     wide = float(ndtri((1.0 + confidence) / 2.0)) * math.sqrt(
         below.var(ddof=1) / len(ones) + above.var(ddof=1) / len(zeros) + least
@@ -131,7 +132,10 @@ def attack_generator(
     delta: float,
     confidence: float,
 ) -> list[Membership]:
-    """The nearest-neighbour and the density-ratio test, each with near-copies counted by distance."""
+    """Run the nearest-neighbour and the density-ratio test; both count near-copies by distance.
+
+    `candidates` (n, d), `there` (n,) whether each was trained on, `synthetic` and `reference` (·, d).
+    """
     distances = nearest(candidates, synthetic)
     cut = float(np.quantile(distances[~there], NEAR))
     copied = int((distances[there] <= cut).sum())

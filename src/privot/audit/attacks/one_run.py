@@ -1,8 +1,8 @@
-"""Audits DP-SGD from a single run: many canaries at once, each put in by the toss of a coin.
+"""Audits DP-SGD from a single run: many canaries at once, each included by the toss of a coin.
 
 Canary i has the gradient C·e_i in a space with as many dimensions as canaries, so none hides another. After one run of
-the real mechanism its score is the sum of coordinate i over all steps. The highest scores are guessed in, the lowest
-out, and the rest abstains (Steinke, Nasr & Jagielski 2023). Add-remove neighbours.
+the real mechanism its score is the sum of coordinate i over all steps. The highest scores are guessed to be in, the
+lowest to be out, and there is no guess on the rest (Steinke, Nasr & Jagielski 2023). Neighbours are add-remove.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privot.accounting.events import repeated
 from privot.accounting.sampling import Poisson
 from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.findings import Claim
-from privot.audit.simulation.neighbours import World, releases
+from privot.audit.simulation.neighbours import Neighbour, releases
 from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE, check_confidence, one_run_epsilon
 from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, Query
@@ -29,12 +29,12 @@ from privot.noise import NoiseSource, SystemNoise
 Array = NDArray[np.float64]
 
 GUESSED = (0.02, 0.05, 0.1, 0.25, 0.5)
-"""Shares of the canaries that are guessed in, and as many out; fixed beforehand, and the error is shared among them."""
+"""Shares of the canaries guessed to be in, and as many out; fixed beforehand, and they share the allowed error."""
 
 
 @dataclass(frozen=True)
 class OneRun:
-    """What one run showed: `guesses` of `canaries` canaries, `right` of them rightly."""
+    """The result of one run: `guesses` on `canaries` canaries, `right` of them correct."""
 
     name: str
     claim: Claim
@@ -71,7 +71,7 @@ class OneRun:
 
 
 def best_guesses(scores: Array, there: NDArray[np.bool_], delta: float, confidence: float) -> tuple[float, int, int]:
-    """(ε, guesses, right ones) of the best of the numbers of guesses that were fixed beforehand."""
+    """(ε, guesses, correct guesses) for the best of the fixed numbers of guesses."""
     order = np.argsort(scores)
     each = 1.0 - (1.0 - confidence) / len(GUESSED)
     best = (-1.0, 0, 0)
@@ -93,17 +93,20 @@ def one_run(
     confidence: float = DEFAULT_CONFIDENCE,
     noise: NoiseSource | None = None,
 ) -> OneRun:
-    """One run of `ClippedGradients` for `steps` steps with Poisson samples at `rate`."""
+    """Audit `ClippedGradients` by one run of `steps` steps with Poisson samples at `rate`.
+
+    `sigma` is the standard deviation of the noise, `clip` the clipping norm. Returns a lower bound on ε at `delta`.
+    """
     began = time.monotonic()
     check_confidence(confidence)
     there = np.random.default_rng().random(canaries) < 0.5
     mechanism = ClippedGradients(RowGradients(canaries), Query(np.zeros(canaries)), sigma, clip, Poisson(rate))
-    # two records of zeros keep the vault open when no canary is there
+    # two records of zeros, so that the vault is not empty without canaries
     x = np.vstack([1e3 * clip * np.eye(canaries)[there], np.zeros((2, canaries))])
-    world = World(x, np.zeros(len(x), dtype=np.int64), 1)
+    held = Neighbour(x, np.zeros(len(x), dtype=np.int64), 1)
     scores = np.zeros(canaries)
     source = SystemNoise() if noise is None else noise
-    for release in releases(world, mechanism, steps, clip=clip, adjacency=Adjacency.ADD_REMOVE, noise=source):
+    for release in releases(held, mechanism, steps, clip=clip, adjacency=Adjacency.ADD_REMOVE, noise=source):
         scores += np.asarray(release.value)
     event = mechanism.event(Facts(canaries, None, clip, Adjacency.ADD_REMOVE, 1))
     claim = Claim.of(account(repeated(event, steps), delta))

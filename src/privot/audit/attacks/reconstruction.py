@@ -1,8 +1,8 @@
-"""Attacks on published protocols for distances between data sets: pure functions of the messages that are sent.
+"""Reconstruction attacks on published protocols for distances: pure functions of the messages that are sent.
 
-FedWad and TriangleWad send interpolants η = (1 − t)·x + t·T(x), T the optimal map to points γ. Each attack here takes
-what a party or a server holds and answers with records; none of them looks at the records it is after. Arrays have the
-shape (points, dimensions), all weights are equal.
+FedWad and TriangleWad send interpolants η = (1 − t)·x + t·T(x), T the optimal map to points γ. Each attack takes what a
+party or a server holds and returns records; none of them sees the records that it reconstructs. Arrays have the shape
+(points, dimensions), all weights are equal.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
-from privot.errors import DataError, UsageError
+from privot.audit.statistics.one_to_one import assignment
+from privot.errors import UsageError
 from privot.federation.sketches.signed_sketch import Sketch
 from privot.mechanisms import SketchDesign
 from privot.mechanisms.sketching.private_sketch import noise_deviation
@@ -23,27 +23,19 @@ Array = NDArray[np.float64]
 DEFENCES = ("constant", "shared", "private")
 
 
-def assignment(x: Array, y: Array) -> NDArray[np.int64]:
-    """σ with x_i ↔ y_σ(i), the optimal one-to-one plan for squared distances; both have as many points."""
-    if x.shape != y.shape:
-        raise DataError("A one-to-one plan needs as many points on both sides, in one space.")
-    cost = (x**2).sum(1)[:, None] - 2.0 * x @ y.T + (y**2).sum(1)
-    return np.asarray(linear_sum_assignment(cost)[1])
-
-
 def distance(x: Array, y: Array) -> float:
     """W₂ of equally many points."""
     return float(np.sqrt(((x - y[assignment(x, y)]) ** 2).sum(1).mean()))
 
 
 def invert_constant(eta: Array, gamma: Array, t: float) -> Array:
-    """Constant defence data: T(x) = γ for every x, so x = (η − t·γ)/(1 − t), an affine map."""
+    """Invert constant defence data: T(x) = γ for every x, so x = (η − t·γ)/(1 − t), an affine map."""
     _check_share(t)
     return (eta - t * np.broadcast_to(gamma, eta.shape)) / (1.0 - t)
 
 
 def invert_shared(eta: Array, gamma: Array, t: float) -> Array:
-    """Shared random defence data of equal size: the optimal plan from η to γ *is* the plan from x to γ.
+    """Invert shared random defence data of equal size: the optimal plan from η to γ *is* the plan from x to γ.
 
     η_i = (1 − t)x_i + t·γ_σ(i) makes Σ⟨η_i, γ_π(i)⟩ = (1 − t)Σ⟨x_i, γ_π(i)⟩ + tΣ⟨γ_σ(i), γ_π(i)⟩, and both sums are
     largest at π = σ: the first because σ is optimal, the second by the Cauchy–Schwarz inequality.
@@ -53,13 +45,13 @@ def invert_shared(eta: Array, gamma: Array, t: float) -> Array:
 
 
 def invert_fedwad(gamma: Array, own: Array, to_other: float, to_own: float) -> Array:
-    """FedWad at equality, for a party that holds `own` records, γ and both distances: every record of the other side.
+    """Invert FedWad at equality: all records of the other side, from `own` records, γ and both distances.
 
     γ lies on the geodesic, γ_i = x_i + s(y_σ(i) − x_i) with s = W(μ, γ)/(W(μ, γ) + W(γ, ν)), so
     x = y_σ + (γ − y_σ)(W(μ, γ) + W(γ, ν))/W(γ, ν).
     """
     if not to_own > 0.0:
-        raise UsageError("γ must have left the attacker's own records.")
+        raise UsageError("The distance of γ to the attacker's own records must be greater than 0.")
     partner = own[assignment(gamma, own)]
     return partner + (gamma - partner) * (to_other + to_own) / to_own
 
@@ -67,7 +59,7 @@ def invert_fedwad(gamma: Array, own: Array, to_other: float, to_own: float) -> A
 def identically_distributional(
     gamma: Array, own: Array, to_other: float, to_own: float, *, rounds: int = 60, tolerance: float = 1e-9
 ) -> Array:
-    """Eq. 5 of TriangleWad against FedWad: points D with W(D, ν) and W(D, γ) equal to those of the other side.
+    """Eq. 5 of TriangleWad, against FedWad: points D with W(D, ν) and W(D, γ) equal to those of the other side.
 
     L(D) = |W(D, ν) − W(μ, ν)| + |W(D, γ) − W(μ, γ)|, minimised from D = γ moved a little away from ν, by subgradients
     with Polyak's step L/‖g‖² (its minimum is known to be 0). W(μ, ν) = `to_other` + `to_own` at equality.
@@ -96,26 +88,26 @@ def identically_distributional(
 def learn_inverse(
     public: Array, t: float, draw: Callable[[tuple[int, int]], Array], ridge: float = 1e-2
 ) -> Callable[[Array], Array]:
-    """Private defence data: the attacker plays the protocol on public records with defence data of the same law.
+    """Attack private defence data: the attacker simulates the protocol on public records with its own γ.
 
-    From pairs (η, x) of its own it learns the linear map that gives x back best (ridge regression), and applies it to
-    an η it received: denoising without the secret γ.
+    From its pairs (η, x) it learns the best linear map from η to x (ridge regression), and applies it to a received η:
+    denoising without the secret γ.
     """
     _check_share(t)
     gamma = draw((len(public), public.shape[1]))
     eta = (1.0 - t) * public + t * gamma[assignment(public, gamma)]
     centre_eta, centre = eta.mean(0), public.mean(0)
     a, b = eta - centre_eta, public - centre
-    # in the space of the samples: as many equations as records, whatever the dimension
+    # in the dual form: as many equations as records, whatever the dimension
     gram = a @ a.T
     weights = np.linalg.solve(gram + ridge * float(np.trace(gram)) * np.eye(len(gram)), b)
     return lambda seen: centre + (seen - centre_eta) @ a.T @ weights
 
 
 def match_candidates(eta: Array, candidates: Array) -> NDArray[np.int64]:
-    """For each interpolant the candidate it correlates with most: linkage when γ is secret.
+    """For each interpolant the candidate that it correlates with most: linkage when γ is secret.
 
-    The plan picks the γ that points *towards* the record, so even the part that should hide it helps.
+    The plan picks the γ that points *towards* the record, so even the part that should hide it helps the attacker.
     """
 
     def standard(rows: Array) -> Array:
@@ -126,13 +118,13 @@ def match_candidates(eta: Array, candidates: Array) -> NDArray[np.int64]:
 
 
 def nearest_words(points: Array, vectors: Array) -> NDArray[np.int64]:
-    """The word (row of `vectors`) with the largest cosine to each point: what a recovered embedding says."""
+    """The word (row of `vectors`) with the largest cosine to each point: the text of a recovered embedding."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
     return np.asarray(np.argmax(points @ unit.T, axis=1))
 
 
 def from_counts(counts: Array, prototypes: Array, records: int) -> Array:
-    """The best guess of `records` records from noisy counts around public prototypes: prototypes in proportion."""
+    """The best guess of `records` records from noisy counts: public prototypes in proportion to the counts."""
     held = np.maximum(np.asarray(counts, dtype=np.float64), 0.0)
     held = held if held.sum() > 0.0 else np.ones_like(held)
     exact = records * held / held.sum()
@@ -142,10 +134,10 @@ def from_counts(counts: Array, prototypes: Array, records: int) -> Array:
 
 
 def from_sketch(sketch: Sketch, design: SketchDesign, records: int) -> Array:
-    """The best guess of `records` records from a sketch: prototypes in proportion, moved to where the features say.
+    """The best guess of `records` records from a sketch: prototypes in proportion, moved to fit the features.
 
-    The counterpart of eq. 5 for a sketch, points whose own sketch is the one that was sent. The move is the least one
-    that gives the mean of the features, which is shortened by what noise adds to its length (James & Stein).
+    The counterpart of eq. 5 for a sketch: points whose own sketch is the one that was sent. The move is the smallest
+    one that gives the mean of the features, which is shrunk by the length that noise adds (James & Stein).
     """
     blocks = {name: np.asarray(block, dtype=np.float64) for name, block in sketch.value.items()}
     classes, size = max(1, design.classes), max(1.0, sketch.records)
@@ -159,10 +151,10 @@ def from_sketch(sketch: Sketch, design: SketchDesign, records: int) -> Array:
 
 
 def membership_scores(sketch: Sketch, design: SketchDesign, rows: Array, public: Array) -> Array:
-    """How strongly a sketch speaks for each row having been in it: the linear log-likelihood ratio.
+    """The linear log-likelihood ratio of each row's membership in a sketch; higher means more likely a member.
 
-    A row moves the sums by v(x) − E v; with the covariance Σ of what the sums do without it (that of the other records,
-    guessed from public rows, and of the noise) the score is (v(x) − E v)ᵀ Σ⁻¹ (sums − n·E v).
+    A row moves the sums by v(x) − E v; with the covariance Σ of the sums without it (of the other records, estimated
+    from public rows, and of the noise) the score is (v(x) − E v)ᵀ Σ⁻¹ (sums − n·E v).
     """
 
     def weighed(x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Holds the trials of one attack against a claim that somebody else states of the same mechanism."""
+"""Tests another claim about the same mechanism with the trials of an existing attack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class StatedClaim:
-    """`attack`, judged by `claim`."""
+    """The trials of `attack`, compared with `claim` instead of the attack's own claim."""
 
     attack: Attack
     claim: Claim
@@ -39,7 +39,7 @@ class StatedClaim:
 
 
 def wasserstein_claim(event: Event, steps: int, delta: float, *, mu: float = 16.0, beta: float = 32.0) -> Claim:
-    """What the Wasserstein accountant says of `steps` such events, read as an ε of differential privacy: unproven."""
+    """The ε of the Wasserstein accountant for `steps` such events, read as differential privacy: unproven."""
     accountant = WassersteinAccountant(mu, beta, allow_unproven=True)
     accountant.step(event, times=steps)
     return Claim(accountant.epsilon(delta), delta, accountant.adjacency, Standing.UNPROVEN, "as published")

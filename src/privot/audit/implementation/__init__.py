@@ -1,1 +1,1 @@
-"""Attacks on the code rather than the mathematics: floating point, key reuse, shapes, timing, errors, disk."""
+"""Audits of the code rather than the mathematics: floating point, key reuse, shapes, timing, errors, disk."""

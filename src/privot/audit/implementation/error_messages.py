@@ -1,7 +1,7 @@
-"""Looks for values of records in all that is said when something fails: errors, tracebacks, logs, representations.
+"""Looks for values of records in all output of failures: errors, tracebacks, logs, warnings, representations.
 
-The records are the audit's own and carry a number that occurs nowhere else. Each way of failing is tried, and all that
-was said is searched for it.
+The records are the audit's own and hold a number that occurs nowhere else. Each kind of failure is caused, and all its
+output is searched for the number.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from privot.mechanisms import Facts, Needs, RandomProjection, Records
 from privot.noise import NoiseSource, SystemNoise
 from privot.vault import Vault
 
-TELLTALE = 738291.4375
+MARKER = 738291.4375
 """A number that float32 and float64 hold exactly and that nothing else here comes near."""
 _TEXTS = ("738291", "7.38291")
 
 
-def tells(text: str) -> bool:
-    """Whether a text shows the telltale number, written out or as its bytes."""
+def holds_marker(text: str) -> bool:
+    """Whether a text holds the marker number in one of its written forms."""
     return any(t in text for t in _TEXTS)
 
 
 @dataclass(frozen=True)
 class Failing:
-    """A mechanism that fails in the midst of its work, quoting records as careless code does."""
+    """A mechanism that fails while it runs, and quotes records as careless code does."""
 
     how: str
     steps: int = 1
@@ -49,7 +49,7 @@ class Failing:
 
     @property
     def standing(self) -> Standing:
-        """As if it were right."""
+        """PROVEN, so that the vault runs it."""
         return Standing.PROVEN
 
     @property
@@ -86,38 +86,38 @@ def _attempts(x: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     for how in ("quote", "chain", "public", "object", "interrupt"):
         yield f"a mechanism that fails ({how})", lambda h=how: vault().release(Failing(h), purpose="audit")  # type: ignore[misc]
     yield "a budget that refuses", lambda: vault(budget=(1e-3, 1e-5)).release(RandomProjection(2, 1.0), purpose="audit")
-    yield "labels that are none", lambda: vault(y=x[:, 0], classes=2)
+    yield "labels that are not whole numbers", lambda: vault(y=x[:, 0], classes=2)
     yield "a record that is not finite", lambda: vault(np.vstack([x, np.full(x.shape[1], np.nan)]))
-    yield "rows of different lengths", lambda: vault([list(x[0]), [TELLTALE]])
-    yield "text among numbers", lambda: vault([[str(TELLTALE), "none"], ["1", "2"]])
+    yield "rows of different lengths", lambda: vault([list(x[0]), [MARKER]])
+    yield "text among numbers", lambda: vault([[str(MARKER), "none"], ["1", "2"]])
     yield "a copy of the vault", lambda: __import__("copy").deepcopy(vault())
     yield "the vault as text", lambda: print(repr(vault()), str(vault()), vars(type(vault())))
     yield "a release of noise", lambda: print(repr(vault().release(RandomProjection(2, 1.0), purpose="audit")))
 
 
-def silent_about_records() -> list[Check]:
-    """One check for each way of failing: nothing that was said, logged or warned of shows a record."""
-    x = np.full((4, 3), TELLTALE)
+def errors_reveal_no_record() -> list[Check]:
+    """One check per kind of failure: no error, log line or warning holds a value of a record."""
+    x = np.full((4, 3), MARKER)
     x[1:] = np.arange(9.0).reshape(3, 3)
     SystemNoise().normal(2, 1.0)
-    return [_silent(name, attempt) for name, attempt in _attempts(x)]
+    return [_check_output(name, attempt) for name, attempt in _attempts(x)]
 
 
-def _silent(name: str, attempt: Callable[[], Any]) -> Check:
-    said = ""
-    with _listening() as heard:
+def _check_output(name: str, attempt: Callable[[], Any]) -> Check:
+    text = ""
+    with _captured_output() as output:
         try:
             attempt()
         except BaseException as error:
-            said += "".join(traceback.format_exception(error))
-            said += _held(error)
-    said += heard()
-    return Check(f"silence of {name}", not tells(said), f"{len(said)} characters were said")
+            text += "".join(traceback.format_exception(error))
+            text += _held(error)
+    text += output()
+    return Check(f"no record in the output of {name}", not holds_marker(text), f"{len(text)} characters of output")
 
 
 @contextmanager
-def _listening() -> Iterator[Callable[[], str]]:
-    """Everything written to standard output and error, logged or warned of meanwhile."""
+def _captured_output() -> Iterator[Callable[[], str]]:
+    """Captures standard output and error, logs and warnings within the block."""
     out, log = io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(log)
     root = logging.getLogger()
@@ -134,7 +134,7 @@ def _listening() -> Iterator[Callable[[], str]]:
 
 
 def _held(error: BaseException | None) -> str:
-    """Arrays, lists and texts in the vault's frames that an error, its cause and its context carry along."""
+    """Arrays, lists and texts in the vault's frames that an error, its cause and its context hold."""
     parts = []
     while error is not None:
         parts += [repr(error.args), *_frames(error.__traceback__)]
@@ -146,7 +146,7 @@ def _frames(trace: TracebackType | None) -> Iterator[str]:
     while trace is not None:
         frame = trace.tb_frame
         name = str(frame.f_globals.get("__name__", ""))
-        # the audit's own frames hold the records it made, and the vault's constructor those it was just handed
+        # the audit's own frames and the vault's constructor hold the records rightly
         if name.startswith("privot.") and not name.startswith("privot.audit") and frame.f_code.co_name == "__run":
             for value in frame.f_locals.values():
                 if isinstance(value, np.ndarray | list | tuple | str):

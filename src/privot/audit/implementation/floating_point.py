@@ -1,8 +1,8 @@
-"""Attacks noise through the bits of floating-point numbers: does a noisy number's own grid tell what it was added to?
+"""Attacks noise through the bits of floating-point numbers: does the grid of a noisy number reveal its true value?
 
-Mironov 2012. Where v + n happens to be small although v is not, a plain floating-point sum keeps the coarse grid of n;
-a noisy zero of the same size has finer digits. So compare v = 0 with v = σ/4 and score an output y by
-min(−log₂|y|/σ, number of trailing zero bits of y): small *and* coarse. Right noise gives the same grid to both.
+Mironov 2012. If v + n is small although v is not, a plain floating-point sum keeps the coarse grid of n; a noisy zero
+of the same size has finer digits. So compare v = 0 with v = σ/4 and score an output y by min(−log₂|y|/σ, number of
+trailing zero bits of y): small *and* coarse. Correct noise has the same grid for both. No record is involved.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def trailing_zeros(values: Array) -> NDArray[np.int64]:
 
 
 def plain_sum(values: Array, noise: NoiseSource, sigma: float) -> Array:
-    """v + n as a program would write it: the fault that `add_noise` mends."""
+    """v + n in plain floating point: the fault that `add_noise` avoids."""
     return np.asarray(values + noise.normal(values.shape, sigma))
 
 
 @dataclass(frozen=True)
 class FloatAttack:
-    """`add` on 0 and on σ/4, looked at bit by bit."""
+    """An attack on `add`, which adds noise: it compares the bits of noisy 0 and noisy σ/4."""
 
     add: Add = add_noise
     sigma: float = 1.0
@@ -55,12 +55,12 @@ class FloatAttack:
 
     @property
     def claim(self) -> Claim:
-        """A Gaussian mechanism with shift ¼; it has no adjacency of its own, so that of a counter is used."""
+        """A Gaussian mechanism with shift ¼; there are no records, so the adjacency is add-remove by convention."""
         event = Gaussian(self.sigma, _SHIFT * self.sigma, Adjacency.ADD_REMOVE)
         return Claim.of(account(event, self.delta), _SHIFT)
 
     def real(self, present: bool, trials: int) -> Array:
-        """Scores of bits."""
+        """Scores of the bits of noisy numbers."""
         value = np.full(trials, _SHIFT * self.sigma if present else 0.0)
         seen = self.add(value, self.noise, self.sigma)
         with np.errstate(divide="ignore"):
@@ -68,7 +68,7 @@ class FloatAttack:
         return np.minimum(small, trailing_zeros(seen).astype(np.float64))
 
     def core(self, present: bool, trials: int) -> Array | None:
-        """None: this is the real code already."""
+        """None: `real` runs the code itself a million times."""
         return None
 
 
@@ -79,7 +79,7 @@ def on_grid(release: Release, sigma: float) -> Check:
 
 
 def embedding_on_grid(release: Release) -> list[Check]:
-    """The same for the sums and counts of an embedding, which were divided by their weights after the noise."""
+    """The same for the sums and counts of an embedding, which are divided by their weights after the noise."""
     weight, sigma = float(release.public["count_weight"]), float(release.public["sigma"])
     value: Any = release.value
     weights = {"sums": math.sqrt((1.0 - weight) * (1.0 + weight)), "counts": weight}
@@ -87,7 +87,7 @@ def embedding_on_grid(release: Release) -> list[Check]:
 
 
 def numbers_on_grid(what: str, held: Array, sigma: float, weight: float) -> Check:
-    """A quotient is rounded, so what is asked is whether the nearest number on the grid gives the same one."""
+    """Whether all numbers lie on the grid; quotients are rounded, so the nearest grid point must give the same one."""
     grid = grid_of(sigma)
     nearest = np.rint(held * weight / grid) * grid
     passed = bool((nearest / weight == held).all())

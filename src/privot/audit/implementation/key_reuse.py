@@ -1,4 +1,7 @@
-"""Looks for noise that was drawn twice: in one call after another, and in threads that draw at the same time."""
+"""Looks for noise that is drawn twice: in successive calls, and in threads that draw at the same time.
+
+It draws noise only; no record is involved.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ def no_key_twice(noise: NoiseSource, draws: int = _DRAWS) -> Check:
     repeated = len(numbers) - len(np.unique(numbers))
     words = np.concatenate([noise.uniform_bits(_EACH) for _ in range(draws)])
     repeated += len(words) - len(np.unique(words))
-    detail = f"{len(numbers)} normals and {len(words)} words from {2 * draws} draws, {repeated} of them seen before"
+    detail = f"{len(numbers)} normals and {len(words)} words from {2 * draws} draws, {repeated} of them repeated"
     return Check("no key serves twice", repeated == 0, detail)
 
 
 def draws_are_uncorrelated(noise: NoiseSource, draws: int = 200, size: int = 500) -> Check:
-    """Whether noise of one draw says anything about the next: the largest correlation of all pairs of draws."""
+    """Whether noise of one draw predicts another: the largest correlation of all pairs of draws."""
     rows = np.stack([noise.normal(size, 1.0) for _ in range(draws)])
     correlation = np.corrcoef(rows) - np.eye(draws)
     largest = float(np.abs(correlation).max())

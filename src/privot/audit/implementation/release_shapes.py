@@ -1,7 +1,7 @@
-"""Looks at everything of a release but its numbers: shapes, public facts and failures must not depend on one record.
+"""Compares everything of releases but their numbers: shapes, public facts and failures must not depend on a record.
 
-An empty sample is the case to try: a Poisson sample is empty now and then, and a mechanism that returns a shorter
-array, another fact or an error then tells that it was.
+An empty sample is the critical case: a Poisson sample is sometimes empty, and a mechanism that then returns a shorter
+array, another fact or an error reveals it. The records are the audit's own.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from privot.audit.findings import Check
-from privot.audit.simulation.neighbours import World, open_stream
+from privot.audit.simulation.neighbours import Neighbour, open_stream
 from privot.errors import PrivotError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Mechanism
 from privot.noise import NoiseSource
 
 SEEDS = ("seed", "step")
-"""Public facts that may differ: they are drawn without looking at records, or count steps."""
+"""Public facts that may differ: they are drawn independently of records, or count steps."""
 
 
 def outline(release: Any) -> str:
@@ -28,7 +28,7 @@ def outline(release: Any) -> str:
 
 def outlines(
     mechanism: Mechanism,
-    world: World,
+    held: Neighbour,
     steps: int,
     *,
     clip: float,
@@ -36,9 +36,9 @@ def outlines(
     noise: NoiseSource,
     query: Any = None,
 ) -> set[str]:
-    """The different outlines of `steps` steps; a failure is one too."""
+    """The distinct outlines of `steps` steps; a failure counts as one."""
     try:
-        stream = open_stream(world, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+        stream = open_stream(held, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
     except PrivotError as error:
         return {f"refused: {type(error).__name__}"}
     found: set[str] = set()
@@ -53,8 +53,8 @@ def outlines(
 def same_outline(
     name: str,
     mechanism: Mechanism,
-    without: World,
-    with_: World,
+    without: Neighbour,
+    with_: Neighbour,
     *,
     steps: int = 50,
     clip: float,
@@ -62,10 +62,10 @@ def same_outline(
     noise: NoiseSource,
     query: Any = None,
 ) -> Check:
-    """Whether every step on either data set, empty samples among them, has the one same outline."""
+    """Whether all steps on both data sets, including empty samples, have the same outline."""
     seen: set[str] = set()
-    for world in (without, with_):
-        seen |= outlines(mechanism, world, steps, clip=clip, adjacency=adjacency, noise=noise, query=query)
+    for held in (without, with_):
+        seen |= outlines(mechanism, held, steps, clip=clip, adjacency=adjacency, noise=noise, query=query)
     passed = len(seen) == 1 and not any(text.startswith(("failed", "refused")) for text in seen)
     detail = f"{2 * steps} steps, {len(seen)} different outline{'s' if len(seen) > 1 else ''}"
     return Check(f"shapes and public facts of {name}", passed, detail)

@@ -1,6 +1,6 @@
-"""The pairs of data sets whose releases must take the same time: canaries of every kind, and samples that are empty.
+"""Pairs of data sets whose releases must take the same time: canaries of several kinds, and empty samples.
 
-The records are few and wide, so that one of them is a good part of the work and what it costs shows.
+The records are the audit's own, few and wide, so that one record is a large part of the work and its cost shows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from privot.audit.attacks.dp_sgd_attack import RowGradients
 from privot.audit.attacks.embedding_attack import SignedMap
 from privot.audit.findings import Check
 from privot.audit.implementation.timing import PAIRS, Clock, most_runs, same_time
-from privot.audit.simulation.neighbours import World, open_stream
+from privot.audit.simulation.neighbours import Neighbour, open_stream
 from privot.guarantee import Adjacency
 from privot.mechanisms import (
     ClippedGradients,
@@ -39,17 +39,17 @@ RECORDS, DIM = 8, 64
 SOME = Poisson(0.5)
 
 CANARIES: Mapping[str, float] = {"extreme": 1e150, "denormal": 5e-324, "zero": 0.0}
-"""Entries of the record that takes the place of an ordinary one; records that are not finite the vault refuses."""
+"""Entries of the record that replaces an ordinary one; the vault refuses records that are not finite."""
 
 
 class Chosen:
-    """A source whose Poisson samples are all records or none, as it is told; everything else is that of `source`."""
+    """A noise source whose Poisson samples are all records (`full`) or none; all else comes from `source`."""
 
     def __init__(self, source: NoiseSource, full: bool) -> None:
         self._source, self._full = source, full
 
     def poisson_sample(self, records: int, rate: float) -> NDArray[np.int64]:
-        """Everybody or nobody."""
+        """All records, or none."""
         self._source.poisson_sample(records, rate)
         return np.arange(records if self._full else 0)
 
@@ -57,17 +57,17 @@ class Chosen:
         return getattr(self._source, name)
 
 
-def worlds(canary: float) -> tuple[World, World]:
+def ordinary_and_canary(canary: float) -> tuple[Neighbour, Neighbour]:
     """Ordinary records, and the same with one record made of `canary`."""
     x = np.random.default_rng(0).uniform(0.1, 0.9, (RECORDS, DIM))
     other = x.copy()
     other[0] = canary
     y = np.zeros(RECORDS, dtype=np.int64)
-    return World(x, y, 1), World(other, y, 1)
+    return Neighbour(x, y, 1), Neighbour(other, y, 1)
 
 
 def mechanisms() -> dict[str, tuple[Mechanism, Adjacency, Any]]:
-    """Every kind by name, its adjacency, and what it is asked, if it answers queries."""
+    """Each mechanism by name, with its adjacency and, if it answers queries, a query."""
     import torch
 
     sanitized = SanitizedGradient(points=4, sigma=1.0, clip=0.5, sampling=SOME, capacity=RECORDS, sweeps=3)
@@ -85,26 +85,26 @@ def mechanisms() -> dict[str, tuple[Mechanism, Adjacency, Any]]:
 
 
 def audit_times(noise: NoiseSource, *, pairs: int = PAIRS, clock: Clock = time.perf_counter) -> list[Check]:
-    """One check for each mechanism and canary, and for empty samples where there are samples."""
+    """One check per mechanism and canary, and one for empty samples if the mechanism samples."""
     checks = []
     for name, (mechanism, adjacency, query) in mechanisms().items():
         sampled = name in ("DP-SGD", "sanitized gradients")
-        # everybody takes part while canaries are compared, so that only they differ
+        # all records are sampled while canaries are compared, so that only the canary differs
         source: Any = Chosen(noise, True) if sampled else noise
         steps = (len(CANARIES) + 2) * most_runs(pairs)
 
         def runs(
-            world: World, draws: Any, m: Any = mechanism, a: Any = adjacency, q: Any = query, n: int = steps
+            held: Neighbour, draws: Any, m: Any = mechanism, a: Any = adjacency, q: Any = query, n: int = steps
         ) -> Run:
-            stream = open_stream(world, m, n, clip=1.0, adjacency=a, noise=draws)
+            stream = open_stream(held, m, n, clip=1.0, adjacency=a, noise=draws)
             return (lambda: next(stream)) if q is None else (lambda: stream.ask(q))
 
-        ordinary = worlds(0.0)[0]
+        ordinary = ordinary_and_canary(0.0)[0]
         usual = runs(ordinary, source)
-        others = {f"{kind} record": runs(worlds(value)[1], source) for kind, value in CANARIES.items()}
+        others = {f"{kind} record": runs(ordinary_and_canary(value)[1], source) for kind, value in CANARIES.items()}
         if adjacency is Adjacency.ADD_REMOVE:
             assert ordinary.y is not None
-            others["absent record"] = runs(World(ordinary.x[1:], ordinary.y[1:], ordinary.classes), source)
+            others["absent record"] = runs(Neighbour(ordinary.x[1:], ordinary.y[1:], ordinary.classes), source)
         if sampled:
             others["empty sample"] = runs(ordinary, Chosen(noise, False))
         checks += [same_time(f"{name}, {k}", usual, run, pairs=pairs, clock=clock) for k, run in others.items()]

@@ -1,1 +1,1 @@
-"""Neighbouring data sets in vaults, runs of a mechanism on them, and runs without its noise."""
+"""Neighbouring data sets of the audit's own, runs of a mechanism on them, and runs without its noise."""

@@ -1,4 +1,4 @@
-"""Draws how much of a changed record random directions catch, by its law; it draws no directions."""
+"""Draws the share of a changed record that random directions capture, by its law. It draws no directions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def caught(count: int, dim: int, slices: int, orthogonal: bool) -> Array:
+def captured(count: int, dim: int, slices: int, orthogonal: bool) -> Array:
     """`count` values of H = ‖eᵀU‖² for a unit vector e.
 
     Independent directions: a sum of `slices` Beta(½, (d − 1)/2). Frames: one for each whole frame, and for r columns of
-    another Beta(r/2, (d − r)/2). Mechanisms draw U itself; that its H has this law is what runs of them test.
+    another Beta(r/2, (d − r)/2). Mechanisms draw U itself; runs of a mechanism test that its H has this law.
     """
     generator: Any = np.random.default_rng()
     if dim == 1:

@@ -1,4 +1,4 @@
-"""Trials of a Gaussian step by the million: the real noise, on the real grid, and the real sampler; no mechanism.
+"""Simulates Gaussian steps by the million: the real noise, on the real grid, and the real sampler; no mechanism.
 
 A step shows v + N(0, σ²) along the one direction in which two neighbours' un-noised values differ (the noise is the
 same in all others), v being 0 or `gap`. With sampling the record takes part with probability q only. The score is the
@@ -19,7 +19,7 @@ from privot.noise import NoiseSource, add_noise, add_noise_tensor
 
 Array = NDArray[np.float64]
 Gaps = Callable[[int], Array]
-"""How many → that many independent gaps, where public randomness decides how much of a record is seen."""
+"""Count → that many independent gaps, for mechanisms whose public randomness decides how much of a record shows."""
 
 _BLOCK = 4_000_000
 
@@ -35,7 +35,7 @@ def core_scores(
     steps: int = 1,
     device: str = "cpu",
 ) -> Array:
-    """One log-likelihood ratio a trial, of `steps` steps each."""
+    """One log-likelihood ratio per trial of `steps` steps; the record takes part only if `present`."""
     out = np.empty(trials)
     rows = max(1, _BLOCK // steps)
     share = 1.0 if sampling is None else sampling.share
@@ -61,8 +61,8 @@ def likelihood_ratios(seen: Array, gaps: Array, sigma: float, share: float) -> A
 def takes_part(sampling: Sampling | None, noise: NoiseSource, size: int) -> NDArray[np.bool_]:
     """Whether a given record is in each of `size` samples.
 
-    Of Poisson samples by the sampler itself, each trial being one record of a long data set; of fixed-size ones by the
-    record's place in a random order, which is uniform.
+    For Poisson samples the sampler itself decides, with each trial as one record of a long data set; for fixed-size
+    samples the record's place in a random order, which is uniform.
     """
     if sampling is None:
         return np.ones(size, dtype=bool)
@@ -75,7 +75,7 @@ def takes_part(sampling: Sampling | None, noise: NoiseSource, size: int) -> NDAr
 
 
 def noisy(values: Array, noise: NoiseSource, sigma: float, device: str) -> Array:
-    """`values` with noise added the way mechanisms do, on the CPU or on the GPU."""
+    """`values` with noise added as mechanisms add it, on the CPU or on the GPU."""
     if device == "cpu":
         return add_noise(values, noise, sigma)
     import torch

@@ -1,6 +1,7 @@
-"""Opens vaults on the data sets an audit makes, and runs mechanisms in them as often as there are trials.
+"""Runs mechanisms in vaults on the neighbouring data sets that an audit makes, once per trial.
 
-The records are the audit's own, so nothing is protected here: the budget is as good as unlimited.
+The records are the audit's own, so nothing needs protection, and the budget is practically unlimited. No other vault is
+opened here.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _UNLIMITED = (1e300, 0.5)
 
 
 @dataclass(frozen=True)
-class World:
-    """One of two neighbouring data sets: records, and labels where the mechanism wants them."""
+class Neighbour:
+    """One of two neighbouring data sets: records (n, d), and labels (n,) if the mechanism needs them."""
 
     x: Array
     y: NDArray[np.int64] | None = None
@@ -36,8 +37,8 @@ class World:
 
 
 @dataclass(frozen=True)
-class Again:
-    """A mechanism of one release, made `steps` times: the same code, charged as a stream."""
+class RepeatedRelease:
+    """A mechanism of one release, run `steps` times as a stream, with the same code."""
 
     mechanism: Mechanism
     steps: int
@@ -67,14 +68,14 @@ class Again:
 
 
 def open_stream(
-    world: World, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
+    held: Neighbour, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
 ) -> Stream:
-    """`steps` steps of the mechanism on these records, through a vault, as a user would get them."""
+    """`steps` steps of the mechanism on these records, through a vault, as a user gets them."""
     vault = Vault(
-        world.x,
-        world.y,
+        held.x,
+        held.y,
         clip=clip,
-        classes=world.classes,
+        classes=held.classes,
         adjacency=adjacency,
         budget=_UNLIMITED,
         noise=noise,
@@ -85,10 +86,22 @@ def open_stream(
 
 
 def releases(
-    world: World, mechanism: Mechanism, steps: int, *, clip: float, adjacency: Adjacency, noise: NoiseSource
+    held: Neighbour,
+    mechanism: Mechanism,
+    steps: int,
+    *,
+    clip: float,
+    adjacency: Adjacency,
+    noise: NoiseSource,
+    query: Any = None,
 ) -> Iterator[Release]:
-    """The releases of `open_stream`, for mechanisms that take no queries."""
-    yield from open_stream(world, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+    """The releases of `open_stream`, each an answer to `query` where the mechanism answers queries."""
+    stream = open_stream(held, mechanism, steps, clip=clip, adjacency=adjacency, noise=noise)
+    if query is None:
+        yield from stream
+    else:
+        for _ in range(steps):
+            yield stream.ask(query)
 
 
 def _with_steps(mechanism: Mechanism, steps: int) -> Mechanism:
@@ -96,7 +109,7 @@ def _with_steps(mechanism: Mechanism, steps: int) -> Mechanism:
         import dataclasses
 
         return dataclasses.replace(mechanism, steps=steps)  # type: ignore[type-var]
-    return Again(mechanism, steps)
+    return RepeatedRelease(mechanism, steps)
 
 
 def counted_under(sampling: Sampling) -> Adjacency:

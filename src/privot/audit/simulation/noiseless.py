@@ -1,6 +1,6 @@
-"""Runs a mechanism without its noise, to see how far apart its values are and how much noise it asks for.
+"""A noise source without noise: it shows a mechanism's values, and how much noise the mechanism asks for.
 
-For records that the audit made itself: what this shows is exactly what noise must hide.
+It is for records that the audit made itself only: it shows exactly what noise must hide.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 
-class Silence:
-    """A source whose normals are all zero, whose samples are those of `source`, and that remembers each σ asked for."""
+class NoNoise:
+    """A source whose normals are all zero and whose samples are those of `source`; it records each requested σ."""
 
     def __init__(self, source: NoiseSource) -> None:
         self._source = source
@@ -34,7 +34,7 @@ class Silence:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """In words."""
-        return ("no noise was added: an audit looked at its own records",)
+        return ("no noise was added: an audit examined its own records",)
 
     def normal(self, shape: Shape, sigma: float) -> NDArray[np.float64]:
         """Zeros."""

@@ -1,9 +1,9 @@
-"""Finds a score where no likelihood ratio is known: linear discriminants learned on trials that are not counted later.
+"""Learns a score where no likelihood ratio is known: linear discriminants, on trials that are not counted later.
 
-What is observed in a trial is a row of numbers. The score is the best of: each column by itself and its distance from
-what is usual under D, Fisher's discriminant of the columns, and Fisher's discriminant of columns and squares. A column
-without noise, or one that is a function of another, makes the covariance singular; the ridge is so small that the
-discriminant then points straight at it.
+A trial is observed as a row of numbers. The score is the best of: each column by itself, its distance from the median
+under D, Fisher's discriminant of the columns, and Fisher's discriminant of columns and squares. A column without noise,
+or one that is a function of another, makes the covariance singular; the ridge is so small that the discriminant then
+points straight at it. Only observations are seen here, no mechanism.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RIDGE = 1e-9
 
 
 def learn(without: Array, with_: Array) -> Score:
-    """A score for rows of observations, from rows seen under D and under D'; higher speaks for D'."""
+    """A score for rows of observations, learned from rows under D and under D'; higher means D' is more likely."""
     zeros, ones = (np.atleast_2d(np.asarray(a, dtype=np.float64)) for a in (without, with_))
     half0, half1 = len(zeros) // 2, len(ones) // 2
     found: list[Score] = [_column(i) for i in range(zeros.shape[1])]
@@ -35,7 +35,7 @@ def learn(without: Array, with_: Array) -> Score:
 
 
 def learned_scores(without: Array, with_: Array) -> tuple[Array, Array]:
-    """Scores of the later half of the trials, by what was learned on the earlier half; both halves are independent."""
+    """Scores of the second half of the trials, learned on the first half, which is independent of it."""
     half0, half1 = len(without) // 2, len(with_) // 2
     score = learn(without[:half0], with_[:half1])
     return score(without[half0:]), score(with_[half1:])
@@ -71,7 +71,7 @@ def _fisher(zeros: Array, ones: Array, squares: bool) -> Score:
 
 
 def _worth(zeros: Array, ones: Array) -> float:
-    """The shift that a cautious count of these scores would support at its best threshold."""
+    """The largest shift that confidence bounds on the rates of these scores support, over all thresholds."""
     cuts = np.quantile(np.concatenate([zeros, ones]), np.linspace(0.02, 0.98, 97))
     hits = (ones[:, None] >= cuts).sum(0)
     alarms = (zeros[:, None] >= cuts).sum(0)

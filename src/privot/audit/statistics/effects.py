@@ -1,9 +1,9 @@
-"""Means over records and halvings with their 95 % intervals: of numbers, and of what happens to a record or does not.
+"""Means over records and halvings with 95 % intervals, for numbers and for events that happen to a record or not.
 
-The same records come back in every halving, so neither records nor halvings nor their pairs are independent draws as
-they stand. Each interval here is the wider of two: one whose draws are records (each with its mean over halvings), and
-one whose draws are halvings (each with its mean over records). A few halvings cannot tell what one release in a hundred
-gives away: for that there is the guarantee.
+The same records occur in every halving, so neither records nor halvings nor their pairs are independent draws. Each
+interval is the wider of two: over records (each with its mean over halvings), and over halvings (each with its mean
+over records). A few halvings cannot show what one release in a hundred reveals: the guarantee covers that. Only
+measurements are seen here, no record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Happened = NDArray[np.bool_]
 
 LEVEL = 0.05
 STAKES = 64
-"""How many κ `mean_below` has; any number is right, more change nothing."""
+"""Number of κ in `mean_below`; any number is valid, and more change nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Effect:
     def of(cls, values: Array) -> Effect:
         """From (records, halvings): the wider of two intervals by Student's t, over records and over halvings.
 
-        Within one halving a half's luck with its release helps its own records inside and the other half's outside, so
-        it cancels in the mean over both.
+        Within one halving a lucky release of one half helps its own records inside and the other half's outside, so the
+        effect cancels in the mean over both.
         """
         middle = float(values.mean())
         width = max(_student(values, axis, LEVEL / 2) for axis in range(values.ndim))
@@ -46,7 +46,7 @@ class Effect:
 
     @classmethod
     def paired(cls, first: Happened, second: Happened) -> Effect:
-        """P(first) − P(second), of pairs: the same record in the same halving; right also where nothing ever happens.
+        """P(first) − P(second) of pairs: the same record in the same halving; valid even if nothing ever happens.
 
         Each record's mean difference over halvings lies in [−1, 1], and is 0 unless the two differ for it: bounded by
         `mean_below` over records. Where halvings differ by more than that, Student's interval over halvings is taken.
@@ -67,20 +67,20 @@ class Effect:
 
 
 def share_above(happened: Happened) -> float:
-    """A number below the mean share of records to which it happens, with probability at most LEVEL: one-sided."""
+    """An upper bound on the mean share of records to which it happens, at confidence 1 − LEVEL (one-sided)."""
     means = happened.mean(1)
     width = _student(happened.astype(np.float64), 1, LEVEL)
     return min(1.0, max(1.0 - mean_below(1.0 - means, LEVEL), float(means.mean()) + width))
 
 
 def mean_below(values: Array, error: float) -> float:
-    """A number that exceeds the mean with probability at most `error`, from independent draws in [0, 1] of any law.
+    """A lower bound on the mean that fails with probability at most `error`, from independent draws in [0, 1].
 
-    Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by betting". If the mean is m, somebody
-    who stakes a fixed share κ of his wealth on each draw, at odds Y/m, ends with Π(1 − κ + κ·Y/m), 1 on average; so
-    does whoever splits his wealth over several κ, and by Markov's inequality he ends at 1/`error` or more with
-    probability at most `error`. Wealth falls with m: the answer is the m at which it is 1/`error`. The κ lie as
-    Cover's universal portfolio has them (arcsine law), so no order of the draws and no choice comes in.
+    Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by betting". If the mean is m, a bettor
+    who stakes a fixed share κ of the wealth on each draw, at odds Y/m, ends with Π(1 − κ + κ·Y/m), which is 1 on
+    average; the same holds for a bettor who splits the wealth over several κ. By Markov's inequality the final wealth
+    is 1/`error` or more with probability at most `error`. Wealth falls with m: the bound is the m at which it is
+    1/`error`. The κ follow the arcsine law of Cover's universal portfolio, so the order of the draws does not matter.
     """
     found, counts = np.unique(values, return_counts=True)
     stakes = np.sin(math.pi * (np.arange(STAKES) + 0.5) / (2 * STAKES))[:, None] ** 2

@@ -1,8 +1,8 @@
-"""Lower bounds on ε from counts of right and wrong guesses, each true with a stated confidence; they see counts only.
+"""Lower bounds on ε from counts of right and wrong guesses, each with a stated confidence. They see counts only.
 
 A test that tells data set D' from D has a true-positive rate p = P'(S) and a false-positive rate q = P(S). (ε, δ)-DP
 forces p ≤ e^ε·q + δ and, for the complement of S, 1 − q ≤ e^ε·(1 − p) + δ. Rates are bounded from counts exactly
-(Clopper & Pearson 1934), so that what is answered lies below the true ε except with probability 1 − confidence.
+(Clopper & Pearson 1934), so that a bound exceeds the true ε with probability at most 1 − confidence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_confidence(confidence: float) -> float:
 
 
 def rate_below(hits: ArrayLike, trials: ArrayLike, error: float) -> Array:
-    """Clopper–Pearson: a number that exceeds the true rate with probability at most `error`; broadcasts.
+    """Clopper–Pearson: a lower bound on the true rate that fails with probability at most `error`; broadcasts.
 
     The `error` quantile of Beta(k, n − k + 1); 0 where there was no hit.
     """
@@ -41,14 +41,14 @@ def rate_below(hits: ArrayLike, trials: ArrayLike, error: float) -> Array:
 
 
 def rate_above(hits: ArrayLike, trials: ArrayLike, error: float) -> Array:
-    """Clopper–Pearson: a number below the true rate with probability at most `error`; 1 where all were hits."""
+    """Clopper–Pearson: an upper bound on the true rate that fails with probability at most `error`."""
     k, n = np.broadcast_arrays(np.asarray(hits, float), np.asarray(trials, float))
     return np.asarray(1.0 - rate_below(n - k, n, error))
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What is known of one test: its true-positive rate is at least `true`, its false-positive rate at most `false`.
+    """Bounds on one test: its true-positive rate is at least `true`, its false-positive rate at most `false`.
 
     Both hold together with the stated confidence (each spends half of the error).
     """
@@ -63,7 +63,7 @@ class Rates:
         return cls(float(rate_below(hits, ones, error)), float(rate_above(alarms, zeros, error)))
 
     def epsilon(self, delta: float) -> float:
-        """The largest ε' such that (ε, `delta`)-DP is refuted for all ε < ε': assumes nothing of the mechanism."""
+        """The largest ε' such that (ε, `delta`)-DP is refuted for all ε < ε'; no assumption about the mechanism."""
         return float(epsilons(self.true, self.false, delta))
 
     def shift(self) -> float:
@@ -73,8 +73,8 @@ class Rates:
     def refute(self, curve: Curve) -> bool:
         """Whether a claimed curve δ(ε) is broken at *some* ε ≥ 0, in either direction.
 
-        The curve is a whole family of claims, all of which must hold; both directions rest on the same two rates, so
-        nothing is added to the error by asking at many ε.
+        The curve is a family of claims, all of which must hold; both directions use the same two rates, so testing
+        many ε adds nothing to the error.
         """
         p, q = self.true, self.false
         for high, low in ((p, q), (1.0 - q, 1.0 - p)):
@@ -96,7 +96,7 @@ def epsilons(true: ArrayLike, false: ArrayLike, delta: float) -> Array:
 
 
 def shifts(true: ArrayLike, false: ArrayLike) -> Array:
-    """max(Φ⁻¹(p) − Φ⁻¹(q), 0) for arrays; 0 where a rate says nothing (p = 0 or q = 1)."""
+    """max(Φ⁻¹(p) − Φ⁻¹(q), 0) for arrays; 0 where a rate bounds nothing (p = 0 or q = 1)."""
     p, q = np.broadcast_arrays(np.asarray(true, float), np.asarray(false, float))
     with np.errstate(invalid="ignore"):
         found = ndtri(p) - ndtri(q)
@@ -104,7 +104,7 @@ def shifts(true: ArrayLike, false: ArrayLike) -> Array:
 
 
 def shift_epsilon(shift: float, delta: float) -> float:
-    """ε at `delta` of a Gaussian mechanism with this shift: what a bound on μ means if the noise is Gaussian."""
+    """ε at `delta` of a Gaussian mechanism with this shift: a bound on μ as a bound on ε if the noise is Gaussian."""
     return gaussian.epsilon(shift, check_delta(delta)) if shift > 0.0 else 0.0
 
 
@@ -115,17 +115,18 @@ def ideal_rates(shift: float, thresholds: ArrayLike) -> tuple[Array, Array]:
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """How probable so many right guesses are at most, if *one run* with `canaries` canaries was (ε, δ)-DP.
+    """An upper bound on the probability of so many right guesses if *one run* with `canaries` canaries is (ε, δ)-DP.
 
-    Steinke, Nasr & Jagielski 2023, "Privacy auditing with one (1) training run". Each of m canaries was put in with
-    probability ½, on its own; r were guessed (the rest abstained), v rightly. With W ~ Binomial(r, 1/(1 + e^−ε)),
+    Steinke, Nasr & Jagielski 2023, "Privacy auditing with one (1) training run". Each of m canaries is included
+    with probability ½, independently; r are guessed (no guess on the rest), v of them correctly. With W ~ Binomial(r,
+    1/(1 + e^−ε)),
 
         P[at least v right] ≤ P[W ≥ v] + 2mδ · max_{1 ≤ i ≤ v} P[v > W ≥ v − i]/i .
 
-    Add-remove neighbours: a canary is there or not.
+    Neighbours are add-remove: a canary is included or not.
     """
     if not 0 <= right <= guesses <= canaries:
-        raise UsageError("A run has at least as many canaries as guesses, and as many guesses as right ones.")
+        raise UsageError(f"Expected right ≤ guesses ≤ canaries, got {right}, {guesses} and {canaries}.")
     if right == 0:
         return 1.0
     # log pmf of W at v−1, v−2, …, 0, summed from the top; and the tail from v up

@@ -1,7 +1,7 @@
-"""From scores under two neighbouring data sets to lower bounds on ε; it knows nothing of how the scores came about.
+"""From scores under two neighbouring data sets to lower bounds on ε. It knows scores only, no mechanism.
 
-The threshold is chosen on one half of the trials and the rates are counted on the other half, which the choice has not
-seen: only so is the confidence what it says.
+The threshold is chosen on one half of the trials and the rates are counted on the other half, which is independent of
+the choice; otherwise the stated confidence would not hold.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _CANDIDATES = 400
 
 @dataclass(frozen=True)
 class Measured:
-    """What a set of trials showed, at one δ; every number holds with `confidence`, and both together do.
+    """Lower bounds from a set of trials, at one δ; both bounds hold together with `confidence`.
 
-    `epsilon` assumes nothing. `shift` is the μ below which the mechanism is not μ-GDP. `free` and `gaussian` are the
-    rates behind them, at thresholds chosen on the other half of the trials.
+    `epsilon` makes no assumption. `shift` is the μ below which the mechanism is not μ-GDP. `free` and `gaussian` are
+    the rates behind them, at thresholds chosen on the other half of the trials.
     """
 
     epsilon: float
@@ -51,7 +51,7 @@ class Measured:
 
 
 def measure(without: Array, with_: Array, delta: float, confidence: float) -> Measured:
-    """Bounds from scores of trials on D (`without`) and on D' (`with_`), higher scores speaking for D'.
+    """Bounds from scores of trials on D (`without`) and on D' (`with_`), higher scores meaning D'.
 
     Both bounds hold together: each is made at an error of half of 1 − `confidence`.
     """
@@ -61,7 +61,7 @@ def measure(without: Array, with_: Array, delta: float, confidence: float) -> Me
     each = 1.0 - (1.0 - confidence) / 2.0
     error = (1.0 - each) / 2.0
     thresholds = _candidates(choose0, choose1)
-    # chosen at a smaller error than it is judged at: a threshold that owes its rank to luck far out loses it
+    # chosen at a smaller error than it is judged at, which rules out thresholds that are best by chance in the tails
     p = rate_below(_above(choose1, thresholds), len(choose1), error / 20.0)
     q = rate_above(_above(choose0, thresholds), len(choose0), error / 20.0)
     rates = []
@@ -77,17 +77,17 @@ def checked_scores(scores: Array) -> Array:
     """Scores as a flat array of numbers, enough of them to be halved; infinite ones are allowed, NaN is not."""
     flat = np.asarray(scores, dtype=np.float64).ravel()
     if flat.size < MIN_TRIALS or np.isnan(flat).any():
-        raise UsageError(f"An audit needs at least {MIN_TRIALS} trials a data set, each with a score.")
+        raise UsageError(f"An audit needs at least {MIN_TRIALS} trials per data set, each with a score.")
     return flat
 
 
 def halves(scores: Array) -> tuple[Array, Array]:
-    """The trials on which choices are made, and those on which they are judged."""
+    """(trials to choose on, trials to judge on)."""
     return scores[: len(scores) // 2], scores[len(scores) // 2 :]
 
 
 def _candidates(zeros: Array, ones: Array) -> Array:
-    """Thresholds worth trying: quantiles of both samples, denser in the tails."""
+    """Candidate thresholds: quantiles of both samples, denser in the tails."""
     tail = np.concatenate([np.logspace(-6, -1, _CANDIDATES // 4), np.linspace(0.1, 0.5, _CANDIDATES // 4)])
     shares = np.concatenate([tail, 1.0 - tail])
     found = [np.quantile(s, shares, method="nearest") for s in (zeros, ones)]

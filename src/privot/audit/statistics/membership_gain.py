@@ -1,10 +1,10 @@
-"""Whether an attack gets a record back better when the record was in than when it was not: the right null for recovery.
+"""Whether an attack recovers a record better if the record was in the data: the right baseline for recovery.
 
 A guess that resembles a record shows nothing by itself: it may resemble every record of that kind. So a pool of
-records is halved at random, again and again; each half makes a release of its own, each release is attacked, and every
-record is compared with the guesses from its own half and with those from the other half, which never saw it. Both
-halves follow one distribution and both releases have the same size, so all that is left between the two is that the
-record was in.
+records is halved at random, many times; each half makes its own release, each release is attacked, and every record is
+compared with the guesses from its own half and with those from the other half, which does not contain it. Both halves
+follow one distribution and both releases have the same size, so the only difference is that the record was in. The
+records are those of the experiment; no vault is opened here.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from privot.audit.attacks.reconstruction import assignment
 from privot.audit.statistics.effects import Effect, Happened, share_above
+from privot.audit.statistics.one_to_one import assignment
 from privot.audit.statistics.recovery import CLEAR, is_exact, psnr
 from privot.errors import UsageError
 
 Array = NDArray[np.float64]
 Attacked = Callable[[Array], Array]
-"""Records → what an attacker makes of what they send, one guess a record, in any order."""
+"""Records → an attacker's guesses from what they send, one guess per record, in any order."""
 Scored = Callable[[Array, Array], Array]
-"""(records that were in, candidates) → a score for each candidate, higher where it seems to have been in."""
+"""(records that were in, candidates) → a score per candidate; higher means more likely a member."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Share:
     """The share of records that an attack recovers at one quality, by the guess most like each of them.
 
     `prior` needs no release; `outside` and `inside` are means over halvings. `beyond` is the share recovered inside
-    that the prior does not recover, and `beyond_at_most` its upper bound at 95 %: nothing is subtracted there for
-    records that the prior alone recovers.
+    that the prior does not recover, and `beyond_at_most` its upper bound at 95 %; records that the prior recovers do
+    not reduce it.
     """
 
     prior: float
@@ -47,7 +47,7 @@ class Share:
 
     @classmethod
     def of(cls, prior: Happened, outside: Happened, inside: Happened) -> Share:
-        """From (records, halvings), the prior's being the same in every halving."""
+        """From arrays (records, halvings); that of the prior is the same in every halving."""
         beyond = inside & ~prior
         return cls(
             float(prior.mean()),
@@ -62,11 +62,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Gain:
-    """What being in does to a record's recovery: in dB of PSNR, and in the share of records recovered.
+    """The effect of membership on recovery: in dB of PSNR, and in the share of records recovered.
 
     `prior`, `outside` and `inside` are mean dB by the guess most like a record, which is about that record alone.
     `by_match` is the gain of inside over outside by the best one-to-one match, which also rewards knowing how *many*
-    records are of each kind. `exact` counts records that came back to EXACT of the range, `clear` those from CLEAR dB.
+    records of each kind there are. `exact` counts records that came back to EXACT of the range, `clear` those from
+    CLEAR dB.
     """
 
     name: str
@@ -85,7 +86,7 @@ class Gain:
 def inside_gain(
     name: str, attacked: Attacked, prior: Array, pool: Array, *, halvings: int, span: float, seed: int = 0
 ) -> Gain:
-    """Attack both halves of `pool`, `halvings` times; `prior` are guesses that need no release at all."""
+    """Attack both halves of `pool`, `halvings` times; `prior` holds guesses that need no release."""
     shape = (2, len(pool), halvings)
     # inside and outside, by record and halving
     near, matched, exact = np.empty(shape), np.empty(shape), np.empty(shape, dtype=bool)
@@ -116,7 +117,7 @@ def inside_gain(
 
 
 def membership_auc(scored: Scored, pool: Array, *, halvings: int, seed: int = 0) -> Effect:
-    """How well scores tell who was in from who was not: the area under the curve, ½ for nothing, over halvings."""
+    """How well scores separate members from non-members: area under the ROC curve (½: not at all), over halvings."""
     areas = []
     for _, own, other in _halvings(len(pool), halvings, seed):
         scores = scored(pool[own], pool[np.concatenate([own, other])])
@@ -126,9 +127,9 @@ def membership_auc(scored: Scored, pool: Array, *, halvings: int, seed: int = 0)
 
 
 def _halvings(count: int, halvings: int, seed: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """(number, one half, the other half), both ways round for each number."""
+    """(number, one half, the other half), in both orders for each number."""
     if count < 4 or count % 2 or halvings < 2:
-        raise UsageError("A gain is measured on an even number of records from 4, and by at least 2 halvings.")
+        raise UsageError("A gain needs an even number of at least 4 records, and at least 2 halvings.")
     generator = np.random.default_rng(seed)
     for k in range(halvings):
         order = generator.permutation(count)
@@ -138,5 +139,5 @@ def _halvings(count: int, halvings: int, seed: int) -> Iterator[tuple[int, NDArr
 
 
 def _nearest(rows: Array, guesses: Array) -> Array:
-    """For each row the guess that is most like it."""
+    """The nearest guess to each row."""
     return np.asarray(guesses[((guesses**2).sum(1) - 2.0 * rows @ guesses.T).argmin(1)])

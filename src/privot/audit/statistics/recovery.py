@@ -1,4 +1,4 @@
-"""How much an attack got back: shares of records recovered, PSNR, links among candidates, and a grid of pictures."""
+"""How much an attack recovered: shares of records, PSNR, and a grid of images. It compares arrays only."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.audit.attacks.reconstruction import assignment
 from privot.audit.statistics.epsilon_bounds import rate_above, rate_below
+from privot.audit.statistics.one_to_one import assignment
 
 Array = NDArray[np.float64]
 
 EXACT = 1e-6
 """Largest error, as a share of the range, of a record that counts as recovered exactly."""
 CLEAR = 20.0
-"""PSNR in dB from which a picture counts as recovered clearly, if not exactly."""
+"""PSNR in dB from which an image counts as clearly recovered."""
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What came back of `records` records, with a 95 % interval for the share that was recovered exactly."""
+    """The recovery of `records` records, with a 95 % interval for the share recovered exactly."""
 
     name: str
     exact: float
@@ -51,12 +51,12 @@ def psnr(guess: Array, truth: Array, span: float) -> Array:
 
 
 def is_exact(guess: Array, truth: Array, span: float) -> NDArray[np.bool_]:
-    """Whether each row came back exactly: every number to EXACT of the range."""
+    """Whether each row was recovered exactly: every number up to EXACT of the range."""
     return np.asarray(np.abs(guess - truth).max(1) <= EXACT * span)
 
 
 def judge(name: str, guess: Array, truth: Array, span: float, *, ordered: bool = True) -> Recovery:
-    """Compare guesses with the records they are of; where their order says nothing, by the best one-to-one match."""
+    """Compare guesses with the true records, in order or (`ordered` False) by the best one-to-one match."""
     if not ordered:
         guess = guess[assignment(truth, guess)]
     values = psnr(guess, truth, span)
@@ -67,7 +67,7 @@ def judge(name: str, guess: Array, truth: Array, span: float, *, ordered: bool =
 
 
 def draw_recoveries(rows: list[tuple[str, Array]], shape: tuple[int, ...], low: float, high: float) -> bytes:
-    """A PNG: one line of pictures for each (title, records), the first ten of each."""
+    """A PNG with one line of images per (title, records): the first ten of each."""
     from matplotlib.figure import Figure
 
     shown = 10

@@ -1,7 +1,7 @@
 """Audits the messages of `privot.federation` as they were sent: a coordinator's folder, or one signed sketch.
 
-Interpolants are inverted with what the coordinator itself asked; a sketch is counted anew, played by its events and
-looked at bit by bit.
+Interpolants are inverted with the coordinator's own questions; a sketch has its guarantee recomputed, its events
+simulated and its bits checked. No party's records are read.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from privot.opening import read_bytes
 
 SENT, GOT = "sent", "got"
 SAME = 1e-6
-"""Largest error, as a share of the message, of records that give the message again."""
+"""Largest error, relative to the message, of records that reproduce it."""
 
 
 def is_exchange(folder: Path) -> bool:
-    """Whether a coordinator worked in this folder."""
+    """Whether this is the folder of a coordinator."""
     return all((folder / part).is_dir() for part in (SENT, GOT))
 
 
-def overheard(party: Party, heard: list[tuple[Question, Interpolant]]) -> Party:
-    """The same party, with every question and answer written down: what a coordinator holds anyway."""
+def recorded(party: Party, messages: list[tuple[Question, Interpolant]]) -> Party:
+    """The same party; every question and answer is appended to `messages`, as a coordinator holds them anyway."""
 
     def answer(question: Question) -> Interpolant:
-        said = party(question)
-        heard.append((question, said))
-        return said
+        answered = party(question)
+        messages.append((question, answered))
+        return answered
 
     return answer
 
@@ -49,7 +49,7 @@ def overheard(party: Party, heard: list[tuple[Question, Interpolant]]) -> Party:
 def audit_exchange(
     folder: Path, *, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
 ) -> Findings:
-    """Every party that answered: what its messages give away, or what its sketch cost."""
+    """Audit every party that answered: whether its messages reveal records, or what its sketch cost."""
     pairs: dict[str, list[tuple[Question, Interpolant]]] = {}
     findings: Findings = []
     for got in sorted((folder / GOT).iterdir()):
@@ -62,33 +62,33 @@ def audit_exchange(
             sealed = open_sealed(answer.sketch)
             sketch = Sketch.from_bytes(sealed.payload, sealed.signer)
             findings += audit_sketch(sketch, trials=trials, confidence=confidence, device=device)
-        for question, said in zip(request.questions, answer.interpolants, strict=False):
-            said.check_answers(question)
-            pairs.setdefault(request.party, []).append((question, said))
-    findings += [audit_interpolants(party, heard) for party, heard in sorted(pairs.items())]
+        for question, interpolant in zip(request.questions, answer.interpolants, strict=False):
+            interpolant.check_answers(question)
+            pairs.setdefault(request.party, []).append((question, interpolant))
+    findings += [audit_interpolants(party, messages) for party, messages in sorted(pairs.items())]
     if not findings:
-        raise DataError(f"Nobody has answered in {folder.name!r} yet: there is nothing to audit.")
+        raise DataError(f"There is no answer in {folder.name!r} yet: nothing to audit.")
     return findings
 
 
-def audit_interpolants(party: str, heard: list[tuple[Question, Interpolant]]) -> Check:
-    """Whether any message of one party gives its records to whoever asked."""
+def audit_interpolants(party: str, messages: list[tuple[Question, Interpolant]]) -> Check:
+    """Whether the coordinator can compute a party's records from any of its messages."""
     inverted = [
-        len(said.points)
-        for question, said in heard
-        if question.p == 2.0 and _gives_back(said.points, question.towards, question.t)
+        len(answered.points)
+        for question, answered in messages
+        if question.p == 2.0 and _gives_back(answered.points, question.towards, question.t)
     ]
     most = max(inverted, default=0)
-    detail = f"{len(inverted)} of {len(heard)} messages are inverted by whoever asked"
+    detail = f"the coordinator can invert {len(inverted)} of {len(messages)} messages"
     if inverted:
-        detail += f": {most} records, which give the message again to {SAME:g}"
+        detail += f": {most} records, which reproduce the message to {SAME:g}"
     return Check(f"records behind the messages of {party[:16]}", not inverted, detail)
 
 
 def audit_sketch(
     sketch: Sketch, *, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
 ) -> Findings:
-    """A sketch as it was sent: the guarantee that it states, counted anew and played, and its own numbers."""
+    """Audit a sketch as it was sent: its guarantee, recomputed and simulated, and the bits of its numbers."""
     findings = audit_guarantee(sketch.guarantee, trials=trials, confidence=confidence, device=device)
     sigma, weights = float(sketch.public["sigma"]), sketch.public["weights"]
     findings += [
@@ -97,7 +97,7 @@ def audit_sketch(
     ]
     if sketch.guarantee.adjacency is Adjacency.ADD_REMOVE:
         hidden = sketch.public["records"] is None
-        findings.append(Check("the sketch does not say how many records there were", hidden, "add-remove"))
+        findings.append(Check("the sketch does not state the number of records", hidden, "add-remove"))
     return findings
 
 

@@ -1,4 +1,7 @@
-"""Audits a release or a guarantee read from a file: its events are played, its numbers looked at bit by bit."""
+"""Audits a release or a guarantee from a file: its events are simulated and the bits of its numbers checked.
+
+The records behind it are not read.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.accounting import read_guarantee
-from privot.audit.attack import audit
+from privot.audit.attack import run_attack
 from privot.audit.attacks.event_attack import EventAttack
 from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.findings import Check, Findings
@@ -21,24 +24,24 @@ from privot.release import Release
 def audit_guarantee(
     guarantee: Guarantee, *, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
 ) -> Findings:
-    """Play its events; that they are the ones that happened is the ledger's word, not the file's."""
-    return [audit(EventAttack(guarantee, device=device), runs=0, trials=trials, confidence=confidence)]
+    """Simulate the events of a guarantee. Whether these events happened is recorded in the ledger, not in the file."""
+    return [run_attack(EventAttack(guarantee, device=device), runs=0, trials=trials, confidence=confidence)]
 
 
 def read_guarantee_file(path: Path) -> Guarantee:
-    """The guarantee in a JSON file, counted anew."""
+    """The guarantee in a JSON file, recomputed from its events."""
     try:
         return read_guarantee(read_text(path))
     except UnicodeDecodeError:
-        raise DataError(f"{path.name!r} is not a guarantee privot wrote: not text.") from None
+        raise DataError(f"{path.name!r} is not a guarantee that privot wrote: expected a text file.") from None
 
 
 def audit_release(
     path: Path, *, runs: int, trials: int, confidence: float = DEFAULT_CONFIDENCE, device: str = "cpu"
 ) -> tuple[Findings, Guarantee]:
-    """Everything that a release's file allows: counted anew, played, and its own numbers examined.
+    """Audit a release: its guarantee, recomputed and simulated, and the bits of its numbers.
 
-    For a projection the mechanism itself is run too, with the release's public facts on records of the audit's own.
+    For a projection the mechanism itself is run too, with the release's public facts on the audit's own records.
     """
     release = Release.load(path)
     public, guarantee = release.public, release.guarantee
@@ -52,12 +55,12 @@ def audit_release(
             findings.append(on_grid(release, float(public["sigma"])))
     if guarantee.adjacency is Adjacency.ADD_REMOVE:
         hidden = public.get("records") is None
-        findings.append(Check("the release does not say how many records there were", hidden, "add-remove"))
+        findings.append(Check("the release does not state the number of records", hidden, "add-remove"))
     if kind == "projection":
         with said_by(path.name):
             attack, batch = _projection(public, guarantee.at_delta, device), public["batch"]
         findings.append(
-            audit(
+            run_attack(
                 attack,
                 runs=runs,
                 trials=trials if batch in (None, 1) else 0,
@@ -76,7 +79,7 @@ def _projection(public: Any, delta: float, device: str) -> ProjectionAttack:
         delta,
         public["clip"],
         public["frame"],
-        # without a batch every record has a row of its own, and a few of them are as good as many
+        # without a batch every record has its own row, so that a few records show as much as many
         public["records"] if public["batch"] else min(public["records"], 4),
         public["batch"],
         device=device,

@@ -1,9 +1,9 @@
-"""Audits a folder that `privot synth` made, without anybody's records: the same synthesis is run on records of its own.
+"""Audits a folder of synthetic data without its private records: it repeats the synthesis on records of its own.
 
-Candidates are synthetic records of the folder, so they look like the data; a coin decides which are trained on. The
-mechanism of the folder (its feature map, its σ) releases their sums anew and a generator is trained on that, with the
-folder's own rules. Who can be told from it by the same means can be told from the folder. Later releases, for a choice
-or for labels, are attacked by what the guarantee says happened.
+Candidates are synthetic records of the folder, so they resemble the data; a coin decides which are trained on. The
+mechanism of the folder (its feature map, its σ) releases their sums, and a generator is trained on them with the
+folder's own rules. A membership test that works on this generator would work on the folder's. Later releases, for a
+choice or for labels, are attacked through the events of the guarantee.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Composed, Event, Gaussian, event_from_dict, leaves
-from privot.audit.attack import audit
+from privot.audit.attack import run_attack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.membership import Membership, attack_generator, copying
 from privot.audit.findings import Check, Findings
@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 CANDIDATES = 600
 STEPS = 300
 RUNS = 400
-"""Runs of the mechanism with the folder's own map, which may be large."""
+"""Default number of runs of the mechanism with the folder's own map, which may be large."""
 
 
 def audit_folder(
@@ -57,7 +57,7 @@ def audit_folder(
     confidence: float = DEFAULT_CONFIDENCE,
     device: str = "cpu",
 ) -> tuple[Findings, list[Membership], Guarantee]:
-    """Everything that can be tried on a folder; what was found is also written there, and into its report."""
+    """Run all audits of a folder; the findings are also written to the folder and to its report."""
     began = time.monotonic()
     synthesizer = Synthesizer.load(folder, device)
     guarantee = read_folder_guarantee(folder)
@@ -65,7 +65,7 @@ def audit_folder(
         Check(
             "the guarantee is what its events cost",
             True,
-            f"counted anew: ε = {guarantee.epsilon():.6g} at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, "
+            f"recomputed: ε = {guarantee.epsilon():.6g} at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, "
             f"{guarantee.standing}",
         )
     ]
@@ -73,11 +73,11 @@ def audit_folder(
     features = None if synthesizer.codec is not None else synthesizer.features_
     tests: list[Membership] = []
     if features is None:
-        # a table, or a method that pays as it goes: what its guarantee says happened is attacked
+        # a table, or a method with many charges: the events of its guarantee are attacked
         findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
     else:
         attack = _attack(synthesizer, features, guarantee, device)
-        findings.append(audit(attack, runs=runs, trials=trials, confidence=confidence))
+        findings.append(run_attack(attack, runs=runs, trials=trials, confidence=confidence))
         if len(_events(guarantee)) > 1:
             findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
         tests = _membership(synthesizer, features, guarantee, folder, candidates, steps, confidence, device)
@@ -99,11 +99,11 @@ def audit_folder(
 
 
 def _guesses(tests: list[Membership], guarantee: Guarantee) -> list[Check]:
-    """Whether guesses stay below the claim, and whether they would notice if they did not."""
+    """Whether membership guesses stay below the claim, and whether the tests detect a generator that copies."""
     ours, control = tests[: len(tests) // 2], tests[len(tests) // 2 :]
     return [
         Check(
-            "the membership tests would notice",
+            "the membership tests detect copying",
             all(t.stands_out for t in control),
             f"against a generator that copies: AUC {min(t.auc for t in control):.3f} or more",
         ),
@@ -116,7 +116,7 @@ def _guesses(tests: list[Membership], guarantee: Guarantee) -> list[Check]:
 
 
 def _files(folder: Path) -> list[Check]:
-    """What lies in the folder besides the generator."""
+    """Checks of the releases and of the checkpoint in the folder."""
     found = []
     for path in (folder / RELEASE, folder / f"{CHOICE}.npz", folder / f"{LABELS}.npz"):
         if not path.exists():
@@ -126,9 +126,8 @@ def _files(folder: Path) -> list[Check]:
         if public.get("mechanism") == "embedding":
             found += embedding_on_grid(release)
         if release.guarantee.adjacency is Adjacency.ADD_REMOVE:
-            said = public.get("records")
-            what = f"{path.name} does not say how many records there were"
-            found.append(Check(what, said is None, "add-remove"))
+            what = f"{path.name} does not state the number of records"
+            found.append(Check(what, public.get("records") is None, "add-remove"))
     if (folder / CHECKPOINT).exists():
         found.append(checkpoint_reveals_no_record(folder / CHECKPOINT))
     return found
@@ -159,7 +158,7 @@ def _events(guarantee: Guarantee) -> list[Event]:
 
 def _sigma(guarantee: Guarantee) -> float:
     events = _events(guarantee)
-    # those after the first, if any, are for a choice and for labels: Gaussian ones too
+    # events after the first are for a choice and for labels, and are Gaussian too
     gaussian = all(isinstance(leaf, Gaussian) for e in events for leaf, _ in leaves(e))
     if not gaussian or not isinstance(events[0], Gaussian):
         raise DataError(
@@ -215,7 +214,7 @@ def _membership(
 def _rules(folder: Path) -> Rules:
     rules = read_json(folder / CONFIG)["learned"].get("rules")
     if rules is None:
-        raise DataError(f"{folder / CONFIG} does not say how the generator was trained: make the folder anew.")
+        raise DataError(f"{folder / CONFIG} does not state how the generator was trained: make the folder again.")
     return Rules.from_dict(rules)
 
 

@@ -1,4 +1,4 @@
-"""Audits what a party sent in FedWad or TriangleWad: whether its records follow from it."""
+"""Audits a message of FedWad or TriangleWad: whether the sender's records follow from it. It reads messages only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.audit.attacks.reconstruction import assignment, invert_constant, invert_shared
+from privot.audit.attacks.reconstruction import invert_constant, invert_shared
 from privot.audit.findings import Check
+from privot.audit.statistics.one_to_one import assignment
 from privot.errors import DataError
 from privot.opening.archives import read_arrays
 
@@ -33,19 +34,19 @@ def read_transcript(path: Path) -> tuple[Array, Array, float]:
     points, towards, t = held["points"], held["towards"], held["t"]
     fine = points.ndim == towards.ndim == 2 and points.shape[1:] == towards.shape[1:] and points.size and towards.size
     if not fine or t.size != 1 or not 0.0 <= float(t.ravel()[0]) < 1.0:
-        raise DataError(f"{path.name!r} does not hold points and towards in one space, and a t from 0 to below 1.")
+        raise DataError(f"{path.name!r} must hold points and towards in one space, and a t from 0 to below 1.")
     return points, towards, float(t.ravel()[0])
 
 
 def audit_transcript(points: Array, towards: Array, t: float) -> Check:
     """Whether the sender's records can be computed from its message.
 
-    They are the right ones if, moved towards the same points by the optimal plan, they give the message again; nobody's
-    records are needed to see that.
+    The computed records are the right ones if they reproduce the message when moved towards the same points by the
+    optimal plan; the true records are not needed for that.
     """
     found = records_behind(points, towards, t)
     if found is None:
-        return Check("records behind the message", True, "other sizes than this attack inverts; that proves nothing")
+        return Check("records behind the message", True, "this attack inverts other sizes only; that proves nothing")
     records, off, kind = found
     detail = (
         f"{len(records)} records inverted ({kind} defence data); moved again they differ from the message by {off:.1e}"
@@ -54,7 +55,7 @@ def audit_transcript(points: Array, towards: Array, t: float) -> Check:
 
 
 def records_behind(points: Array, towards: Array, t: float) -> tuple[Array, float, str] | None:
-    """(records, how far they are from giving the message again, as a share of it, kind of defence data), or None."""
+    """(records, relative error of the message that they reproduce, kind of defence data), or None."""
     constant = bool((towards == towards[0]).all())
     if not constant and len(towards) != len(points):
         return None

@@ -122,7 +122,7 @@ def _device(name: str) -> str:
 def _play(
     attacks: list[Attack], runs: int | None, tell: Callable[[str, int, int], None], *, trials: int, confidence: float
 ) -> Findings:
-    from privot.audit.attack import audit as play
+    from privot.audit.attack import run_attack as play
     from privot.audit.standard_attacks import usual_runs, usual_trials
 
     found: Findings = []

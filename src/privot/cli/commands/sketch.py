@@ -72,8 +72,8 @@ def sketch(
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
     from privot.federation import sketch as release_sketch
-    from privot.federation.coordination.requests import Order
     from privot.federation.sketches.delivering import due
+    from privot.federation.sketches.sketch_order import Order
     from privot.federation.wire.signing import make_key, public_name, read_key
     from privot.guarantee import Adjacency
     from privot.ledger import Ledger

@@ -1,1 +1,1 @@
-"""A coordinator's side: jobs, signed requests, answers, and the channel that carries them."""
+"""A coordinator's side: jobs, signed requests, answers, and the channel that carries them. It opens no vault."""

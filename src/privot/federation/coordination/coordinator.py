@@ -1,8 +1,9 @@
-"""Runs a job among parties by exchanging signed bytes, whatever carries them; what it learns is on disk at once.
+"""Runs a job among parties by exchanging signed bytes over any channel; every answer is on disk at once.
 
-A folder holds `job.json` (what is being done), `sent/` and `got/` (each request and each accepted answer) and, in the
-end, `result.json`. A restarted coordinator plays the same steps again, finds the answers it has and asks only for the
-rest, with the very bytes it sent before. A party that is late, refuses, leaves or lies is left out, by name and reason.
+A folder holds `job.json` (the job), `sent/` and `got/` (each request and each accepted answer) and, in the end,
+`result.json`. A restarted coordinator repeats the same steps, finds the answers on disk and requests only the rest,
+with the exact bytes that it sent before. A party that is late, refuses, leaves or sends false answers is left out; the
+result names it and the reason. A coordinator sees requests and answers only, never a record.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ from privot.federation.wire.signing import public_name
 from privot.jobs.once import lock_folder
 from privot.opening import read_bytes, read_json
 
-LATE = "was asked and did not answer in time"
+LATE = "did not answer in time"
 ABSENT = "never connected: no node with its key joined before the deadline (is `privot federate join` running there?)"
-COPIED = "sent the very release that another party sent"
+COPIED = "sent the same release as another party"
 
 
 class Channel(Protocol):
-    """How bytes travel: nothing that goes through it is trusted."""
+    """What carries the bytes. Everything that comes through it is untrusted input."""
 
     def exchange(self, requests: Mapping[str, bytes], wait: float) -> Iterator[tuple[str, bytes | str]]:
-        """Send each party (by signing key) its request; (party, answer), or (party, why not), as they come.
+        """Send each party (by signing key) its request; yield (party, answer) or (party, reason of failure).
 
-        Ends after `wait` seconds; who is not heard of by then is late.
+        Ends after `wait` seconds; a party without an answer by then is late.
         """
         ...
 
 
 class Coordinator:
-    """One job in one folder, from wherever it was left."""
+    """One job in one folder, started or resumed. Close it to release the folder."""
 
     def __init__(self, folder: str | Path, key: Ed25519PrivateKey, channel: Channel) -> None:
         self.folder, self._key, self._channel = Path(folder), key, channel
@@ -62,14 +63,17 @@ class Coordinator:
         self.log.addHandler(handler)
 
     def close(self) -> None:
-        """Let the log and the folder go."""
+        """Close the log and unlock the folder."""
         for handler in list(self.log.handlers):
             self.log.removeHandler(handler)
             handler.close()
         os.close(self._lock)
 
     def run(self, job: FederatedJob) -> dict[str, Any]:
-        """The result, as plain JSON types: distances where both sides answered, and who did not and why."""
+        """Run or resume `job`; returns the result as plain JSON types.
+
+        It holds distances where both sides answered, and the name and reason of each party that is missing.
+        """
         name = self._name(job)
         self.log.info("job %s: %s among %d parties", name[:8], job.protocol, len(job.members))
         missing: dict[str, str] = {}
@@ -95,23 +99,23 @@ class Coordinator:
         return result
 
     def _name(self, job: FederatedJob) -> str:
-        """The job's name, made when it began; another job in this folder is refused."""
+        """The name that the job got when it started; raises `UsageError` if the folder holds another job."""
         path = self.folder / "job.json"
-        said = json.loads(job.to_json())
+        stated = json.loads(job.to_json())
         if not path.exists():
-            write_whole(path, json.dumps({"name": os.urandom(16).hex(), "job": said}).encode())
+            write_whole(path, json.dumps({"name": os.urandom(16).hex(), "job": stated}).encode())
         try:
             kept = read_json(path, inside=self.folder)
             name, before = str(kept["name"]), kept["job"]
         except (KeyError, ValueError, TypeError):
-            raise DataError(f"{path} is damaged: begin in a new folder.") from None
-        if before != said:
-            raise UsageError(f"{self.folder} holds another job: give the same one to resume it, or a new folder.")
+            raise DataError(f"{path} is damaged: start in a new folder.") from None
+        if before != stated:
+            raise UsageError(f"{self.folder} holds another job: give the same job to resume it, or use a new folder.")
         return name
 
     def _sketches(self, job: FederatedJob, name: str, missing: dict[str, str]) -> dict[str, Any]:
         requests = {m.signer: Request("sketch", name, 0, m.signer, order=job.order) for m in job.members}
-        answers = self._ask(requests, job.wait, missing)
+        answers = self._exchange(requests, job.wait, missing)
         private_folder(self.folder / "sketches")
         found: list[Sketch] = []
         left = [m for m in job.members if m.signer in answers]
@@ -120,7 +124,7 @@ class Coordinator:
             assert content is not None
             found.append(sketch_in(content, requests[member.signer]))
             write_whole(self.folder / "sketches" / f"{job.members.index(member)}.sketch", content)
-        # nobody can tell who copied whom, and one party's copy may not end everybody's job
+        # nothing shows which party copied the other, and a copy must not stop the job of all
         copied = copies(found)
         missing |= {left[k].signer: COPIED for k in copied}
         left, found = [m for m in left if m.signer not in missing], [s for k, s in enumerate(found) if k not in copied]
@@ -134,33 +138,33 @@ class Coordinator:
             for m, s in zip(left, found, strict=True)
         }
         matrix = distance_matrix(found) if len(found) > 1 else None
-        # what was not released has no standing
+        # without a release there is no standing
         standing = "proven" if guarantees else None
         return {"standing": standing, "guarantees": guarantees, **_spread_out(job, left, matrix)}
 
     def _pairs(self, job: FederatedJob, name: str, missing: dict[str, str]) -> dict[str, Any]:
-        """All pairs in step: in every round each party gets one message with all that is asked of it."""
+        """All pairs in parallel: in every round each party gets one message with all its questions."""
         count = len(job.members)
         pairs: dict[tuple[int, int], Steps] = {}
-        asked: dict[tuple[int, int], tuple[Question, Question]] = {}
+        pending: dict[tuple[int, int], tuple[Question, Question]] = {}
         ends: dict[tuple[int, int], float] = {}
         for pair in itertools.combinations(range(count), 2):
             pairs[pair] = job.steps(pair)
-            asked[pair] = next(pairs[pair])
+            pending[pair] = next(pairs[pair])
         number = 0
-        while asked:
+        while pending:
             batches = {}
             for k, member in enumerate(job.members):
-                batch = _batch([(pair, asked[pair][pair.index(k)]) for pair in asked if k in pair])
+                batch = _batch([(pair, pending[pair][pair.index(k)]) for pair in pending if k in pair])
                 if batch[0] and member.signer not in missing:
                     batches[member.signer] = batch
             requests = {
                 party: Request(job.protocol, name, number, party, questions=questions, labels=job.labels)
                 for party, (questions, _) in batches.items()
             }
-            answers = self._ask(requests, job.wait, missing)
+            answers = self._exchange(requests, job.wait, missing)
             nxt = {}
-            for pair in asked:
+            for pair in pending:
                 sides = [job.members[k].signer for k in pair]
                 if not all(side in answers for side in sides):
                     continue
@@ -169,18 +173,18 @@ class Coordinator:
                     nxt[pair] = pairs[pair].send((one, two))
                 except StopIteration as end:
                     ends[pair] = end.value[-1]
-                except Exception as error:  # points of two parties that do not go together may not end everybody's job
+                except Exception as error:  # one pair that cannot be compared must not stop the job
                     self.log.warning(
                         "%s…, %s… cannot be compared: %s", sides[0][:8], sides[1][:8], type(error).__name__
                     )
-            asked, number = nxt, number + 1
+            pending, number = nxt, number + 1
         table: list[list[float | None]] = [[0.0 if i == j else None for j in range(count)] for i in range(count)]
         for (i, j), value in ends.items():
             table[i][j] = table[j][i] = value
         return {"standing": "unproven", "privacy": NO_PRIVACY, "rounds": number, "distances": table}
 
-    def _ask(self, requests: Mapping[str, Request], wait: float, missing: dict[str, str]) -> dict[str, Answer]:
-        """Answers by party: those on disk, and those that come now; everybody else goes to `missing`, with why."""
+    def _exchange(self, requests: Mapping[str, Request], wait: float, missing: dict[str, str]) -> dict[str, Answer]:
+        """Answers by party, from disk or received now; parties without one go to `missing`, with the reason."""
         answers: dict[str, Answer] = {}
         sent: dict[str, bytes] = {}
         back: dict[str, Path] = {}
@@ -202,10 +206,10 @@ class Coordinator:
                 try:
                     answer = checked(data, requests[party], rest[party])
                 except PrivotError as error:
-                    why[party] = f"sent what cannot be used: {error}"
+                    why[party] = f"sent an invalid answer: {error}"
                     continue
-                except Exception as error:  # one party's nonsense may not end everybody's job
-                    why[party] = f"sent what cannot be used ({type(error).__name__})"
+                except Exception as error:  # one party's invalid answer must not stop the job
+                    why[party] = f"sent an invalid answer ({type(error).__name__})"
                     continue
                 if answer.refusal is not None:
                     why[party] = f"refused: {answer.refusal}"
@@ -221,10 +225,10 @@ class Coordinator:
         return answers
 
     def _written(self, request: Request) -> tuple[bytes, Path]:
-        """The bytes to send, on disk, and where the answer to them goes.
+        """The bytes to send, written to disk, and the path of the answer to them.
 
-        The same question goes out in the same bytes. Another question in the same round (after a restart more
-        parties may be there to ask about) gets a number of its own, which a party insists on.
+        The same request is always the same bytes. Another request in the same round (after a restart more parties may
+        have answered) gets its own number, because a party accepts each number once.
         """
         for number in range(request.number, MAX_NUMBERS, MAX_ROUNDS):
             mark = f"{number}-{request.party[:32]}"
@@ -233,17 +237,17 @@ class Coordinator:
                 write_whole(out, data)
             if read_bytes(out, most=MAX_BYTES, inside=self.folder) == data:
                 return data, self.folder / "got" / mark
-        raise UsageError("This job was restarted too often: begin in a new folder.")
+        raise UsageError("This job was restarted too often: start in a new folder.")
 
 
 def _batch(
-    asked: list[tuple[tuple[int, int], Question]],
+    pending: list[tuple[tuple[int, int], Question]],
 ) -> tuple[tuple[Question, ...], dict[tuple[int, int], int]]:
-    """Questions to one party, each once, and which of them belongs to which pair."""
+    """Distinct questions to one party, and the question of each pair."""
     questions: list[Question] = []
     seen: dict[bytes, int] = {}
     where = {}
-    for pair, question in asked:
+    for pair, question in pending:
         data = question.to_bytes()
         if data not in seen:
             seen[data] = len(questions)
@@ -255,7 +259,7 @@ def _batch(
 
 
 def _spread_out(job: FederatedJob, left: list[Any], matrix: Matrix | None) -> dict[str, Any]:
-    """The matrices of those who answered, with gaps where somebody is missing."""
+    """The matrices over all parties, with None where a party is missing."""
     count = len(job.members)
     at = {member.signer: k for k, member in enumerate(left)}
     out: dict[str, Any] = {}

@@ -1,20 +1,20 @@
-"""What a coordinator is to do, as a TOML file: a protocol, its parameters, and the parties with their keys.
+"""A coordinator's job, read from a TOML file: a protocol, its parameters, and the parties with their keys.
 
 version = 1
 protocol = "sketch"             # or triangle, fedwad
 wait = 120                      # seconds to wait for answers in each round
-seed = 0                        # of everything public that is random
+seed = 0                        # seed of all public random numbers
 
 [sketch]
 epsilon = 1.0
 delta = 1e-5
 adjacency = "replace-one"
 prototypes = "public.npz"       # PUBLIC rows; or: dim = 64, range = [0.0, 1.0]; or: dim = 64, radius = 8.0
-classes = 10                    # only if labels count
+classes = 10                    # only for labelled sketches
 
 [interpolants]                  # triangle and fedwad
 dim = 64
-points = 200                    # of the random γ
+points = 200                    # number of random γ
 rounds = 5                      # fedwad
 t = 0.5                         # or "random" (fedwad)
 p = 2.0
@@ -38,11 +38,12 @@ import numpy as np
 
 from privot.data import load
 from privot.errors import DataError, UsageError
-from privot.federation.coordination.requests import MAX_ROUNDS, PROTOCOLS, Order
-from privot.federation.parties.toml_tables import TomlTable
+from privot.federation.coordination.requests import MAX_ROUNDS, PROTOCOLS
 from privot.federation.protocols.answering import Steps
 from privot.federation.protocols.fedwad import fedwad_steps
 from privot.federation.protocols.triangle import defence_points, triangle_steps
+from privot.federation.sketches.sketch_order import Order
+from privot.federation.toml_tables import TomlTable
 from privot.federation.wire.messages import MAX_BYTES, MAX_COLUMNS
 from privot.federation.wire.signing import MAX_KEY
 from privot.guarantee import Adjacency
@@ -63,7 +64,7 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class FederatedJob:
-    """A protocol among parties. `order` for sketches; the rest for interpolants."""
+    """A protocol among parties: `order` is for sketches, `dim` and what follows it for interpolants."""
 
     protocol: str
     members: tuple[Member, ...]
@@ -80,25 +81,27 @@ class FederatedJob:
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS or (self.order is None) == (self.protocol == "sketch"):
-            raise UsageError(f"A job is for one of {', '.join(PROTOCOLS)}, and says what that needs.")
+            raise UsageError(
+                f"A job needs one of the protocols {', '.join(PROTOCOLS)}, and the table of that protocol."
+            )
         keys = [m.signer for m in self.members]
         if len(keys) < 2 or len(set(keys)) != len(keys) or len({m.name for m in self.members}) != len(keys):
-            raise UsageError("A job needs at least two parties, each with a name and a key of its own.")
+            raise UsageError("A job needs at least two parties, each with its own name and key.")
         if not 1 <= self.rounds < MAX_ROUNDS:
-            raise UsageError(f"A job has from 1 to {MAX_ROUNDS - 1} rounds.")
+            raise UsageError(f"The number of rounds must be from 1 to {MAX_ROUNDS - 1}.")
         if not 0.0 < self.wait <= 1e6:
             raise UsageError("The time to wait for answers must be greater than 0 and at most 1e6 seconds.")
         sent = 8 * self.space * (1 if self.protocol == "triangle" and self.defence == "constant" else self.points)
         if sent > MAX_BYTES or self.space > MAX_COLUMNS:
-            why = f", because labels between machines take {self.space} columns" if self.labels else ""
+            why = f", because labels take {self.space} columns" if self.labels else ""
             raise UsageError(
-                f"One question of this job has {sent} bytes, and at most {MAX_BYTES} travel{why}: use fewer "
-                "columns or points."
+                f"One question of this job has {sent} bytes, at most {MAX_BYTES} are sent{why}: use fewer columns or "
+                "points."
             )
 
     @classmethod
     def read(cls, path: Path) -> FederatedJob:
-        """Read the file; whatever is unknown, missing or out of range is refused."""
+        """Read the file; raises `DataError` for what is unknown, missing or out of range."""
         top = TomlTable.read(path, "job", VERSION, {"protocol", "wait", "seed", "sketch", "interpolants", "party"})
         protocol, seed = top.take("protocol", str), top.take("seed", int, 0)
         common = {"protocol": protocol, "wait": top.take("wait", float, 60.0), "seed": seed}
@@ -107,7 +110,7 @@ class FederatedJob:
             return cls(**common, order=_order(path.parent, top.take("sketch", dict), seed))
         known = {"dim", "points", "rounds", "t", "p", "defence", "labels"}
         table = TomlTable("[interpolants]", top.take("interpolants", dict), known)
-        share = table.said.get("t", 0.5)
+        share = table.stated.get("t", 0.5)
         return cls(
             **common,
             dim=table.take("dim", int),
@@ -120,7 +123,7 @@ class FederatedJob:
         )
 
     def to_json(self) -> str:
-        """Everything the job is, to tell it from another one."""
+        """Everything that defines the job, as text: two jobs are the same if their texts are."""
         facts = {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("members", "order", "wait")
         }
@@ -129,7 +132,7 @@ class FederatedJob:
         return json.dumps(facts, sort_keys=True)
 
     def steps(self, pair: tuple[int, int]) -> Steps:
-        """The protocol between two of the parties; what is random in it comes from the seed and the pair."""
+        """The protocol between two of the parties; its random numbers come from the seed and the pair."""
         like = np.zeros((max(1, self.points), self.space))
         if self.protocol == "triangle":
             return triangle_steps(defence_points(self.defence, like, self.seed), float(self.t), self.p)
@@ -140,7 +143,7 @@ class FederatedJob:
 
     @property
     def space(self) -> int:
-        """The dimension of the points: with label statistics a mean and a matrix more."""
+        """Columns of the points; label statistics add a mean and a covariance matrix."""
         return 2 * self.dim + self.dim**2 if self.labels else self.dim
 
 
@@ -150,7 +153,7 @@ def _member(here: Path, entry: Any) -> Member:
     try:
         key = read_text(here / node, most=MAX_KEY).strip() if node else ""
     except (OSError, ValueError):
-        raise DataError(f"There is no node key {node!r} beside the job.") from None
+        raise DataError(f"There is no node key file {node!r} in the folder of the job.") from None
     return Member(table.take("name", str), table.take("signer", str), key)
 
 
@@ -159,14 +162,14 @@ def _order(here: Path, entry: Any, seed: int) -> Order:
     table = TomlTable("[sketch]", entry, known)
     ways = [name for name in ("prototypes", "range", "radius") if name in entry]
     if len(ways) != 1:
-        raise DataError("[sketch] says prototypes, or dim and range, or dim and radius.")
+        raise DataError("[sketch] must state exactly one of: prototypes; dim and range; dim and radius.")
     if ways == ["prototypes"]:
         name = table.take("prototypes", str)
         design = SketchDesign.around(load(name if name == "digits" else here / name, classes=0).x, seed=seed)
     elif ways == ["range"]:
         span = table.take("range", list)
         if len(span) != 2 or not all(isinstance(v, int | float) for v in span):
-            raise DataError("[sketch] says range as [low, high].")
+            raise DataError("The range in [sketch] must be [low, high].")
         design = SketchDesign.box(table.take("dim", int), float(span[0]), float(span[1]), seed=seed)
     else:
         design = SketchDesign.plain(table.take("dim", int), table.take("radius", float), seed=seed)

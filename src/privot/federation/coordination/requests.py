@@ -1,12 +1,12 @@
-"""What a coordinator asks of a party, as signed bytes that name job, round and addressee; everything in it is public.
+"""A coordinator's request to a party, as signed bytes that name job, round and addressee. It holds public facts only.
 
 A request is for a sketch (`Order`) or for interpolants (a batch of `Question`s: a round between machines costs
-seconds, so all questions of a round travel together). Whoever reads one checks shapes, ranges, sizes and version.
+seconds, so all questions of a round are sent together). A request is untrusted input: shapes, ranges, sizes and version
+are checked when it is read.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Collection, Mapping
@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.common.arguments import check_delta, check_epsilon
 from privot.errors import DataError, PolicyError, UsageError
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import Array, Question, decode_any, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.guarantee import Adjacency
@@ -33,32 +33,10 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
-    """A sketch of this design at (ε, δ) under one adjacency."""
-
-    design: SketchDesign
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-
-    def __post_init__(self) -> None:
-        try:
-            check_epsilon(self.epsilon)
-            check_delta(self.delta)
-        except UsageError as error:
-            raise DataError(str(error)) from None
-
-    def digest(self) -> str:
-        """Names the order: the design to the last bit, and what it may cost."""
-        terms = f"{self.epsilon!r} {self.delta!r} {self.adjacency}\n".encode()
-        return hashlib.sha256(terms + self.design.exact_bytes()).hexdigest()
-
-
-@dataclass(frozen=True, eq=False)
 class Request:
     """One message of a job to one party: `order` for the protocol "sketch", `questions` for the others.
 
-    `labels` says that the points asked about carry label statistics (OTDD).
+    `labels` states whether the points in questions carry label statistics (OTDD).
     """
 
     protocol: str
@@ -73,22 +51,24 @@ class Request:
     def __post_init__(self) -> None:
         whole = isinstance(self.number, int) and not isinstance(self.number, bool)
         if self.protocol not in PROTOCOLS:
-            raise DataError(f"There is no protocol {str(self.protocol)[:20]!r}: there are {', '.join(PROTOCOLS)}.")
+            raise DataError(f"Unknown protocol {str(self.protocol)[:20]!r}: use one of {', '.join(PROTOCOLS)}.")
         if not isinstance(self.job, str) or not _NAME.fullmatch(self.job):
-            raise DataError("A job is named by 32 hexadecimal digits.")
+            raise DataError("The name of a job must be 32 hexadecimal digits.")
         if not whole or not 0 <= self.number < MAX_NUMBERS:
             raise DataError(f"The number of a request must be a whole number below {MAX_NUMBERS}.")
         if not isinstance(self.party, str) or not _KEY.fullmatch(self.party):
-            raise DataError("A request names its party by a public key, 64 hexadecimal digits.")
+            raise DataError("The party of a request must be a public key, 64 hexadecimal digits.")
         if not isinstance(self.labels, bool):
-            raise DataError("A request says whether labels count by true or false.")
+            raise DataError("The field labels of a request must be true or false.")
         if (self.order is None) == (self.protocol == "sketch") or bool(self.questions) == (self.protocol == "sketch"):
-            raise DataError("A request is for a sketch, or for interpolants, as its protocol says.")
+            raise DataError(
+                "A request must hold an order for the protocol sketch, and questions for the other protocols."
+            )
         if len(self.questions) > MAX_QUESTIONS:
-            raise DataError(f"A request holds at most {MAX_QUESTIONS} questions.")
+            raise DataError(f"A request may hold at most {MAX_QUESTIONS} questions.")
 
     def sealed(self, key: Ed25519PrivateKey) -> bytes:
-        """The message as it travels, signed by whoever asks."""
+        """The encoded message, signed with the coordinator's key."""
         facts: dict[str, Any] = {name: getattr(self, name) for name in ("protocol", "job", "number", "party", "labels")}
         arrays: dict[str, Array] = {}
         if self.order is not None:
@@ -100,25 +80,30 @@ class Request:
 
     @classmethod
     def opened(cls, data: bytes, askers: Collection[str] | None = None) -> tuple[Request, str]:
-        """(request, who signed it), if everything about it is in order; of others than `askers` nothing is read."""
+        """(request, public key of its signer); raises `DataError` unless it is well formed.
+
+        With `askers`, raises `PolicyError` for a request that none of these keys signed, before its content is read.
+        """
         sealed = open_sealed(data, "The request")
         if askers is not None and sealed.signer not in askers:
-            raise PolicyError(f"The policy does not let {sealed.signer[:16]}… ask for anything.")
+            raise PolicyError(f"The policy does not allow any request from {sealed.signer[:16]}….")
         axes = {**_ARRAYS, **{f"towards{k}": 2 for k in range(MAX_QUESTIONS)}}
         facts, arrays, _ = decode_any(sealed.payload, cls.kind, axes)
-        asked = facts.pop("order", None)
+        ordered = facts.pop("order", None)
         listed = facts.pop("questions", None)
-        if set(facts) != {"protocol", "job", "number", "party", "labels"} or (asked is None) == (listed is None):
-            raise DataError("A request says protocol, job, number, party, labels, what it asks, and nothing else.")
-        if asked is not None:
-            return cls(**facts, order=_order_from(asked, arrays)), sealed.signer
+        if set(facts) != {"protocol", "job", "number", "party", "labels"} or (ordered is None) == (listed is None):
+            raise DataError(
+                "A request must hold protocol, job, number, party, labels order or questions, and nothing else."
+            )
+        if ordered is not None:
+            return cls(**facts, order=_order_from(ordered, arrays)), sealed.signer
         if not isinstance(listed, list) or set(arrays) != {f"towards{k}" for k in range(len(listed))}:
-            raise DataError("A request for interpolants holds points for every question.")
+            raise DataError("A request for interpolants must hold points for every question.")
         questions = []
-        for k, said in enumerate(listed):
-            if not isinstance(said, dict) or set(said) != {"t", "p", "number"}:
-                raise DataError("A question says t, p and number, and nothing else.")
-            questions.append(Question(arrays[f"towards{k}"], said["t"], said["p"], said["number"]))
+        for k, stated in enumerate(listed):
+            if not isinstance(stated, dict) or set(stated) != {"t", "p", "number"}:
+                raise DataError("A question must hold t, p and number, and nothing else.")
+            questions.append(Question(arrays[f"towards{k}"], stated["t"], stated["p"], stated["number"]))
         return cls(**facts, questions=tuple(questions)), sealed.signer
 
 
@@ -144,7 +129,7 @@ def _order_facts(order: Order) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _order_from(facts: Any, arrays: Mapping[str, Array]) -> Order:
-    """Read a stranger's design: its bounds hold whatever it is, but it must be one, and of a size to work with."""
+    """Read a design from an untrusted request: raises `DataError` unless it is consistent and of bounded size."""
     import numpy as np
 
     try:
@@ -160,22 +145,22 @@ def _order_from(facts: Any, arrays: Mapping[str, Array]) -> Order:
         prototypes = arrays.get("prototypes", np.zeros((0, dim)))
         fits = arrays["centre"].shape == (dim,) and basis.shape[0] == dim and prototypes.shape[1] == dim
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, UsageError):
-        raise DataError("The design that the request asks for cannot be read.") from None
+        raise DataError("The design in the request cannot be read.") from None
     least = min(dim, directions, radius, rank, 1.0 if not unmatched else min(min(row) for row in unmatched))
     width = directions + basis.shape[1] + len(prototypes) + 2 * len(arrays.get("knots", ()))
     if known != 11 or not fits or least <= 0.0 or not unmatched or "knots" not in arrays:
-        raise DataError("The design that the request asks for does not fit together.")
+        raise DataError("The design in the request is inconsistent.")
     if dim * width > _MAX_NUMBERS or max(1, classes) * width > _MAX_NUMBERS // 64:
-        raise DataError("The design that the request asks for is larger than is accepted.")
+        raise DataError("The design in the request is larger than is accepted.")
     if len(prototypes) > 2000 or len(arrays["knots"]) > 1000:
-        raise DataError("The design that the request asks for has more cells or knots than are accepted.")
+        raise DataError("The design in the request has more cells or knots than are accepted.")
     try:
         design = SketchDesign(
             dim, radius, arrays["centre"], basis, prototypes, arrays["knots"], weights, directions, seed,
             unmatched, rank, classes, bounded,
         )  # fmt: skip
     except (UsageError, KeyError) as error:
-        raise DataError(f"The design that the request asks for is refused: {error}") from None
+        raise DataError(f"The design in the request is refused: {error}") from None
     return Order(design, *terms, adjacency)
 
 

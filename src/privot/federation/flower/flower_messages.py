@@ -1,6 +1,7 @@
-"""Signed bytes as a Flower message: one record, one field; and how the parts of a message are sent and fetched.
+"""Signed bytes as a Flower message with one record and one field, and how its parts are sent and fetched.
 
-Both ends use these: Flower's Fleet client (a party) and Runtime client (a coordinator) have the same calls for parts.
+Both ends use this: Flower's Fleet client (a party) and Runtime client (a coordinator) have the same calls for parts.
+The bytes themselves are not looked at.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from privot.federation.wire.messages import MAX_BYTES
 
 RECORD, FIELD, TYPE = "privot", "data", "query"
 ENVELOPE = 1 << 20
-"""Bytes that Flower's own parts of a message may take beside the signed ones."""
+"""Largest size in bytes of Flower's own parts of a message, beside the signed bytes."""
 
 
 def record_of(data: bytes) -> RecordDict:
@@ -33,7 +34,7 @@ def record_of(data: bytes) -> RecordDict:
 
 
 def bytes_in(message: Any) -> bytes | None:
-    """The bytes that a message carries; None where there are none, or too many."""
+    """The bytes that a message carries; None if there are none or too many."""
     try:
         data = message.content[RECORD][FIELD]
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -42,7 +43,7 @@ def bytes_in(message: Any) -> bytes | None:
 
 
 class Outgoing:
-    """A message ready to be sent: its head and the tree of its parts, then the parts that the other side lacks."""
+    """A message to send: its head and the tree of its parts, then the parts that the other side lacks."""
 
     def __init__(self, message: Message) -> None:
         with no_object_id_recompute():
@@ -53,7 +54,7 @@ class Outgoing:
             self.head = message_to_proto(remove_content_from_message(message))
 
     def push_parts(self, client: Any, node: Any, answer: Any) -> None:
-        """Send the parts that `answer`, which the head got, asks for."""
+        """Send the parts that `answer`, the reply to the head, requests."""
         for mark, part in self._parts.items():
             if mark in set(answer.objects_to_push):
                 request = PushObjectRequest(
@@ -64,11 +65,11 @@ class Outgoing:
                     session_id=answer.session_id,
                 )
                 if not client.PushObject(request).stored:
-                    raise DataError("The SuperLink did not take a part of a message.")
+                    raise DataError("The SuperLink did not accept a part of a message.")
 
 
 class Incoming:
-    """A message whose parts arrive one by one: whole when all of them are there."""
+    """A message whose parts arrive one by one; complete when all have arrived."""
 
     def __init__(self, head: Any, tree: Any) -> None:
         self.mark, self.run_id = str(head.metadata.message_id), int(head.metadata.run_id)
@@ -78,15 +79,15 @@ class Incoming:
         self._parts: dict[str, bytes] = {}
 
     def bare(self) -> Message:
-        """The message without its content, to reply to where the content cannot be had."""
+        """The message without its content, to reply to if the content cannot be fetched."""
         return message_from_proto(self._head)
 
     def fetch(self, client: Any, node: Any) -> Message | None:
-        """The message, or None while parts of it are still on their way; `DataError` where it can never be read."""
+        """The message, or None while parts are missing; raises `DataError` if it can never be read."""
         for part in list(self._missing):
             found = client.PullObject(PullObjectRequest(node=node, run_id=self.run_id, object_id=part))
             if not found.object_found:
-                raise DataError("A part of a message is gone.")
+                raise DataError("A part of a message is no longer on the SuperLink.")
             if not found.object_available:
                 return None
             self._missing.remove(part)

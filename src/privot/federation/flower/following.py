@@ -1,7 +1,7 @@
 """Flower's SuperLink as a process that ends with its parent: `python -P following.py PARENT ARGUMENT…`.
 
-It is run as a script and imports nothing of privot, so that the parent is watched from the first moment: importing may
-take longer than a coordinator lives.
+It runs as a script and imports nothing of privot, so that it watches the parent from the start: imports may take longer
+than a coordinator lives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOOK = 0.2
 
 
 def follow(parent: int) -> None:
-    """End this process as soon as `parent` is not its parent any more, which is when that has ended."""
+    """End this process as soon as `parent` has ended, which is when it is no longer its parent."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -29,7 +29,7 @@ def main() -> None:
     """Flower's own command, with a parent to follow."""
     parent, sys.argv = int(sys.argv[1]), ["flower-superlink", *sys.argv[2:]]
     follow(parent)
-    # whatever Flower writes is for its owner's eyes
+    # only the owner may read what Flower writes
     os.umask(0o077)
     from flwr.superlink.cli import flower_superlink
 

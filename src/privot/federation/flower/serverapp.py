@@ -1,9 +1,9 @@
 """The coordinator's end of Flower: it registers nodes, opens a run and exchanges bytes with them.
 
 This process is the ServerApp: it acquires the run's task with the SuperLink's secret, as Flower's own executor would.
-It speaks to Flower's Runtime interface directly: Flower's `HttpGrid` tries again for ever when its SuperLink is gone,
-while here every call has a deadline and the SuperLink's process is watched. The bundle that Flower wants for a run
-holds no code.
+It uses Flower's Runtime interface directly: Flower's `HttpGrid` retries for ever when its SuperLink is gone, while here
+every call has a deadline and the SuperLink's process is watched. The bundle that Flower requires for a run holds no
+code. The bytes themselves are not looked at.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from privot.federation.parties.enrolment import AUTHORITY, SECRET
 
 POLL = 0.2
 OPENING, LEAVING = 60.0, 5.0
-"""Seconds that opening a run may take, and leaving it."""
+"""Longest time in seconds to open a run, and to leave it."""
 GRACE = 0.5
 PASSING = (502, 503, 504)
-"""What a SuperLink that is busy or restarting answers: tried again until the deadline."""
+"""Status codes of a SuperLink that is busy or restarting: the call is repeated until the deadline."""
 _BUNDLE = {
     "pyproject.toml": b"""
 [project]
@@ -83,9 +83,9 @@ clientapp = "nothing:here"
 
 
 class FlowerChannel:
-    """Bytes to and from parties' nodes through a running SuperLink; use it as a block.
+    """Carries bytes to and from parties' nodes through a running SuperLink; a context manager.
 
-    `watch` is called while the SuperLink is waited for, and raises when it has ended. Every wait ends: opening after
+    `watch` is called while waiting for the SuperLink, and raises if it has ended. Every wait is bounded: opening after
     `OPENING` seconds, an exchange at its own deadline, leaving after `LEAVING` seconds.
     """
 
@@ -104,17 +104,17 @@ class FlowerChannel:
         try:
             token = bounded(lambda: self._open_run(end), OPENING, self._watch)
         except Late:
-            raise self._silent(f"open a run within {OPENING:g} seconds") from None
+            raise self._no_answer(f"open a run within {OPENING:g} seconds") from None
         except httpx.HTTPStatusError as error:
             raise self._refused(error) from None
         except httpx.HTTPError:
-            raise self._silent("open a run") from None
+            raise self._no_answer("open a run") from None
         self._client = self._runtime(token)
         threading.Thread(target=self._beat, args=(token,), daemon=True).start()
         return self
 
     def _open_run(self, end: float) -> str:
-        """Register all nodes, open a run and take its task, as Flower's own executor would; answers the token."""
+        """Register all nodes, open a run and take its task, as Flower's own executor would; returns the token."""
         control = self._connect(ControlHttpClient, "flwr")
         try:
             for key, name in self._names.items():
@@ -135,47 +135,47 @@ class FlowerChannel:
         return token
 
     def exchange(self, requests: Mapping[str, bytes], wait: float) -> Iterator[tuple[str, bytes | str]]:
-        """Send each request when its node is there, again if the node restarted meanwhile, until all is answered.
+        """Send each request when its node is online, again if the node restarted, until all are answered.
 
-        Ends after `wait` seconds at the latest, and says of everybody who is missing then whether the node was there.
-        Raises `NoAnswerError` as soon as the SuperLink has ended, and when it is silent at the deadline.
+        Ends after at most `wait` seconds, and then reports parties whose node never connected. Raises `NoAnswerError`
+        as soon as the SuperLink has ended, and if it does not respond at the deadline.
         """
         end = time.monotonic() + wait
-        turn, silent = _Turn(self._client, self._nodes, dict(requests), end), False
+        turn, unresponsive = _Turn(self._client, self._nodes, dict(requests), end), False
         while turn.waiting and time.monotonic() < end:
             if self._ended.is_set():
                 raise NoAnswerError(f"The SuperLink gave up the run of this job: {self._log} says why. {AGAIN}")
             try:
-                # a moment more than the calls inside it get, so that a silent SuperLink is told from a slow party
+                # a little longer than the calls inside it, to tell an unresponsive SuperLink from a slow party
                 found = bounded(turn.take, end - time.monotonic() + 1.0, self._watch)
-                silent = False
+                unresponsive = False
             except Late:
-                # a large answer may be on its way; otherwise nothing in a turn takes long
-                silent = not turn.arriving
+                # a large answer may be arriving; nothing else in a turn takes long
+                unresponsive = not turn.arriving
                 break
             except httpx.HTTPError as error:
                 if isinstance(error, httpx.HTTPStatusError) and error.response.status_code not in PASSING:
                     raise self._refused(error) from None
-                found, silent = [], True
+                found, unresponsive = [], True
             for party, data in found:
                 turn.waiting.pop(party, None)
                 yield party, data
             time.sleep(max(0.0, min(POLL, end - time.monotonic())))
-        if turn.waiting and silent:
-            # a process that was killed a moment ago may only now be seen to be dead
+        if turn.waiting and unresponsive:
+            # a process that was killed a moment ago may only now show as dead
             time.sleep(GRACE)
             self._watch()
-            raise self._silent("answer before the deadline")
+            raise self._no_answer("answer before the deadline")
         for party in turn.waiting:
             if party not in turn.seen:
                 yield party, ABSENT
 
     def _beat(self, token: str) -> None:
-        """Tell the SuperLink that this run goes on, until the block is left or the SuperLink has given it up."""
+        """Send heartbeats until the block is left or the SuperLink has given up the run."""
         with self._runtime(token) as client:
             client._client.timeout = HEARTBEAT_CALL_TIMEOUT
             while not self._left.wait(HEARTBEAT_DEFAULT_INTERVAL / 3.0):
-                # what does not come through now does the next time: whoever waits for the SuperLink watches it
+                # a lost heartbeat is made up by the next one; the exchange itself watches the SuperLink
                 with contextlib.suppress(httpx.HTTPError):
                     if not client.SendTaskHeartbeat(SendTaskHeartbeatRequest()).success:
                         self._ended.set()
@@ -190,12 +190,12 @@ class FlowerChannel:
             while time.monotonic() < end:
                 limit(client, end)
                 got = client.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
-                # runs that a killed coordinator, or anybody who reached the port, left behind are passed by
+                # runs left behind by a killed coordinator, or by another program on the port, are skipped
                 if got.token and got.task.run_id == run_id:
                     return str(got.token)
                 if not got.token:
                     time.sleep(POLL)
-        raise self._silent("hand out the task of its run")
+        raise self._no_answer("hand out the task of its run")
 
     def _runtime(self, token: str) -> Any:
         return self._connect(RuntimeHttpClient, "flwr-serverapp", RuntimeTokenHttpInterceptor(token=token))
@@ -208,14 +208,14 @@ class FlowerChannel:
     def _log(self) -> Path:
         return self._folder / LOG
 
-    def _silent(self, what: str) -> NoAnswerError:
+    def _no_answer(self, what: str) -> NoAnswerError:
         return NoAnswerError(f"The SuperLink at {self._address} did not {what}: {self._log} may say why. {AGAIN}")
 
     def _refused(self, error: httpx.HTTPStatusError) -> NoAnswerError:
-        said = " ".join(error.response.text.split())[:200]
+        text = " ".join(error.response.text.split())[:200]
         code = error.response.status_code
         return NoAnswerError(
-            f"The SuperLink at {self._address} refused a call ({code}: {said}): {self._log} may say why."
+            f"The SuperLink at {self._address} refused a call ({code}: {text}): {self._log} may say why."
         )
 
     def __exit__(
@@ -230,14 +230,14 @@ class FlowerChannel:
             status = "completed" if error is None else "failed"
             self._client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
 
-        # a SuperLink that is gone needs no farewell, and one that hangs gets no more time
+        # a SuperLink that has ended needs no notice, and one that hangs gets no more time
         with contextlib.suppress(httpx.HTTPError, NoAnswerError, Late):
             bounded(finish, LEAVING, self._watch)
         self._client.close()
 
 
 class _Turn:
-    """One exchange: who is still waited for, what was sent to whom, and which answers are on their way."""
+    """One exchange: parties without an answer, messages sent, and answers that are arriving."""
 
     def __init__(self, client: Any, nodes: Mapping[bytes, str], waiting: dict[str, bytes], end: float) -> None:
         self._client, self._nodes, self.waiting, self._end = client, nodes, waiting, end
@@ -247,7 +247,7 @@ class _Turn:
         self._node = Node(node_id=SUPERLINK_NODE_ID)
 
     def take(self) -> list[tuple[str, bytes | str]]:
-        """Send what can be sent now, and fetch what is there now; it waits for nobody."""
+        """Send what can be sent now and fetch what has arrived, without waiting."""
         limit(self._client, self._end)
         for party, (node, since) in self._online().items():
             self.seen.add(party)
@@ -270,13 +270,13 @@ class _Turn:
             try:
                 whole: Any = message.fetch(self._client, self._node)
             except DataError as error:
-                whole, data = None, f"sent what cannot be used: {error}"
+                whole, data = None, f"sent an invalid answer: {error}"
             else:
                 if whole is None:
                     continue
                 data = bytes_in(whole) if not whole.has_error() else b""
             del self.arriving[party]
-            # an error says that the node went away: it is asked again when it is back
+            # an error means that the node went offline: the request is sent again when it is back
             if whole is None or not whole.has_error():
                 found.append((party, "sent a message without content" if data is None else data))
         return found
@@ -288,11 +288,11 @@ class _Turn:
             PushAppMessagesRequest(messages_list=[out.head], message_object_trees=[out.tree])
         )
         out.push_parts(self._client, self._node, answer)
-        # no mark: the SuperLink did not take it, because the node has just gone
+        # no message id: the SuperLink did not accept it, because the node has just gone offline
         return str(answer.message_ids[0]) if answer.message_ids else ""
 
     def _online(self) -> dict[str, tuple[int, str]]:
-        """(node, when it was activated) of every party whose node is there; nodes with other keys are nobody."""
+        """(node, time of activation) of every party whose node is online; nodes with other keys are ignored."""
         found = {}
         for node in self._client.GetNodes(GetNodesRequest()).nodes:
             party = self._nodes.get(bytes(node.public_key))
@@ -302,13 +302,13 @@ class _Turn:
 
 
 def _node_key(member: Member) -> bytes:
-    """A member's node key as Flower keeps it."""
+    """A member's node key in Flower's format."""
     try:
         key = load_ssh_public_key(member.node.encode())
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise DataError(f"The node key of {member.name} is no elliptic-curve key: `privot federate enrol` makes one.")
+        raise DataError(f"The node key of {member.name} is not an elliptic-curve key: enrol the party to make one.")
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -316,6 +316,8 @@ def _register(control: Any, key: bytes, name: str) -> None:
     try:
         control.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
     except httpx.HTTPStatusError as error:
-        # known from before: its database outlives the SuperLink
+        # registered before: the database outlives the SuperLink
         if error.response.status_code != httpx.codes.PRECONDITION_FAILED:
-            raise UsageError(f"The SuperLink does not take the node of {name}: {error.response.text[:200]}.") from None
+            raise UsageError(
+                f"The SuperLink does not accept the node of {name}: {error.response.text[:200]}."
+            ) from None

@@ -1,8 +1,8 @@
-"""A party's end of Flower: a SuperNode that hands messages to the party's own desk and runs nobody else's code.
+"""A party's end of Flower: a SuperNode that hands messages to the party's own desk and runs no foreign code.
 
-It speaks Flower's Fleet interface directly (connection, node key, heartbeats, messages). Flower's own loop tries again
-for ever when a SuperLink is gone, and ends the whole process when another certificate is shown; here a party that loses
-its coordinator, or finds a stranger in its place, keeps trying with growing pauses until its own stated end.
+It uses Flower's Fleet interface directly (connection, node key, heartbeats, messages). Flower's own loop retries for
+ever when a SuperLink is gone, and ends the whole process when it sees another certificate; here a party that loses its
+coordinator, or finds another server in its place, retries with growing pauses until its stated patience is used up.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from privot.federation.flower.watching import CALL, MAX_PAUSE, limit, pauses
 
 POLL = 0.5
 ARRIVAL = 60.0
-"""Seconds after which a message that is not whole is given up."""
+"""Seconds after which an incomplete message is dropped."""
 LAST_CALL = 5.0
-STRANGER = "shows a certificate that the coordinator's authority did not sign: nothing was sent"
+WRONG_CERTIFICATE = "shows a certificate that the coordinator's authority did not sign: nothing was sent"
 
 
 def serve(
@@ -50,11 +50,11 @@ def serve(
     patience: float = 3600.0,
     tell: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Answer requests that come from the SuperLink at `address`, until the process is told to end.
+    """Answer requests from the SuperLink at `address` until the process is ended.
 
     `authority` is the coordinator's certificate authority in PEM: no other certificate is accepted. While the SuperLink
-    is gone, shows another certificate or does not take this node, it is tried again with pauses that grow to 15 s; why
-    is said in the log and through `tell`. Raises `NoAnswerError` after `patience` seconds of that without a break.
+    is gone, shows another certificate or does not accept this node, connecting is repeated with pauses that grow to
+    15 s; the log and `tell` get the reason. Raises `NoAnswerError` after `patience` seconds without a connection.
     """
     if not patience > 0.0:
         raise UsageError(f"The patience must be a number of seconds greater than 0, got {patience:g}.")
@@ -66,26 +66,26 @@ def serve(
         ) from None
     key = _node_key(folder / "node.key")
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         log.warning("%s", line)
         tell(line)
 
     while True:
-        client, node = _knock(address, authority, key, folder, say, patience)
+        client, node = _connect(address, authority, key, folder, report, patience)
         log.info("connected to %s", address)
         tell(f"connected to {address}")
         with client:
             try:
                 why = _attend(client, node, handle, log)
             finally:
-                # told to end: take leave, so that the next start of this node is not refused for a minute
+                # sign off, so that the next start of this node is not refused for a minute
                 client._client.timeout = HEARTBEAT_CALL_TIMEOUT
                 _leave(client, node.node_id)
-        say(f"the connection to {address} ended ({why}): trying again")
+        report(f"the connection to {address} ended ({why}): trying again")
 
 
 def _attend(client: Any, node: Node, handle: Callable[[bytes], bytes], log: logging.Logger) -> str:
-    """Answer messages until the connection fails; answers why it did. No message ends this."""
+    """Answer messages until the connection fails; returns the reason. No message can end this."""
     stop, lost = threading.Event(), threading.Event()
     beat = threading.Thread(target=_beat, args=(client, node, stop, lost), daemon=True)
     beat.start()
@@ -100,11 +100,11 @@ def _attend(client: Any, node: Node, handle: Callable[[bytes], bytes], log: logg
                 if _answered(client, node, entry[0], handle, log):
                     arriving.remove(entry)
                 elif time.monotonic() > entry[1]:
-                    log.warning("a message did not arrive whole within %g seconds", ARRIVAL)
+                    log.warning("a message did not arrive completely within %g seconds", ARRIVAL)
                     arriving.remove(entry)
             if not got.messages_list:
                 time.sleep(POLL)
-        return "the SuperLink does not know this node any more"
+        return "the SuperLink no longer knows this node"
     except httpx.HTTPStatusError as error:
         return f"the SuperLink refused a call, {error.response.status_code}"
     except httpx.HTTPError as error:
@@ -116,17 +116,17 @@ def _attend(client: Any, node: Node, handle: Callable[[bytes], bytes], log: logg
 def _answered(
     client: Any, node: Node, incoming: Incoming, handle: Callable[[bytes], bytes], log: logging.Logger
 ) -> bool:
-    """Whether the message is done with: answered, or given up because it can never be."""
+    """Whether the message is finished: answered, or dropped because it can never be read."""
     try:
         try:
             message = incoming.fetch(client, node)
         except DataError as error:
-            # whoever waits for an answer gets a refusal
+            # the coordinator that waits for an answer gets a refusal
             log.error("%s", error)
             message = incoming.bare()
         if message is None:
             return False
-        # what is missing or too large is handed on as nothing, which the desk refuses and writes down
+        # missing or oversized content is passed on as empty bytes, which the desk refuses and logs
         out = Outgoing(Message(record_of(handle(bytes_in(message) or b"")), reply_to=message))
         sent = client.PushMessages(
             PushMessagesRequest(node=node, messages_list=[out.head], message_object_trees=[out.tree])
@@ -135,8 +135,8 @@ def _answered(
     except DataError as error:
         log.error("%s", error)
     except httpx.HTTPStatusError as error:
-        # the run is over, or the coordinator is gone: whoever asked asks again
-        log.warning("a message could not be answered: the SuperLink said %d", error.response.status_code)
+        # the run is over, or the coordinator is gone: it will send the request again
+        log.warning("a message could not be answered: the SuperLink returned %d", error.response.status_code)
     except httpx.HTTPError:
         raise
     except Exception as error:  # a hostile message can raise nearly anything
@@ -145,7 +145,7 @@ def _answered(
 
 
 def _beat(client: Any, node: Node, stop: threading.Event, lost: threading.Event) -> None:
-    """Tell the SuperLink that this node is there; what does not come through now does the next time."""
+    """Send heartbeats; a lost one is made up by the next."""
     request = SendNodeHeartbeatRequest(node=node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
     while not stop.wait(HEARTBEAT_DEFAULT_INTERVAL / 3.0):
         try:
@@ -159,28 +159,28 @@ def _beat(client: Any, node: Node, stop: threading.Event, lost: threading.Event)
         return
 
 
-def _knock(
+def _connect(
     address: str,
     authority: bytes,
     key: ec.EllipticCurvePrivateKey,
     folder: Path,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     patience: float,
 ) -> tuple[Any, Node]:
-    """(client, node) when the SuperLink is there and takes this node; says why it does not, whenever that changes.
+    """(client, node) once the SuperLink accepts this node; reports why it does not, whenever the reason changes.
 
-    A node that was killed is still online to the SuperLink, which then refuses its second self for a minute: so this
-    node's last number is on disk, and it takes leave in the name of its former self first.
+    A node that was killed still counts as online at the SuperLink, which then refuses its restart for a minute: so this
+    node's last number is kept on disk, and signed off first.
     """
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     kept = folder / "node.id"
-    said, end = "", time.monotonic() + patience
+    reported, end = "", time.monotonic() + patience
     for pause in pauses():
         guards: Any = [RuntimeVersionHttpInterceptor(component_name="SuperNode")]
         guards += [NodeAuthHttpInterceptor(key, key.public_key())]
         client = FleetHttpClient.from_server_address(address, False, authority, interceptors=guards)
         try:
-            # the last attempt too gets the time that it needs to find out why
+            # the last attempt also gets enough time to find the reason
             limit(client, max(end, time.monotonic() + LAST_CALL))
             with contextlib.suppress(OSError, ValueError):
                 _leave(client, int(kept.read_text()))
@@ -189,16 +189,16 @@ def _knock(
             write_whole(kept, str(node).encode())
             return client, Node(node_id=node)
         except httpx.HTTPStatusError as error:
-            why = f"the SuperLink at {address} does not take this node: {' '.join(error.response.text.split())[:200]}"
+            why = f"the SuperLink at {address} does not accept this node: {' '.join(error.response.text.split())[:200]}"
         except httpx.ConnectError as error:
-            why = f"{address} {STRANGER}" if _is_certificate(error) else f"nobody answers at {address}"
+            why = f"{address} {WRONG_CERTIFICATE}" if _is_certificate(error) else f"there is no answer at {address}"
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = f"{address} cannot be reached ({type(error).__name__})"
         client.close()
-        if why != said:
+        if why != reported:
             until = "" if patience == float("inf") else f", for {patience:g} seconds"
-            say(f"{why}; trying again with pauses of up to {MAX_PAUSE:g} seconds{until}")
-            said = why
+            report(f"{why}; trying again with pauses of up to {MAX_PAUSE:g} seconds{until}")
+            reported = why
         left = end - time.monotonic()
         if left <= 0.0:
             break
@@ -207,7 +207,7 @@ def _knock(
 
 
 def _leave(client: FleetHttpClient, node: int) -> None:
-    # an error says that it was not there, or that nobody is there to be told
+    # an error means that the node was not online, or that the SuperLink is gone
     with contextlib.suppress(httpx.HTTPError, RuntimeError):
         client.DeactivateNode(DeactivateNodeRequest(node_id=node))
 
@@ -224,7 +224,7 @@ def _node_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = load_ssh_private_key(path.read_bytes(), None)
     except FileNotFoundError:
-        raise DataError(f"There is no node key {path}: `privot federate enrol` makes one.") from None
+        raise DataError(f"There is no node key {path}: enrol the party to make one.") from None
     except (ValueError, UnsupportedAlgorithm):
         raise DataError(f"{path} is not a key in OpenSSH's format.") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):

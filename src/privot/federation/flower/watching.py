@@ -1,4 +1,4 @@
-"""Waits that end: a watched call with a deadline, and pauses that grow between attempts. It knows no message."""
+"""Bounded waits: a watched call with a deadline, and growing pauses between attempts. It knows no message."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 LOOK = 0.2
-"""Seconds between two looks at whatever a call depends on."""
+"""Seconds between two checks of what a call depends on."""
 FIRST_PAUSE, MAX_PAUSE = 1.0, 15.0
 CALL = 30.0
-"""The most seconds that one call over the network may take."""
+"""Longest time in seconds of one call over the network."""
 
 
 class Late(Exception):  # noqa: N818 - not an error: the deadline came first
@@ -23,10 +23,10 @@ class Late(Exception):  # noqa: N818 - not an error: the deadline came first
 
 
 def bounded(call: Callable[[], T], seconds: float, watch: Callable[[], None]) -> T:
-    """`call()`, waited for at most `seconds`; raises `Late` after that, and whatever `watch` raises as soon as it does.
+    """The result of `call()`; raises `Late` after `seconds`, and passes on what `watch` raises.
 
-    `watch` looks at what the call depends on (a process). A call that is not waited for any more goes on in a thread
-    that does not keep the process alive; nothing that it returns is used.
+    `watch` checks what the call depends on (a process). An abandoned call goes on in a thread that does not keep the
+    process alive, and its result is not used.
     """
     done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
@@ -47,7 +47,7 @@ def bounded(call: Callable[[], T], seconds: float, watch: Callable[[], None]) ->
                 raise Late from None
             continue
         if error is not None:
-            # a call that failed because a process died is reported as that
+            # if a process died, report that rather than the failed call
             watch()
             raise error
         return value  # type: ignore[no-any-return]
@@ -56,7 +56,7 @@ def bounded(call: Callable[[], T], seconds: float, watch: Callable[[], None]) ->
 def pauses(first: float = FIRST_PAUSE, longest: float = MAX_PAUSE) -> Iterator[float]:
     """Seconds to wait after each failed attempt: doubled every time up to `longest`, and spread by a quarter.
 
-    Without the spread, parties that lost one coordinator at once would all come back at once.
+    Without the spread, parties that lost a coordinator together would all reconnect at the same moment.
     """
     pause = first
     while True:
@@ -65,5 +65,5 @@ def pauses(first: float = FIRST_PAUSE, longest: float = MAX_PAUSE) -> Iterator[f
 
 
 def limit(client: Any, end: float) -> None:
-    """Bound the next calls of one of Flower's clients by the time left until `end`."""
+    """Set the timeout of a Flower client to the time left until `end`."""
     client._client.timeout = max(0.1, min(CALL, end - time.monotonic()))

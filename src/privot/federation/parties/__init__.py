@@ -1,1 +1,1 @@
-"""A party's side: its policy, its keys, what it remembers, and the desk that answers requests."""
+"""A party's side: its policy, its keys, its record of requests, and the desk that answers them."""

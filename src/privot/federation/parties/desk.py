@@ -1,9 +1,9 @@
-"""A party's desk: signed requests in, signed answers out, under its policy, from its vault; it trusts no peer.
+"""A party's desk: reads signed requests, checks them against the policy, and sends signed answers. It trusts no peer.
 
-Whatever carries the bytes (a function call, Flower) is not trusted either: the asker's signature counts, and the
-answer is signed. The order is fixed: signature, form, addressee, policy, memory, and only then vault and ledger. A
-sketch is paid for once: the same order gets the same stored file, and a crash between charge and file is mended from
-a secret that lies beside it (`Vault.release_once`).
+The channel (a function call, Flower) is not trusted either: requests and answers are signed. The order of checks is
+fixed: signature, form, addressee, policy, earlier requests, and only then vault and ledger. A sketch is paid for once:
+the same order gets the same stored file, and after a crash between charge and file the sketch is made again from a
+secret that lies beside it (`Vault.release_once`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from privot.common.files import PART, private_file, private_folder, sync
 from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, digest
-from privot.federation.coordination.requests import Order, Request
+from privot.federation.coordination.requests import Request
 from privot.federation.parties.policy import Policy, VaultTerms
 from privot.federation.parties.request_memory import Memory
-from privot.federation.protocols.answering import party_at_hand
+from privot.federation.protocols.answering import local_party
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
 from privot.federation.wire.signing import open_sealed, public_name, read_key, seal
 from privot.jobs.once import KEPT, lock_folder, made_once
@@ -40,10 +41,23 @@ POLICY, KEY = "policy.toml", "signing.key"
 
 
 class Desk:
-    """What stands between a party's records and everybody else; its folder holds policy, keys, sketches and log.
+    """Answers requests for a party's records; its folder holds policy, keys, sketches and log.
 
-    The ledger guards one data set: a desk does not open on other records, a changed value included, unless
-    `new_records` states that they are new. It is no line of the policy, which would let every later change through.
+    Parameters
+    ----------
+    folder
+        The party's folder, with `policy.toml` and `signing.key`. One desk at a time opens it.
+    new_records
+        Whether the file of `[data]` is a new data set with its own budget. The ledger guards one data set, so a desk
+        refuses changed records unless this is set. It is no entry of the policy, because it would then allow every
+        later change too.
+
+    Formal guarantees
+    -----------------
+      * the ledger is charged before the vault's records are read, and no request outside the policy reaches the vault;
+      * one order is paid for once: repeated orders get the stored sketch;
+      * interpolants are made from the `[open]` points only, never from the vault's records;
+      * no answer, refusal or log line quotes a record, and a refusal does not tell how much budget is left.
     """
 
     def __init__(self, folder: str | Path, *, new_records: bool = False) -> None:
@@ -72,15 +86,15 @@ class Desk:
         self.log.info("ready: %s, %s", self.policy.name, self.name)
 
     def _open_vault(self, terms: VaultTerms, new_records: bool) -> None:
-        """The records of `[data]` and their ledger; a party that only shows open points has neither."""
+        """Open the records of `[data]` and their ledger; a party with open points only has neither."""
         self._ledger = Ledger.open(terms.ledger) if terms.ledger.exists() else self._new_ledger(terms.ledger)
         stated = terms.stated
         if str(terms.data) != "digits" and terms.data.is_dir() and stated.shape is None:
-            raise DataError("[data] is a folder of images: say their public shape there, as [height, width].")
+            raise DataError("[data] is a folder of images: state their public shape there, as [height, width].")
         records = load(terms.data, classes=stated.classes, shape=stated.shape)
         labels = records.y
         self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
-        # nothing is clipped: every coordinate of a sketch is bounded by itself
+        # no clipping: the design bounds every coordinate of a sketch
         self._vault = Vault(
             records.x,
             labels,
@@ -95,7 +109,7 @@ class Desk:
         self._data = self._ledger.fingerprint({"x": row_digests(records.x, labels)})
 
     def close(self) -> None:
-        """Let the ledger, the log and the folder go."""
+        """Close the ledger and the log, and unlock the folder."""
         if self._vault is not None:
             self._ledger.close()
         for handler in list(self.log.handlers):
@@ -104,8 +118,8 @@ class Desk:
         os.close(self._lock)
 
     def handle(self, data: bytes) -> bytes:
-        """The signed answer to a request's bytes; a refusal says why, in words that tell nothing about records."""
-        who, what = "nobody known", "a message"
+        """The signed answer to a request's bytes; a refusal states its reason without any fact about records."""
+        who, what = "an unknown sender", "a message"
         try:
             request, asker = Request.opened(data, self.policy.askers)
             who, what = f"{asker[:16]}…", f"{request.protocol}, job {request.job[:8]}, number {request.number}"
@@ -113,14 +127,14 @@ class Desk:
             self.log.info("answered %s: %s", who, what)
             return answer.sealed(self._key)
         except BudgetError as error:
-            # how much is left is the party's own affair
+            # the remaining budget is not disclosed
             self.log.warning("refused %s: %s: %s", who, what, error)
             reason = "The party's budget does not cover this."
         except PrivotError as error:
             self.log.warning("refused %s: %s: %s", who, what, error)
             reason = " ".join(str(error).split())
         except Exception as error:
-            # the message could quote a record
+            # the error's text could quote a record
             self.log.error("failed for %s: %s: %s", who, what, type(error).__name__)
             reason = "The party failed to answer."
         return Answer(digest(data), refusal=reason).sealed(self._key)
@@ -136,11 +150,11 @@ class Desk:
             self._memory.accept(request, asker, mark)
         if request.order is not None:
             return Answer(mark, sketch=self._sketch(request.order, asker))
-        party = self._shown(request.labels)
+        party = self._open_party(request.labels)
         return Answer(mark, interpolants=tuple(party(question) for question in request.questions))
 
     def _sketch(self, order: Order, asker: str) -> bytes:
-        """The signed file of the sketch that was ordered, made and paid for if it is not there yet."""
+        """The signed file of the ordered sketch, made and paid for unless it is stored already."""
         vault = self._vault
         assert vault is not None
         name = f"{order.digest()[:32]}-{self._data[:16]}"
@@ -152,7 +166,7 @@ class Desk:
                 raise DataError("A stored sketch is not signed by this party: restore it from a backup.")
             Sketch.from_bytes(sealed.payload)
             path.with_suffix(KEPT).unlink(missing_ok=True)
-            self.log.info("sketch %s was made before: sent again, not charged again", name[:8])
+            self.log.info("sketch %s is stored: sent again, not charged again", name[:8])
             return content
         bound = order.design.sensitivity(order.adjacency)
 
@@ -160,9 +174,9 @@ class Desk:
             sigma = calibrate(lambda s: Gaussian(s, bound, order.adjacency), epsilon=order.epsilon, delta=order.delta)
             return {"sigma": sigma}
 
-        def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
+        def make(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
             release = vault.release_once(
-                PrivateSketch(order.design, said["sigma"]),
+                PrivateSketch(order.design, chosen["sigma"]),
                 purpose=f"sketch {name[:16]} for {asker[:16]}",
                 secret=secret,
                 delta=order.delta,
@@ -172,8 +186,8 @@ class Desk:
 
         return made_once(path, choose, make)
 
-    def _shown(self, labels: bool) -> Any:
-        """A party made of the open points, which anybody may see: the vault's records never get here."""
+    def _open_party(self, labels: bool) -> Any:
+        """A party with the open points, which anybody may see; it never holds the vault's records."""
         if labels not in self._open:
             assert self.policy.open is not None
             try:
@@ -181,7 +195,7 @@ class Desk:
                 classes = stated.classes if labels else 0
                 found = load(self.policy.open, classes=classes, shape=stated.shape)
             except (DataError, UsageError) as error:
-                # where the file lies is the party's own affair
+                # the path of the file is not disclosed
                 self.log.error("the open data cannot be read: %s", error)
                 raise PolicyError("The open data cannot be read.") from None
             if self._vault is not None and self._ledger.fingerprint({"x": row_digests(found.x)}) == self._rows:
@@ -196,16 +210,16 @@ class Desk:
                 size = 8 * len(points) * (2 * points.shape[1] + points.shape[1] ** 2)
                 if size > MAX_BYTES:
                     raise PolicyError(
-                        f"With labels the open data make an answer of {size} bytes, and at most {MAX_BYTES} travel."
+                        f"With labels the open data make an answer of {size} bytes, and at most {MAX_BYTES} are sent."
                     )
                 points = np.asarray(augmented(points, found.y))
-            self._open[labels] = party_at_hand(points)
+            self._open[labels] = local_party(points)
         return self._open[labels]
 
     def _tidy(self) -> None:
-        """Remove what a kill left: halves of files, and secrets whose sketch is on disk."""
-        for half in self._sketches.glob(f"*{PART}"):
-            half.unlink()
+        """Remove what a kill left: partial files, and secrets whose sketch is on disk."""
+        for partial in self._sketches.glob(f"*{PART}"):
+            partial.unlink()
         for kept in self._sketches.glob(f"*{KEPT}"):
             if kept.with_suffix(".sketch").exists():
                 kept.unlink()
@@ -213,7 +227,9 @@ class Desk:
 
     def _new_ledger(self, path: Path) -> Ledger:
         if any(self._sketches.glob("*.s*")):
-            raise DataError(f"There is no ledger {path.name}, but sketches were paid for: restore it from a backup.")
+            raise DataError(
+                f"There is no ledger {path.name}, but sketches were paid for: restore the ledger from a backup."
+            )
         self.log.info("no ledger at %s yet: made one", path.name)
         return Ledger.create(path)
 

@@ -1,7 +1,8 @@
-"""Keys and certificates of a party and of a coordinator, made once, private ones for their owner's eyes only.
+"""Makes keys and certificates of a party and of a coordinator; only their owner can read the private ones.
 
-A party signs with Ed25519 (who said what) and its node shows a P-384 key to the coordinator's SuperLink (who may
-connect). A coordinator signs with Ed25519 too, and its SuperLink has a TLS certificate from an authority of its own.
+A party signs its messages with Ed25519, and its node authenticates to the coordinator's SuperLink with a P-384 key. A
+coordinator signs with Ed25519 too, and its SuperLink has a TLS certificate from its own authority. No record and no
+ledger is touched.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ adjacency = "replace-one"
 epsilon = 1.0                   # the whole budget, set once
 delta = 1e-5
 
-# Nothing is allowed until it is named here. A coordinator's public key is in its signing.key.pub.
+# Nothing is allowed unless it is named here. A coordinator's public key is in its signing.key.pub.
 # [[allow]]
 # protocol = "sketch"
 # askers = ["…"]
@@ -52,7 +53,7 @@ delta = 1e-5
 
 
 def make_party(folder: Path, name: str) -> str:
-    """Both keys of a party and a policy that allows nothing yet; answers its public signing key."""
+    """Make both keys of a party and a policy that allows nothing yet; returns the public signing key."""
     if not name.isprintable() or not name.strip():
         raise UsageError("The name of a party must be printable, on one line, and not empty.")
     private_folder(folder)
@@ -70,12 +71,12 @@ def make_party(folder: Path, name: str) -> str:
 
 
 def make_coordinator(folder: Path, hosts: Sequence[str]) -> str:
-    """A coordinator's keys, and a certificate for `hosts` (names or addresses); answers its public signing key.
+    """Make a coordinator's keys and a certificate for `hosts` (names or addresses); returns its public signing key.
 
-    The authority's private key is used once and forgotten: nobody can make a second certificate that parties trust.
+    The authority's private key is used once and deleted: no second certificate that parties trust can be made.
     """
     if not hosts:
-        raise UsageError("A certificate is for at least one host name or address.")
+        raise UsageError("A certificate needs at least one host name or address.")
     alternatives = [_alternative(host) for host in hosts]
     private_folder(folder)
     signer = public_name(make_key(folder / SIGNING))
@@ -141,6 +142,6 @@ def _alternative(host: str) -> x509.GeneralName:
     except ValueError:
         if len(host) > MAX_HOST or not all(_LABEL.fullmatch(part) for part in host.split(".")):
             raise UsageError(
-                f"{brief(host)} is no host name or address, such as hub.example.org or 10.0.0.7."
+                f"{brief(host)} is not a host name or address such as hub.example.org or 10.0.0.7."
             ) from None
         return x509.DNSName(host)

@@ -1,1 +1,1 @@
-"""FedWad and TriangleWad as published, with corrections; they protect nobody, and say so."""
+"""FedWad and TriangleWad as published, with corrections. They protect nobody, and their results say so."""

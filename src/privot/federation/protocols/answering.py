@@ -1,4 +1,7 @@
-"""How a party answers a question about its points: in a simulation from arrays at hand, otherwise from its vault."""
+"""How a party answers a question about its points: from arrays in a simulation, or through its vault.
+
+Nothing here opens a file or a connection.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,17 @@ from privot.federation.wire.messages import Array, Interpolant, Question
 from privot.mechanisms import Interpolation
 from privot.vault import Vault
 
-NO_PRIVACY = "none: an interpolant gives the records back to whoever knows what they were moved towards (unproven)"
+NO_PRIVACY = "none: anybody who knows the target points can compute the records from an interpolant (unproven)"
 
 Party = Callable[[Question], Interpolant]
 
 
 @dataclass(frozen=True)
 class FederatedResult:
-    """A distance, what it is worth as privacy (nothing), and what was exchanged to get it."""
+    """A distance, what was exchanged to compute it, and a statement of its privacy (none).
+
+    `value` is the distance after the last round, `history` the values of all rounds, `bytes_sent` all messages.
+    """
 
     value: float
     rounds: int
@@ -29,7 +35,7 @@ class FederatedResult:
     privacy: str = NO_PRIVACY
 
 
-def party_at_hand(x: Any) -> Party:
+def local_party(x: Any) -> Party:
     """A simulated party holding `x`: for studies and attacks. It gives no privacy at all."""
     points = np.array(x, dtype=np.float64)
     if points.ndim == 1:
@@ -39,7 +45,9 @@ def party_at_hand(x: Any) -> Party:
         from privot.transport import exact, interpolate
 
         if points.ndim != 2 or points.shape[1] != question.towards.shape[1]:
-            raise DataError("The question is about points in another space than this party's.")
+            raise DataError(
+                f"The question has points of {question.towards.shape[1]} columns, this party's have {points.shape[-1]}."
+            )
         found = exact(points, question.towards, p=question.p)
         eta = interpolate(points, question.towards, question.t, p=question.p, plan=found.plan).value
         return Interpolant(np.asarray(eta), float(found.value), question.t, question.p, question.number)
@@ -48,9 +56,9 @@ def party_at_hand(x: Any) -> Party:
 
 
 def party_with_vault(vault: Vault, *, allow_unproven: bool = False) -> Party:
-    """A party whose records leave its vault as interpolants, if it says `allow_unproven=True` and its budget lets them.
+    """A party that answers from its vault, if it sets `allow_unproven=True` and its budget covers interpolants.
 
-    No finite budget does: the vault's refusal (`UnprovenError`, then `BudgetError`) is the answer to expect.
+    No finite budget does: expect the vault to refuse (`UnprovenError`, or `BudgetError` once unproven is allowed).
     """
 
     def answer(question: Question) -> Interpolant:
@@ -64,16 +72,16 @@ def party_with_vault(vault: Vault, *, allow_unproven: bool = False) -> Party:
 
 
 Steps = Generator[tuple[Question, Question], tuple[Interpolant, Interpolant], tuple[float, ...]]
-"""A protocol between two parties as it goes: questions out, checked answers in, and the values round by round."""
+"""A protocol between two parties as a generator: questions out, checked answers in, and the value of each round."""
 
 
 def drive(steps: Steps, first: Party, second: Party) -> FederatedResult:
-    """Play `steps` with two parties at hand; between machines a coordinator does the same with messages."""
+    """Run `steps` with two parties in this process; between machines a coordinator does the same with messages."""
     sent = 0
     try:
         questions = next(steps)
         while True:
-            (one, some), (two, more) = ask(first, questions[0]), ask(second, questions[1])
+            (one, some), (two, more) = exchange(first, questions[0]), exchange(second, questions[1])
             sent += some + more
             questions = steps.send((one, two))
     except StopIteration as end:
@@ -81,17 +89,17 @@ def drive(steps: Steps, first: Party, second: Party) -> FederatedResult:
     return FederatedResult(history[-1], len(history), history, sent)
 
 
-def ask(party: Party, question: Question) -> tuple[Interpolant, int]:
-    """The party's answer, after both messages went through bytes and every check, and how many bytes that was."""
-    asked = question.to_bytes()
-    said = party(Question.from_bytes(asked)).to_bytes()
-    answer = Interpolant.from_bytes(said)
+def exchange(party: Party, question: Question) -> tuple[Interpolant, int]:
+    """(the party's answer, bytes of both messages); both messages are encoded, decoded and checked."""
+    sent = question.to_bytes()
+    answered = party(Question.from_bytes(sent)).to_bytes()
+    answer = Interpolant.from_bytes(answered)
     answer.check_answers(question)
-    return answer, len(asked) + len(said)
+    return answer, len(sent) + len(answered)
 
 
 def as_points(name: str, x: Any) -> Array:
-    """`x` as points (n, d) in float64; a flat array lies on a line."""
+    """`x` as points (n, d) in float64; an array with one axis is n points in one dimension."""
     points = np.array(x.detach().cpu().numpy() if hasattr(x, "detach") else x, dtype=np.float64)
     points = points[:, None] if points.ndim == 1 else points
     if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():

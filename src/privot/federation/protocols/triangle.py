@@ -1,4 +1,4 @@
-"""TriangleWad: one round towards defence data, with the factor corrected. It hides nothing."""
+"""TriangleWad: one round towards defence data, with the factor corrected. It protects no record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from privot.errors import DataError, UsageError, brief
-from privot.federation.protocols.answering import FederatedResult, Steps, as_points, drive, party_at_hand
+from privot.federation.protocols.answering import FederatedResult, Steps, as_points, drive, local_party
 from privot.federation.wire.messages import MIN_T, Array, Question, check_order, check_share
 
 
@@ -21,7 +21,7 @@ def triangle(
     shared: bool = True,
     seed: int | None = None,
 ) -> FederatedResult:
-    """W_p(η_x, η_y)/(1 − t), η = (1 − t)·x + t·T(x) on the way to defence data γ: a simulation, without privacy.
+    """Simulate TriangleWad: W_p(η_x, η_y)/(1 − t), η = (1 − t)·x + t·T(x), T the map to γ. It gives no privacy.
 
     (Li, Fu & Pang 2024, "Data valuation and detections in federated learning" and its successor TriangleWad.)
     With σ_p(γ) = inf_c ‖γ − c‖ in L^p, for any p ≥ 1, sizes and weights,
@@ -30,27 +30,63 @@ def triangle(
         W_2(η_x, η_y) ≥ (1 − t) W_2(x, y)                                  it never underestimates
         W_2(η_x, η_y) ≤ (1 − t) LOT_γ(x, y)                                equal sizes: linearised transport
 
-    The published factor t^p is right at p = 1, t = ½ only. `defence`: "constant" (all ones), "random" (standard
-    normal, as many rows as x), or an array. `shared` False lets each side draw its own random γ (then the bound has
-    one σ_p of each and the distance between them): the published "private" variant.
+    The published factor t^p is right only for p = 1 and t = ½.
 
-    Formal guarantees: none. For a shared γ of equal size the optimal plan from η to γ is the plan from x, so one
-    call gives every record back; a constant γ is an affine map; a secret γ still points towards the record.
+    Parameters
+    ----------
+    x, y
+        Points of the two parties, (n, d) and (m, d): NumPy arrays or tensors. An array with one axis is n points in
+        one dimension.
+    t
+        How far each side moves towards γ, from 0.01 to below 1.
+    defence
+        The defence data γ: "constant" (one point, all ones), "random" (standard normal, of the shape of `x`), or an
+        array (k, d).
+    p
+        Order of the distance, from 1 to below 1000.
+    shared
+        Whether both sides use one γ. With False each side draws its own random γ, the published "private" variant; the
+        bound then has one σ_p of each and the distance between them.
+    seed
+        Seed of a random γ.
+
+    Returns
+    -------
+    FederatedResult
+        `value` (the distance, p-th root taken), `bytes_sent`, and `privacy`, which says that there is none.
+
+    Raises
+    ------
+    UsageError
+        If `t` or `p` is out of range, or the name of the defence is unknown.
+    DataError
+        If points are not finite numbers of shape (n, d), or have different dimensions.
+
+    Formal guarantees
+    -----------------
+    None. For a shared γ of equal size the optimal plan from η to γ is the plan from x, so one call gives every record
+    back; a constant γ is an affine map; a secret γ still points towards the record.
+
+    Examples
+    --------
+    >>> x, y = np.zeros((4, 2)), np.ones((4, 2))
+    >>> round(triangle(x, y).value, 6)
+    1.414214
     """
     one, two = as_points("x", x), as_points("y", y)
     own = None if shared else defence_points(defence, two, None if seed is None else seed + 1)
     steps = triangle_steps(defence_points(defence, one, seed), t, p, own)
-    return drive(steps, party_at_hand(one), party_at_hand(two))
+    return drive(steps, local_party(one), local_party(two))
 
 
 def defence_points(defence: Any, like: Array, seed: int | None = None) -> Array:
-    """γ by name, of the shape of `like`, or as given."""
+    """γ by its name, with the columns of `like`, or as given."""
     if isinstance(defence, str):
         if defence == "constant":
             return np.ones((1, like.shape[1]))
         if defence == "random":
             return np.random.default_rng(seed).standard_normal(like.shape)
-        raise UsageError(f"Unknown defence {brief(defence)}: say constant, random, or give points.")
+        raise UsageError(f'Unknown defence {brief(defence)}: use "constant", "random" or an array of points.')
     points = as_points("The defence data", defence)
     if points.shape[1] != like.shape[1]:
         raise DataError(f"The defence data has {points.shape[1]} columns and the records {like.shape[1]}.")
@@ -58,7 +94,7 @@ def defence_points(defence: Any, like: Array, seed: int | None = None) -> Array:
 
 
 def triangle_steps(defence: Array, t: float = 0.5, p: float = 2, other_defence: Array | None = None) -> Steps:
-    """The one round: γ to both sides, η back from each, and the distance between the two η."""
+    """The single round: γ to both sides, η back from each, and the distance between the two η."""
     try:
         t, p = check_share("t", t, MIN_T), check_order(p)
     except DataError as error:
@@ -68,5 +104,7 @@ def triangle_steps(defence: Array, t: float = 0.5, p: float = 2, other_defence: 
     question = Question(defence, t, p)
     one, two = yield question, question if other_defence is None else Question(other_defence, t, p)
     if one.points.shape[1] != two.points.shape[1]:
-        raise DataError("The two sides lie in spaces of different dimension.")
+        raise DataError(
+            f"The two sides have {one.points.shape[1]} and {two.points.shape[1]} columns: they must have equally many."
+        )
     return (float(exact(one.points, two.points, p=p).value) / (1.0 - t),)

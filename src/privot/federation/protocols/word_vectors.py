@@ -1,4 +1,4 @@
-"""Documents as clouds of word vectors, so that everything that compares points compares texts; vectors are public."""
+"""Documents as clouds of public word vectors, so that everything that compares points can compare texts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _WORD = re.compile(r"[a-z]+")
 
 
 class WordVectors:
-    """Public vectors by word. A document is one point a word, in the order of the text, without stop words."""
+    """Public vectors by word. A document is one point per word, in the order of the text, without stop words."""
 
     def __init__(self, words: list[str], vectors: Any) -> None:
         self.words = list(words)
         self.vectors: Array = np.array(vectors, dtype=np.float64)
         if self.vectors.ndim != 2 or len(self.words) != len(self.vectors) or not np.isfinite(self.vectors).all():
-            raise DataError("Word vectors must be finite numbers of shape (words, dimension), one row a word.")
+            raise DataError("Word vectors must be finite numbers of shape (words, dimension), one row per word.")
         self._at = {word: k for k, word in enumerate(self.words)}
         norm = np.linalg.norm(self.vectors, axis=1, keepdims=True)
         self._unit = self.vectors / np.where(norm > 0.0, norm, 1.0)
@@ -50,7 +50,7 @@ class WordVectors:
         return [word for word in _WORD.findall(text.lower()) if word in self._at and word not in ENGLISH_STOP_WORDS]
 
     def cloud(self, words: list[str]) -> Array:
-        """One point a word, (words, dimension)."""
+        """One point per word, (words, dimension)."""
         if not words:
             raise DataError("The text holds no word that has a vector.")
         return np.asarray(self.vectors[[self._at[word] for word in words]])

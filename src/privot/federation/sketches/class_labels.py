@@ -1,4 +1,4 @@
-"""What the classes of two labelled sketches add to the distance between their records: OTDD; it sees no record.
+"""The label term of OTDD between two labelled sketches. It touches released numbers only, never a record.
 
 Class c of a party has a share p_c, a mean m_c (its noise known) and, like all its classes, the spread W within classes.
 With B = Σ p_c ‖m_c − m‖² the spread between them, and all distances squared (Alvarez-Melis & Fusi 2020),
@@ -7,12 +7,13 @@ With B = Σ p_c ‖m_c − m‖² the spread between them, and all distances squ
           ≈ W_2² + ‖m − m′‖² + B + B′ − 2 max_π Σ π_cc′ X_cc′ + (√W − √W′)² + 2κ √(W W′)
     X_cc′ = ⟨m_c − m, m_c′ − m′⟩
 
-The second line is exact but for what a sketch cannot say: W is taken for every class's spread, and 1 − κ for the cosine
-between roots of covariances (‖Σ^½‖² = W). The sum of two minima is at most the minimum of the sum: a lower estimate.
+The second line is exact except for what a sketch does not contain: W stands for every class's spread, and 1 − κ for the
+cosine between roots of covariances (‖Σ^½‖² = W). The sum of two minima is at most the minimum of the sum, so the
+estimate is a lower one.
 
-At a small budget a class of a hundred records is mostly noise, whose size is known, so that all is pooled by as much
-as it hides (empirical Bayes; James & Stein 1961, "Estimation with quadratic loss"): B towards a quarter of the spread,
-and X towards √(B B′) for classes of one name and 0 for others. Without noise names have no part in it.
+At a small budget a class of a hundred records is mostly noise of known size, so all estimates are shrunk by as much as
+the noise hides (empirical Bayes; James & Stein 1961, "Estimation with quadratic loss"): B towards a quarter of the
+spread, and X towards √(B B′) for classes of one name and 0 for others. Without noise, names play no part.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from privot.federation.wire.messages import Array
 KAPPA = 0.22
 """1 − cos between roots of the covariances of two classes: see docs/notebook/federation.md."""
 BETWEEN, BETWEEN_DEVIATION = 0.25, 0.5
-"""The share of the spread that lies between classes, before any is seen; how far off that is, as a share of itself."""
+"""Prior mean of the share of the spread that lies between classes, and its deviation relative to that mean."""
 NAMES_DEVIATION = 0.15
-"""Classes of one name are expected to have means in one direction: cosine 1, up to this."""
+"""Prior deviation of the cosine, expected to be 1, between the means of two classes of one name."""
 MIN_WITHIN = 0.05
 CAUTION = 2.0
-"""Deviations of the noise by which what is seen must differ from what was expected before that is given up."""
+"""How many noise deviations an observation must lie from the prior before the prior is widened."""
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """One party's classes that can be told from noise: names, shares that sum to 1, C(m_c − m), noise, B and W."""
+    """The classes of one party that stand out from the noise: names, shares (sum 1), C(m_c − m), noise, B and W."""
 
     names: NDArray[np.int64]
     share: Array
@@ -51,7 +52,7 @@ class Classes:
 
     @classmethod
     def of(cls, names: NDArray[np.int64], share: Array, sums: Array, deviation: float, spread: float) -> Classes:
-        """From C Σ_c v/n (one row a class, noise of this deviation in each coordinate) and D.
+        """From C Σ_c v/n (one row per class, noise of this deviation in each coordinate) and D.
 
         A row over its share less the sum of all rows has noise s²(1/p² − 2/p + k) in each coordinate, k the number of
         classes; weighted by shares that is s²(Σ 1/p − k).
@@ -64,10 +65,10 @@ class Classes:
         raw = float(share @ debiased)
         variance = float(share**2 @ (2.0 * width * noise**2 + 4.0 * noise * np.maximum(debiased, max(raw, 0.0))))
         expected = BETWEEN * spread
-        # further off than noise explains: the deviation expected was too small, and is what it must have been
+        # further off than noise explains: the prior was too narrow, and is widened to fit
         model = max((BETWEEN_DEVIATION * expected) ** 2, (raw - expected) ** 2 - CAUTION**2 * variance)
         doubt = model + variance
-        # all records in one place and no noise: then there is nothing to doubt
+        # all records in one place and no noise: nothing is uncertain
         between = max(0.0, (raw * model + expected * variance) / doubt if doubt > 0.0 else raw)
         return cls(names, share, apart, noise, between, max(spread - between, MIN_WITHIN * spread))
 
@@ -104,6 +105,6 @@ def _aligned(a: Classes, b: Classes, most: float) -> float:
     kept = max(0.0, 1.0 - noise / energy) if energy > 0.0 else 0.0
     x = expected + kept * rest
     if not np.isfinite(x).all():
-        raise DataError("The sketches hold numbers too large to be compared: ask whoever made them.")
+        raise DataError("The sketches hold numbers too large to compare: ask their makers for new ones.")
     plan = couple(x.max() - x, a.share, b.share)
     return float(plan.mass @ x[plan.i, plan.j])

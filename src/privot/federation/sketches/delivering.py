@@ -1,4 +1,7 @@
-"""A sketch that is paid for once and kept until whoever ordered it has it: a full disk or a kill loses neither."""
+"""Makes a sketch that is paid for once and kept on disk until it is delivered, across kills and full disks.
+
+It reaches records only through the vault, and sends nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from typing import Any
 from privot.accounting import Gaussian, calibrate
 from privot.common.files import private_folder, sync
 from privot.errors import DataError
-from privot.federation.coordination.requests import Order
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
+from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
 from privot.jobs.once import KEPT, lock_folder, made_once
 from privot.mechanisms import PrivateSketch
@@ -25,7 +28,7 @@ SUFFIX = ".paid"
 
 @dataclass(frozen=True)
 class Due:
-    """A sketch to be delivered, and whether an earlier attempt to deliver it had made it already."""
+    """A sketch to deliver, and whether an earlier attempt made it already."""
 
     sketch: Sketch
     before: bool
@@ -33,12 +36,12 @@ class Due:
 
 @contextmanager
 def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> Iterator[Due]:
-    """The sketch that was ordered, for the block to deliver; forgotten when the block ends well, kept when it fails.
+    """The ordered sketch, for the block to deliver; deleted when the block succeeds, kept when it fails.
 
-    `data` names the records and, where they count, their labels: of others it is another sketch. What was paid for and
-    not delivered lies in `folder`, which is private; the same order finds it there and costs nothing more. The order on
-    disk is secret → charge → sketch → secret removed → delivered → sketch removed, so no charge ever gives two
-    releases.
+    `data` names the records and, if the order has classes, their labels: other records give another sketch. A sketch
+    that was paid for and not delivered stays in the private `folder`; the same order finds it there at no further cost.
+    The steps on disk are secret → charge → sketch → secret removed → delivered → sketch removed, so one charge never
+    gives two releases.
     """
     private_folder(folder)
     lock = lock_folder(folder, "owner")
@@ -62,14 +65,14 @@ def _made(vault: Vault, order: Order, path: Path, purpose: str) -> bytes:
         sigma = calibrate(lambda s: Gaussian(s, bound, order.adjacency), epsilon=order.epsilon, delta=order.delta)
         return {"sigma": sigma}
 
-    def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
-        mechanism = PrivateSketch(order.design, said["sigma"])
+    def make(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
+        mechanism = PrivateSketch(order.design, chosen["sigma"])
         return sketch_of(vault.release_once(mechanism, purpose=purpose, secret=secret, delta=order.delta)).to_bytes()
 
     try:
         return made_once(path, choose, make)
     except OSError as error:
         raise DataError(
-            f"{path.parent} cannot be written ({error.strerror}): make room there and give the same command again; if "
-            "the sketch is paid for already, that costs nothing more."
+            f"{path.parent} cannot be written ({error.strerror}): make room there and order the same sketch again; "
+            "if it was paid for already, that costs nothing more."
         ) from None

@@ -1,7 +1,7 @@
-"""What one or two sketches say about distances, given that their noise is known; it sees no record.
+"""Estimates distances from sketches whose noise level is known. It touches released numbers only, never a record.
 
-Each sketch is read once: mean features f (noise variance known, so ‖f‖² can be debiased), and histograms brought back
-to the simplex. With C the radius of the design and n records,
+Each sketch is read once: mean features f (their noise variance is known, so ‖f‖² can be debiased), and histograms
+projected onto the simplex. With C the radius of the design and n records,
 
     D = E‖x − c‖² − C²‖f‖²         the spread, from the shells (whose mean of r² is exact) less the debiased mean
     M = C²‖f_a − f_b‖² − noise     the squared distance between the means, debiased
@@ -34,12 +34,12 @@ PROBABILITIES: Array = np.concatenate(
     [np.linspace(0.5, 0.98, 120, endpoint=False), 1.0 - np.geomspace(0.02, _TAIL, 80)]
 )
 MIN_SPREAD = 0.02
-"""Of E‖x − c‖²: noise can leave a spread below zero, which no data has."""
+"""Smallest spread, as a share of E‖x − c‖²: noise can make the estimate negative, which no data is."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What both sketches have in common, from their public facts."""
+    """What two sketches of one design have in common, from their public facts."""
 
     dim: int
     radius: float
@@ -50,7 +50,7 @@ class Shared:
 
     @classmethod
     def of(cls, public: Mapping[str, Any], *others: Mapping[str, Any]) -> Shared:
-        """Read it off the public facts of either; records are bounded where all say so."""
+        """From the public facts of one sketch; records count as bounded only if all sketches state it."""
         costs = np.array(public["prototype_costs"], dtype=np.float64)
         return cls(
             int(public["dim"]),
@@ -58,16 +58,17 @@ class Shared:
             np.array(public["knots"], dtype=np.float64),
             costs if costs.size else np.zeros((0, 0)),
             np.array(public["unmatched"], dtype=np.float64),
-            all(said.get("bounded", False) for said in (public, *others)),
+            all(facts.get("bounded", False) for facts in (public, *others)),
         )
 
     @property
     def most(self) -> tuple[float, float, float]:
-        """What W_2, sliced W_2 and OTDD between records cannot exceed, as far as a sketch counts them.
+        """Upper bounds on W_2, sliced W_2 and OTDD between records, as far as a sketch counts them.
 
-        In a box that is its diagonal. Without one no record counts as further out than the last knot. Prototypes may
-        lie anywhere, so around public data nothing is known. The mean of (u·v)² over directions u is ‖v‖²/d, so sliced
-        W_2 is at most the diameter over √d; OTDD adds a squared distance between classes, again at most the diameter's.
+        In a box the bound is its diagonal. Without a box no record counts as further out than the last knot. Prototypes
+        may lie anywhere, so with public data there is no bound. The mean of (u·v)² over directions u is ‖v‖²/d, so
+        sliced W_2 is at most the diameter over √d; OTDD adds a squared distance between classes, again at most
+        the diameter's.
         """
         if len(self.costs):
             return math.inf, math.inf, math.inf
@@ -75,7 +76,7 @@ class Shared:
         return diameter, diameter / math.sqrt(self.dim), diameter * math.sqrt(2.0)
 
     def left(self, records: float) -> tuple[float, float]:
-        """(r_n, ρ_n): between and beyond the sizes measured, along a power of n, never rising."""
+        """(r_n, ρ_n): interpolated and extrapolated by a power of n that never rises."""
         spread, residual = self.left_of(np.array(records))
         return float(spread), float(residual)
 
@@ -91,7 +92,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Reading:
-    """One sketch as means: features and histograms, with the noise variance that each coordinate of features has."""
+    """One sketch as means: features and histograms, and the noise variance of each coordinate of the features."""
 
     shared: Shared
     features: Array
@@ -113,7 +114,7 @@ class Reading:
         """Upper quantiles at `PROBABILITIES` of the mixture of Gaussians with the shells' radii, scaled to D."""
         square = float(self.shells @ self.shared.knots)
         variance = np.full(len(self.shared.knots), self.spread)
-        # with much noise all shells but the innermost can come out empty: the radii then say nothing of the shape
+        # with much noise all shells but the innermost can be empty: the radii then say nothing about the shape
         if square > 1e-12 * float(self.shared.knots[-1]):
             variance = self.shared.knots * (self.spread / square)
         keep = self.shells > 1e-12
@@ -128,13 +129,13 @@ class Reading:
         return 0.0 if self.residuals is None else float(self.residuals @ self.shared.knots)
 
     def means_apart(self, other: Reading) -> float:
-        """M, the squared distance between the means, without bias: where there is none, half the time below 0."""
+        """M, the unbiased estimate of the squared distance between the means: negative half the time if that is 0."""
         gap = self.features - other.features
         return (float(gap @ gap) - (self.noise + other.noise) * len(gap)) * self.shared.radius**2
 
 
 def estimate(a: Reading, b: Reading, *, signed: bool = False) -> tuple[float, float]:
-    """(W_2², SW_2²) between the records behind two readings; `signed`: with M as it comes out, below 0 or not."""
+    """(W_2², SW_2²) between the records behind two readings; `signed` keeps a negative M as it is."""
     shared = a.shared
     means = a.means_apart(b) if signed else max(0.0, a.means_apart(b))
     apart = (a.quantiles - b.quantiles) ** 2

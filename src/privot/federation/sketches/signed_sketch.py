@@ -1,4 +1,7 @@
-"""A party's sketch: released once through its vault, written signed, read back distrustfully. Proven."""
+"""A party's sketch: released once through its vault, written to a signed file, and read back as untrusted input.
+
+It touches records only through the vault's `PrivateSketch` mechanism; everything else works on released numbers.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +47,53 @@ _FACTS = {
 }
 MAX_CELLS = 2000
 SIGMAS = (1e-9, 1e9)
-"""Between these lies the noise of every sketch: outside, `PrivateSketch` refuses to add it."""
+"""Smallest and largest σ of a sketch: `PrivateSketch` refuses all others."""
 SAMPLES = 1e12
 """Largest sample size of a calibration."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Noisy sums by block, the guarantee they left under, what is public about them, and who signed them."""
+    """A released sketch: noisy sums by block, their guarantee, the public facts about them, and the signer.
+
+    Make one with `sketch`, read one with `Sketch.load`. A sketch is checked when it is made: a sketch that contradicts
+    itself, or claims a lower cost than its noise and weights have, is refused.
+
+    Parameters
+    ----------
+    value
+        Block name → noisy sums, float64 arrays with one axis: `features` (classes × directions), `shells` (classes ×
+        knots) and, for a design with prototypes, `cells` (prototypes) and `residuals` (knots). Without labels there is
+        one class.
+    guarantee
+        The guarantee of the release.
+    public
+        The public facts: the design (name, dimension, radius, knots, weights, …), σ, and the number of records under
+        replace-one (None under add-remove).
+    signer
+        The public key of the signer, 64 hexadecimal digits; None before signing.
+
+    Raises
+    ------
+    DataError
+        If facts, shapes, noise and guarantee do not fit together.
+
+    Formal guarantees
+    -----------------
+      * the guarantee covers the whole value: anything computed from a sketch is post-processing;
+      * a sketch read from a file or message has its guarantee recomputed from its one Gaussian event, and is refused
+        if that event states more noise or less sensitivity than the sketch has;
+      * `save` signs the exact bytes with Ed25519, and `load` refuses a file whose signature does not fit.
+
+    Examples
+    --------
+    >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
+    >>> made = sketch(vault, epsilon=1.0, delta=1e-5)
+    >>> made.records, sorted(made.value)
+    (8.0, ['features', 'shells'])
+    >>> Sketch.from_bytes(made.to_bytes()).digest() == made.digest()
+    True
+    """
 
     value: Mapping[str, Array]
     guarantee: Guarantee
@@ -63,7 +105,7 @@ class Sketch:
 
     @property
     def records(self) -> float:
-        """How many records: as stated under replace-one, estimated from the noisy counts under add-remove."""
+        """The number of records: stated under replace-one, estimated from the noisy counts under add-remove."""
         if self.public["records"] is not None:
             return float(self.public["records"])
         total = weight = 0.0
@@ -79,9 +121,10 @@ class Sketch:
         return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
 
     def digest(self) -> str:
-        """Names the release: copies of it have the same, whoever signed them, and no two releases do.
+        """A SHA-256 that names the release, computed from its noisy numbers alone.
 
-        It is taken of the noisy numbers alone, which chance does not draw twice.
+        Copies of one release have the same digest, whichever key signed them; two releases have different digests,
+        because noise is not drawn twice.
         """
         sha = hashlib.sha256()
         for name in sorted(self.value):
@@ -89,12 +132,15 @@ class Sketch:
         return sha.hexdigest()
 
     def to_bytes(self) -> bytes:
-        """The message as it travels, not yet signed."""
+        """The message, not yet signed."""
         return encode(KIND, {"guarantee": self.guarantee.to_dict(), "public": dict(self.public)}, self.value)
 
     @classmethod
     def from_bytes(cls, data: bytes, signer: str | None = None) -> Sketch:
-        """Read a message: shapes, ranges and version are checked, and the guarantee is counted again."""
+        """Read a message; raises `DataError` unless shapes, ranges, version and guarantee are in order.
+
+        The guarantee is recomputed from its event. `signer` is the key that signed the message, where that is known.
+        """
         try:
             facts, arrays = decode(data, KIND, dict.fromkeys(BLOCKS, 1))
         except DataError as first:
@@ -104,9 +150,9 @@ class Sketch:
             except DataError:
                 raise first from None
         if set(facts) != {"guarantee", "public"} or not isinstance(facts["public"], dict):
-            raise DataError("A sketch says its guarantee and what is public about it, and nothing else.")
+            raise DataError("A sketch message must hold a guarantee and public facts, and nothing else.")
         try:
-            # before it is counted: a stranger's events could take for ever
+            # before its ε is computed: hostile events could make that run without end
             _the_event(Guarantee.from_dict(facts["guarantee"]))
             counted = read_guarantee(json.dumps(facts["guarantee"]))
         except DataError:
@@ -121,21 +167,25 @@ class Sketch:
             raise DataError("What the sketch states about itself cannot be read.") from None
 
     def save(self, path: str | Path, key: Ed25519PrivateKey | None = None) -> None:
-        """Write the signed file, whole or not at all, for everybody to read: it is made to be sent.
+        """Write the signed file, whole or not at all, readable by everybody: it is made to be sent.
 
-        Without a key one is made, used once and forgotten: then the signature shows changes, not who.
+        Without `key` a key is made, used once and deleted: the signature then shows changes, but not who signed.
         """
         content = seal(self.to_bytes(), Ed25519PrivateKey.generate() if key is None else key)
         write_whole(Path(path), content, mode=0o644)
 
     @classmethod
     def load(cls, path: str | Path, trusted: tuple[str, ...] | None = None) -> Sketch:
-        """Read a signed file; with `trusted` (public keys in hexadecimal), only from one of those signers."""
+        """Read a signed file; with `trusted` (public keys in hexadecimal), only if one of those keys signed it.
+
+        Raises `DataError` if there is no such file, its signature is wrong, the signer is not trusted, or the content
+        is not a sketch.
+        """
         name = Path(path).name
         try:
             data = read_bytes(path, most=MAX_BYTES)
         except FileNotFoundError:
-            raise DataError(f"There is no file {name!r}: give a sketch that `privot sketch` wrote.") from None
+            raise DataError(f"There is no file {name!r}: give a sketch file.") from None
         sealed = open_sealed(data, repr(name))
         if trusted is not None and sealed.signer not in trusted:
             raise DataError(f"{name!r} is signed by {sealed.signer[:16]}…, which is not among the trusted keys.")
@@ -155,18 +205,62 @@ def sketch(
     purpose: str = "a sketch to be compared with others",
     allow_unproven: bool = False,
 ) -> Sketch:
-    """Release one private sketch of a vault's records: noise for (ε, δ), or at a given σ.
+    """Release one private sketch of a vault's records, with noise for (ε, δ) or with a given σ.
 
-    `design` is what all parties share; or `prototypes`, public rows a design is built around; or nothing, and then
-    the design is plain, with `radius` (the vault's clip unless given) as the public scale of the records.
+    Sketches of one design can be compared with `compare_sketches`, so all parties must use the same `design`, or the
+    same `prototypes`, `radius` and `seed`.
 
+    Parameters
+    ----------
+    vault
+        The records, (records, dim), with labels if the design has classes. Its ledger is charged before its records are
+        read.
+    epsilon, delta
+        The cost of the sketch; σ is calibrated to it. Give both, or `sigma`.
+    sigma
+        The standard deviation of the noise, in units of the weighted sums. `delta` may be given with it.
+    design
+        The public design that all parties share.
+    prototypes
+        Public rows (rows, dim) that a design is built around, if no `design` is given.
+    radius
+        The public scale of the records for a plain design (neither `design` nor `prototypes`); the vault's clip unless
+        given.
+    seed
+        Seed of the design's public random directions.
+    purpose
+        What the ledger records as the reason of the charge.
+    allow_unproven
+        Required where the vault draws noise from a source that is not proven (a seeded one, for tests).
+
+    Returns
+    -------
+    Sketch
+        Not yet signed: `Sketch.save` signs it.
+
+    Raises
+    ------
+    UsageError
+        If both or neither of (`epsilon`, `delta`) and `sigma` are given, or the records do not fit the design.
+    BudgetError
+        If the vault's budget does not cover the cost; nothing is released then.
+
+    Formal guarantees
+    -----------------
+      * one Gaussian mechanism: noise N(0, σ²) on the weighted sums of coordinates that the design bounds, with
+        sensitivity `design.sensitivity(adjacency)`, under the vault's adjacency;
+      * the bound holds for every record, however large, in floating point too: no record is clipped before;
+      * the vault is charged first, so an interrupted release costs at most what one release costs.
+
+    Examples
+    --------
     >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
     >>> sketch(vault, epsilon=1.0, delta=1e-5).guarantee.epsilon() <= 1.0
     True
     """
     facts = vault.facts
     if (sigma is None) == (epsilon is None or delta is None):
-        raise UsageError("A sketch needs ε and δ, or σ, and not both.")
+        raise UsageError("A sketch needs epsilon and delta, or sigma, and not both.")
     if design is None:
         if prototypes is not None:
             design = SketchDesign.around(prototypes, seed=seed)
@@ -182,9 +276,9 @@ def sketch(
 
 
 def sketch_of(release: Release) -> Sketch:
-    """A sketch from the release that holds it."""
+    """The sketch in a release; raises `DataError` if the release holds something else."""
     if not isinstance(release.value, Mapping):
-        raise DataError("This release is not a sketch.")
+        raise DataError("Expected a release of a sketch, got one of another mechanism.")
     return Sketch(dict(release.value), release.guarantee, dict(release.public))
 
 
@@ -198,7 +292,7 @@ def _the_event(guarantee: Guarantee) -> Gaussian:
 
 
 def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str, Any]) -> None:
-    """Refuse a sketch that contradicts itself: facts, shapes, noise and guarantee must fit together."""
+    """Raise `DataError` unless facts, shapes, noise and guarantee fit together."""
     whole = set(public) - {"bounded"} == set(_FACTS) and public.get("bounded", True) is True
     if not whole or public["mechanism"] != KIND:
         raise DataError("The public facts of the sketch are not those of a sketch.")
@@ -224,7 +318,9 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
     for name in names:
         check_array(f"block {name} of the sketch", value[name], 1)
         if len(value[name]) != shapes.get(name, len(value[name])):
-            raise DataError(f"The block {name} of the sketch has {len(value[name])} coordinates where others are due.")
+            raise DataError(
+                f"Block {name} of the sketch has {len(value[name])} coordinates: its public facts state another number."
+            )
     if len(value["features"]) % max(1, classes):
         raise DataError("The features of the sketch do not divide into its classes.")
     weights = _numbers("weights", list(public["weights"].values()), 1)
@@ -233,7 +329,7 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
         raise DataError("The calibration inside the sketch cannot be used.")
     shares = unmatched[:, 1:]
     if unmatched[-1, 0] > SAMPLES or shares.min() < SHARES[0] or shares.max() > SHARES[1]:
-        raise DataError("The calibration inside the sketch is out of all proportion.")
+        raise DataError("The calibration inside the sketch is out of range.")
     _within("σ", public["sigma"], *SIGMAS)
     _within("the dimension", public["dim"], 1, MAX_COLUMNS)
     _within("the rank", public["rank"], 1e-6, MAX_COLUMNS)
@@ -242,23 +338,25 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
         _within("a weight", float(weight), *WEIGHTS)
     radius = float(public["radius"])
     if not RADII[0] <= radius <= RADII[1] or not PROPORTION[0] <= math.sqrt(knots[-1]) / radius <= PROPORTION[1]:
-        raise DataError("The radius of the sketch, by itself or beside the last knot, is out of all proportion.")
+        raise DataError("The radius of the sketch, by itself or beside the last knot, is out of range.")
     replace_one = guarantee.adjacency is Adjacency.REPLACE_ONE
     if replace_one != (public["records"] is not None) or (replace_one and not 2 <= public["records"] < 1 << 40):
-        raise DataError("A sketch states how many records it is of under replace-one, and only there.")
+        raise DataError("A sketch must state its number of records under replace-one, and must not under add-remove.")
     event, bound = _the_event(guarantee), expected_sensitivity(public["weights"], replace_one)
     if event.sigma > public["sigma"] * (1 + 1e-9) or event.sensitivity < bound * (1 - 1e-9):
-        raise DataError("The guarantee inside the sketch claims less than its noise and weights cost.")
+        raise DataError("The guarantee inside the sketch claims a lower cost than its noise and weights have.")
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number that no honest sketch states: what is computed with it would overflow or take for ever."""
+    """Raise `DataError` for a number outside the range of real sketches: computing with it would overflow or hang."""
     if not low <= value <= high:
-        raise DataError(f"The sketch states {name} outside {low:g} to {high:g}: no sketch of privot's does.")
+        raise DataError(
+            f"The sketch states {name} outside {low:g} to {high:g}, the range of sketches that privot makes."
+        )
 
 
 def same_design(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two sketches state the same design, as far as machines round alike, and not only the same name of it."""
+    """Whether two sketches state the same design, up to rounding, and not only the same name for it."""
     if any(one[name] != other[name] for name in ("design", "dim", "seed", "classes")):
         return False
     if set(one["weights"]) != set(other["weights"]):

@@ -1,4 +1,4 @@
-"""Compares two sketches: distances, intervals, and whether they can be told apart at all; it sees no record."""
+"""Compares two sketches: distances, intervals, and a test of "no difference". It touches no vault and no record."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from privot.guarantee import Guarantee
 
 LEVEL = 0.05
 _METHOD: Literal["weibull"] = "weibull"
-"""The k-th of m draws stands at k/(m + 1): the chance that another draw lies below it, however few there are."""
+"""The k-th of m draws is the quantile k/(m + 1): the probability that another draw lies below it, for any m."""
 
 
 @dataclass(frozen=True)
 class Distance:
-    """An estimate, its 95 % interval over the privacy noise, and its null level.
+    """An estimated distance, its 95 % interval over the privacy noise, and its null level.
 
-    The null level is what 95 % of pairs of samples of one and the same distribution stay below at this budget.
+    The null level is the value that 95 % of pairs of samples from one distribution stay below at this budget.
     """
 
     value: float
@@ -43,9 +43,19 @@ class Distance:
 
 @dataclass(frozen=True)
 class SketchComparison:
-    """What two sketches say: W_2 and sliced W_2 between their records, and the p-value of "no difference".
+    """The result of `compare_sketches`: distances between the records behind two sketches, and a p-value.
 
-    With labels there is OTDD too, and the difference that is tested for is one of records, of labels, or of both.
+    Attributes
+    ----------
+    w2, sliced
+        W_2 and sliced W_2, each with interval and null level.
+    otdd
+        The label-aware distance OTDD; None for sketches without labels.
+    p_value
+        Of the hypothesis that both parties draw from one distribution; None without simulations. With labels the test
+        looks for a difference in records, in labels, or in both.
+    guarantees
+        The guarantees of the two sketches, which the comparison leaves unchanged.
     """
 
     w2: Distance
@@ -61,20 +71,56 @@ class SketchComparison:
 
     @property
     def indistinguishable(self) -> bool | None:
-        """Whether two samples of one distribution would look like this in more than 5 % of cases."""
+        """Whether the p-value is above 5 %, so that the sketches show no difference; None without simulations."""
         return None if self.p_value is None else self.p_value > LEVEL
 
 
 def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> SketchComparison:
-    """Estimate W_2, sliced W_2 and, with labels, OTDD between the records behind two sketches: free of charge.
+    """Estimate W_2, sliced W_2 and, with labels, OTDD between the records behind two sketches.
 
-    Intervals and null levels come from `draws` simulations of the noise, whose law is public, from the sketches
-    themselves; 0 leaves them out. Under the null both parties draw from one distribution: histograms are multinomial,
-    feature means Gaussian with the trace the shells give, spread over as many directions as public data shows, or
-    over one where there is none (the heaviest tail a Gaussian quadratic form of given trace has at this level:
-    Székely & Bakirov 2003, "Extremal probabilities for Gaussian quadratic forms"). Two tests, of features and of
-    histograms, share the 5 %; with labels four do, the same two class by class as well. Those go by the names of the
-    classes: a class that bears another name is a difference, though none to OTDD.
+    Intervals and null levels come from simulations of the noise, whose law is public, around the sketches. Under the
+    null hypothesis both parties draw from one distribution: histograms are multinomial, and feature means are Gaussian
+    with the trace that the shells give, spread over as many directions as public data shows, or over one where there is
+    no public data (the heaviest tail that a Gaussian quadratic form of given trace has at this level: Székely & Bakirov
+    2003, "Extremal probabilities for Gaussian quadratic forms"). Two tests, of features and of histograms, share the
+    5 %; with labels there are four, the same two also class by class. These compare classes of one name: the same
+    records under another class name count as a difference here, but not in OTDD.
+
+    Parameters
+    ----------
+    a, b
+        Two sketches of one design, from two releases.
+    draws
+        Number of simulations: 0 (no interval, no null level, no p-value) or at least 100.
+
+    Returns
+    -------
+    SketchComparison
+        `value` is the estimate of W_2.
+
+    Raises
+    ------
+    UsageError
+        If `draws` is neither 0 nor at least 100.
+    DataError
+        If the sketches have different designs, or are copies of one release.
+
+    Formal guarantees
+    -----------------
+      * post-processing of two releases: no further privacy cost, however often it is called;
+      * distances are estimates; the intervals cover the privacy noise and not the sampling of the records.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privot import Vault
+    >>> from privot.federation import sketch
+    >>> rows = np.random.default_rng(0).normal(size=(2, 300, 4))
+    >>> made = [sketch(Vault(x, clip=3.0, adjacency="replace-one", budget=(5.0, 1e-5)), epsilon=5.0, delta=1e-5)
+    ...         for x in rows]
+    >>> found = compare_sketches(*made, draws=100)
+    >>> found.w2.interval[0] <= found.value <= found.w2.interval[1]
+    True
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or 0 < draws < 100:
         raise UsageError("The number of draws must be 0, or at least 100.")
@@ -113,30 +159,35 @@ def _comparison(a: Sketch, b: Sketch, distances: list[Distance], p_value: float 
 
 
 def label_distance(a: Sketch, b: Sketch) -> float:
-    """OTDD between the records behind two labelled sketches, estimated: post-processing, free of charge."""
+    """Estimate OTDD between the records behind two labelled sketches; post-processing, at no privacy cost.
+
+    Raises `DataError` if the sketches were made without labels, or cannot be compared.
+    """
     found = compare_sketches(a, b, draws=0).otdd
     if found is None:
-        raise DataError("These sketches were made without labels: OTDD needs labelled ones.")
+        raise DataError(
+            "The sketches were made without labels, and OTDD needs labels: make them from a design with classes."
+        )
     return found.value
 
 
 def _root(square: float, most: float) -> float:
-    """A distance from its estimated square, cut to what is publicly possible."""
+    """A distance from its estimated square, cut to the largest distance that public facts allow."""
     return min(math.sqrt(max(square, 0.0)), most)
 
 
 def _interval(value: float, square: float, moved: Array, most: float) -> tuple[float, float]:
-    """How far noise moves the estimate from noise-free stand-ins, turned round (the basic bootstrap).
+    """The basic bootstrap: quantiles of how far noise moves the estimate on noise-free stand-ins, subtracted from it.
 
-    Turned round it can leave out the estimate itself, which is cut at 0 and biased there: it is then extended to it,
-    which costs width and never coverage.
+    The estimate is cut at 0 and biased there, so that the interval may miss it. The interval is then extended to the
+    estimate, which adds width and never loses coverage.
     """
     low, high = np.quantile(moved, [LEVEL / 2.0, 1.0 - LEVEL / 2.0], method=_METHOD)
     return min(value, _root(square - high, most)), max(value, _root(square - low, most))
 
 
 def tell_apart(a: Sketch, b: Sketch, draws: int = 1000) -> float:
-    """The p-value of "both parties draw from one distribution" alone: in milliseconds, for many pairs."""
+    """Only the p-value of "both parties draw from one distribution": milliseconds per pair, for many pairs."""
     check_alike(a, b)
     shared = Shared.of(a.public, b.public)
     null = Null([Side(s, shared) for s in (a, b)], _rank(a, b), _generator(a, b))
@@ -148,7 +199,7 @@ def _rank(a: Sketch, b: Sketch) -> float:
 
 
 def _generator(a: Sketch, b: Sketch) -> np.random.Generator:
-    """Seeded by the sketches: the same question has the same answer."""
+    """A generator seeded by the two sketches: the same comparison gives the same numbers."""
     return np.random.default_rng(np.frombuffer(hashlib.sha256(a.to_bytes() + b.to_bytes()).digest(), dtype="<u4"))
 
 
@@ -158,14 +209,17 @@ def reading_of(sketch: Sketch, shared: Shared) -> Reading:
 
 
 def check_alike(a: Sketch, b: Sketch) -> None:
-    """Refuse two sketches that say nothing about each other."""
-    for key, what in (("design", "around other prototypes, radii, seeds or classes"), ("dim", "in other dimensions")):
+    """Raise `DataError` unless the sketches have one design and come from two releases."""
+    for key, what in (
+        ("design", "with different prototypes, radii, seeds or classes"),
+        ("dim", "in different dimensions"),
+    ):
         if a.public[key] != b.public[key]:
             raise DataError(f"The sketches were made {what}: only sketches of one design can be compared.")
     if not same_design(a.public, b.public):
-        raise DataError("The sketches name one design and state two: one of them was not made as it says.")
+        raise DataError("The sketches name one design and state two: at least one of them is false.")
     if {n: len(v) for n, v in a.value.items()} != {n: len(v) for n, v in b.value.items()}:
         raise DataError("The sketches have blocks of different shapes: only sketches of one design can be compared.")
     if a.digest() == b.digest():
-        # their noise is the same noise, and everything here takes the noises of two sketches for independent
-        raise DataError("Both sketches are one and the same release, which says nothing about a distance.")
+        # all estimates here assume that the noises of the two sketches are independent
+        raise DataError("Both sketches are the same release: compare sketches of two releases.")

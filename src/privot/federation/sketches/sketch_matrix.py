@@ -1,4 +1,4 @@
-"""Distances between all pairs of many sketches at once: free of charge, and fast enough for a thousand of them."""
+"""Distances between all pairs of many sketches at once, a thousand or more. It touches released numbers only."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class Matrix:
 
 
 def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> Matrix:
-    """What `compare_sketches(…, draws=0)` says of every pair, computed together.
+    """The estimates of `compare_sketches(…, draws=0)` for every pair, computed together.
 
     Squared distances between features, and between quantiles, are Gram matrices; the transport between cells is a
-    small problem for each pair. No interval and no null level: ask `compare_sketches` for those of a pair.
+    small problem for each pair. There are no intervals and no null levels: `compare_sketches` gives those of a pair.
+    Raises `DataError` for fewer than two sketches, different designs, or copies of one release.
     """
     if len(sketches) < 2:
         raise DataError("A matrix of distances needs at least two sketches.")
@@ -35,7 +36,7 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
         check_alike(sketches[0], other)
     same = copies(sketches)
     if same:
-        raise DataError(f"Sketches {same[0] + 1} and {same[1] + 1} are one and the same release: give each one once.")
+        raise DataError(f"Sketches {same[0] + 1} and {same[1] + 1} are the same release: give each release once.")
     shared = Shared.of(*(s.public for s in sketches))
     readings = [reading_of(s, shared) for s in sketches]
     noise = np.array([r.noise for r in readings])
@@ -67,7 +68,7 @@ def distance_matrix(sketches: Sequence[Sketch], workers: int | None = None) -> M
 
 
 def copies(sketches: Sequence[Sketch]) -> list[int]:
-    """Which of them are the same release as another one, those of one release side by side."""
+    """The places of sketches that are the same release as another one; copies of one release are adjacent."""
     seen: dict[str, list[int]] = {}
     for k, sketch in enumerate(sketches):
         seen.setdefault(sketch.digest(), []).append(k)
@@ -75,7 +76,7 @@ def copies(sketches: Sequence[Sketch]) -> list[int]:
 
 
 def _squares(rows: Array) -> Array:
-    """‖row_i − row_j‖², from the Gram matrix of rows moved to their mean, where little is cancelled."""
+    """‖row_i − row_j‖², from the Gram matrix of centred rows, where little cancels."""
     rows = rows - rows.mean(0)
     gram = rows @ rows.T
     norm = np.diag(gram)

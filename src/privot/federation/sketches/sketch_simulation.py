@@ -1,7 +1,7 @@
-"""Sketches drawn again: what their noise, and their being samples, does to whatever is computed from them.
+"""Simulates sketches again: how privacy noise and sampling change what is computed from them.
 
-The law of the noise is public, so this is a parametric simulation; it sees no record. A labelled sketch keeps two of
-its blocks apart by class, and everything here is done by class; without labels there is one class.
+The law of the noise is public, so this is a parametric simulation of released numbers; it touches no record. A labelled
+sketch has two of its blocks per class, and everything here is done per class; without labels there is one class.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from privot.mechanisms.sketching.private_sketch import noise_deviation
 
 HISTOGRAMS = ("shells", "cells", "residuals")
 BY_CLASS = ("features", "shells")
-MIN_SHARE, TOLD_APART = 0.005, 6.0
-"""Classes below this share, or below so many deviations of the noise, are left out: their means would be noise."""
+MIN_SHARE, MIN_DEVIATIONS = 0.005, 6.0
+"""Classes below this share, or below this many noise deviations, are left out: their means would be noise."""
 FAR = 0.1
-"""What a knot at k times the third one is expected to hold, times k, where labels multiply the noise."""
+"""Prior mean of the share of a knot at k times the third knot, times k; for labels, which multiply the noise."""
 Means = dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Means as a reading of all records and, with labels, of the classes."""
+    """Means, read as those of all records and, with labels, of the classes."""
 
     reading: Reading
     classes: Classes | None
@@ -45,7 +45,7 @@ def estimates(a: View, b: View, *, signed: bool = False) -> tuple[float, ...]:
 
 
 class Side:
-    """One sketch as means, block by block and class after class, able to be drawn again."""
+    """One sketch as means, block by block and class by class, with methods to simulate it again."""
 
     def __init__(self, sketch: Sketch, shared: Shared) -> None:
         self.shared, self.records = shared, sketch.records
@@ -55,14 +55,14 @@ class Side:
         self.deviation = {n: noise_deviation(sketch.public, n) / self.records for n in sketch.value}
 
     def whole(self, name: str, block: Array) -> Array:
-        """A block over all classes; any leading axes stay."""
+        """A block summed over all classes; leading axes stay."""
         return np.asarray(block.reshape(*block.shape[:-1], self.parts, -1).sum(-2)) if name in BY_CLASS else block
 
     def _likely(self, name: str, block: Array, deviation: float) -> Array:
-        """The likeliest histogram, given noise of this deviation.
+        """The most likely histogram, given noise of this deviation.
 
-        Without labels every histogram is as likely as any other. Labels multiply the noise in what lies furthest out
-        and weighs most, so there the share x of a knot k has the prior density ∝ exp(−x k/(FAR k_2)).
+        Without labels the prior is uniform. Labels multiply the noise in the outermost knots, which weigh most, so
+        with labels the share x of a knot k has the prior density ∝ exp(−x k/(FAR k_2)).
         """
         if not self.labelled or name == "cells":
             return simplex(block)
@@ -70,7 +70,7 @@ class Side:
         return simplex(block - np.resize(knots, block.shape) * (deviation**2 / (FAR * knots[min(2, len(knots) - 1)])))
 
     def histogram(self, name: str, block: Array, deviation: float) -> Array:
-        """A noisy block as a histogram, by class; the sum over classes is the likeliest for the sum of the block."""
+        """A noisy block as a histogram per class; summed over classes it is the most likely one of the summed block."""
         whole = self._likely(name, self.whole(name, block), deviation * math.sqrt(self.parts_of(name)))
         if self.parts_of(name) == 1:
             return whole
@@ -80,20 +80,22 @@ class Side:
         return np.asarray((filled * whole).ravel())
 
     def parts_of(self, name: str) -> int:
-        """How many classes a block is kept apart by."""
+        """The number of classes that a block is split into."""
         return self.parts if name in BY_CLASS else 1
 
     def view(self, means: Means | None = None, noisy: bool = True) -> View:
-        """Means, noisy or not, as what they say."""
+        """The view of given means, with or without noise."""
         given = self.means if means is None else means
-        quiet = 1.0 if noisy else 0.0
-        hist = {n: self.histogram(n, given[n], quiet * self.deviation[n]) if n in given else None for n in HISTOGRAMS}
-        shells, noise = hist["shells"], quiet * self.deviation["features"]
+        noise_on = 1.0 if noisy else 0.0
+        hist = {
+            n: self.histogram(n, given[n], noise_on * self.deviation[n]) if n in given else None for n in HISTOGRAMS
+        }
+        shells, noise = hist["shells"], noise_on * self.deviation["features"]
         assert shells is not None
         sums = given["features"].reshape(self.parts, -1)
         kept = self.kept(shells, noisy)
         share = shells.reshape(self.parts, -1).sum(1)[kept]
-        # of the classes that are there: the others would add nothing but noise
+        # only classes that stand out: the others would add only noise
         scale = 1.0 / float(share.sum())
         features, variance = sums[kept].sum(0) * scale, (noise * scale) ** 2 * len(kept)
         whole = self.whole("shells", shells)
@@ -104,19 +106,19 @@ class Side:
         return View(reading, Classes.of(kept, share * scale, sums[kept] * size, noise * size, reading.spread))
 
     def kept(self, shells: Array, noisy: bool = True) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Which classes can be told from noise; all that have any share if those would be less than half of all."""
+        """Classes that stand out from the noise; if they hold less than half of all records, all that have a share."""
         if not self.labelled:
             return np.zeros(1, dtype=np.int64)
         share = shells.reshape(self.parts, -1).sum(1)
-        clear = share >= max(MIN_SHARE, TOLD_APART * self.deviation["shells"] * noisy)
+        clear = share >= max(MIN_SHARE, MIN_DEVIATIONS * self.deviation["shells"] * noisy)
         return np.flatnonzero(clear if share[clear].sum() >= 0.5 else share >= min(MIN_SHARE, share.max()))
 
     def noised(self, means: Means, generator: np.random.Generator) -> Means:
-        """Fresh noise of this sketch's size on given means."""
+        """Given means with fresh noise of this sketch's size."""
         return {name: m + self.deviation[name] * generator.standard_normal(m.shape) for name, m in means.items()}
 
     def shrunk(self, features: Array, variance: float, generator: np.random.Generator | None = None) -> Array:
-        """Features shortened to what noise of this variance a coordinate leaves: their sum, and classes around it."""
+        """Features shrunk by the noise, which has this variance per coordinate: their sum, and classes around it."""
         table = features.reshape(self.parts, -1)
         whole, width = table.sum(0), table.shape[1]
         rest = (table - whole / self.parts).ravel()
@@ -126,9 +128,9 @@ class Side:
 
 
 def _shrunk(vector: Array, variance: float, count: int, generator: np.random.Generator | None) -> Array:
-    """`vector` shortened by the squared length that noise in `count` coordinates adds on average.
+    """`vector` shrunk by the squared length that noise in `count` coordinates adds on average.
 
-    With a generator, that length is drawn as far off as noise may have put it: ‖v + e‖² − ‖v‖² has the variance
+    With a generator, the length is drawn from its sampling distribution: ‖v + e‖² − ‖v‖² has the variance
     4s²‖v‖² + 2ks⁴.
     """
     square = float(vector @ vector)
@@ -139,7 +141,7 @@ def _shrunk(vector: Array, variance: float, count: int, generator: np.random.Gen
 
 
 def noise_free(side: Side) -> Means:
-    """Histograms without noise that could be those behind a sketch: of the classes that can be told from noise."""
+    """Plausible noise-free histograms behind a sketch, of the classes that stand out from the noise."""
     means = {n: side.histogram(n, m, side.deviation[n]) for n, m in side.means.items() if n != "features"}
     table = means["shells"].reshape(side.parts, -1)
     there = np.zeros_like(table)
@@ -148,14 +150,14 @@ def noise_free(side: Side) -> Means:
 
 
 class _StandIns:
-    """Noise-free sketches that could be those behind two noisy ones."""
+    """Plausible noise-free sketches behind two noisy ones."""
 
     def __init__(self, sides: list[Side]) -> None:
         self.sides = sides
         self.histograms: list[Means] = [noise_free(side) for side in sides]
 
     def make(self, generator: np.random.Generator | None) -> list[Means]:
-        """One pair: the middle one, or with a generator one drawn as far off as noise may have put it."""
+        """One pair: the most likely one or, with a generator, one drawn from the uncertainty that noise leaves."""
         first, second = self.sides
         variance = first.deviation["features"] ** 2 + second.deviation["features"] ** 2
         a, b = first.means["features"], second.means["features"]
@@ -169,25 +171,25 @@ class _StandIns:
 
 
 def around(sides: list[Side], generator: np.random.Generator, draws: int) -> Array:
-    """How far noise takes the estimates on `draws` noisy sketches from those on noise-free stand-ins, (draws, …).
+    """How far noise moves the estimates: `draws` noisy sketches minus noise-free stand-ins, (draws, estimates).
 
-    Without labels one pair of stand-ins serves. What labels add is pooled by how much noise hides, and then off by as
-    much as was hidden: so there each draw has stand-ins of its own. Their lengths cannot be negative, which puts their
-    classes further apart than the estimate does; only the fluctuation of what labels add is therefore taken from them.
+    Without labels one pair of stand-ins is enough. The label term is shrunk by as much as noise hides, and is wrong by
+    as much as was hidden: so with labels each draw has its own stand-ins. Lengths cannot be negative, which puts the
+    classes of stand-ins further apart than the estimate does; so only the fluctuation of the label term is used.
 
-    Estimates are signed: cut at 0, those on stand-ins that lie in one place could be moved up only, and an interval
-    turned round would end where it should begin.
+    Estimates are signed: if they were cut at 0, noise could move those on coinciding stand-ins only upwards, and the
+    bootstrap interval would lie on the wrong side.
     """
     stand_ins, labelled = _StandIns(sides), sides[0].labelled
     drawn = stand_ins.make(None)
-    quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)), signed=True)
+    clean = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)), signed=True)
     rows = []
     for _ in range(draws):
         if labelled:
             drawn = stand_ins.make(generator)
-            quiet = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)), signed=True)
+            clean = estimates(*(s.view(m, noisy=False) for s, m in zip(sides, drawn, strict=True)), signed=True)
         noisy = estimates(*(s.view(s.noised(m, generator)) for s, m in zip(sides, drawn, strict=True)), signed=True)
-        rows.append([one - other for one, other in zip(noisy, quiet, strict=True)])
+        rows.append([one - other for one, other in zip(noisy, clean, strict=True)])
     moved = np.array(rows)
     if labelled:
         added = moved[:, 2] - moved[:, 0]
@@ -196,7 +198,7 @@ def around(sides: list[Side], generator: np.random.Generator, draws: int) -> Arr
 
 
 class Null:
-    """Both parties draw from one distribution, the pooled one: what their sketches would then look like.
+    """The null hypothesis: simulated sketches of two parties that draw from one distribution, the pooled one.
 
     Joint histograms of class and knot are multinomial. A class's sum of features has the pooled mean of the class for
     each of its records, and Gaussian fluctuations with the trace that shells leave within classes.
@@ -224,7 +226,7 @@ class Null:
         self.scale = [{n: self._variance(n, level) for n in pooled if n != "features"} for level in self.levels]
 
     def _within(self) -> tuple[Array, float]:
-        """The mean of each class, cut to the unit ball that features lie in, and the trace that is left within."""
+        """The mean of each class, cut to the unit ball that features lie in, and the trace within classes."""
         first = self.sides[0]
         sums = self.pooled["features"].reshape(first.parts, -1)
         share = self.pooled["shells"].reshape(first.parts, -1).sum(1)
@@ -237,7 +239,7 @@ class Null:
         return centres, max(spread - between, MIN_SPREAD * spread)
 
     def _variance(self, name: str, level: Callable[[str, Array], Array]) -> Array:
-        """Of the gap between two histograms, coordinate by coordinate."""
+        """The variance of the gap between two histograms, per coordinate."""
         pooled = level(name, self.pooled[name])
         added = self.sides[0].parts_of(name) if len(pooled) < len(self.pooled[name]) else 1
         return np.asarray(sum(added * s.deviation[name] ** 2 + pooled * (1.0 - pooled) / s.records for s in self.sides))
@@ -260,7 +262,7 @@ class Null:
         return out
 
     def statistics(self, means: list[Means]) -> Array:
-        """Of features and of histograms, for all classes and by class: squared gaps, histograms' over variances."""
+        """The test statistics, overall and per class: squared gaps of features, and of histograms over variances."""
         rows = []
         for level, scale in zip(self.levels, self.scale, strict=True):
             gap = {n: level(n, means[0][n]) - level(n, means[1][n]) for n in self.pooled}
@@ -268,7 +270,7 @@ class Null:
         return np.array(rows)
 
     def p_value(self, drawn: list[Means]) -> float:
-        """How often both parties' being one would look at least this different; the smallest, times how many tests."""
+        """The probability of gaps this large under the null: the smallest p-value times the number of tests."""
         seen = self.statistics([s.means for s in self.sides])
         beyond = (self.statistics(drawn) >= seen[:, None]).mean(1)
         count = len(drawn[0]["features"])

@@ -1,1 +1,1 @@
-"""What travels between parties: plain messages and the signatures around them; peers are untrusted."""
+"""Messages between parties and their signatures. Every message is untrusted input until it is checked."""

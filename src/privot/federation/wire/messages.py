@@ -1,8 +1,7 @@
-"""What travels between parties, as bytes: one JSON text and plain arrays; peers are not trusted, so all is checked.
+"""Messages between parties as bytes: one JSON text and plain arrays. A message is untrusted input, so all is checked.
 
 The bytes are a `.npz` file without compression, with the facts in `message.json`; nothing is ever unpickled. A
-reader states what it expects (kind, names, axes), and everything else is refused in one sentence, before any array
-is used.
+reader states what it expects (kind, names, axes), and everything else raises `DataError` before any array is used.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MAX_BYTES = 1 << 28
 MAX_ROWS = 200_000
 MAX_COLUMNS = 1_000_000
 LARGEST = 1e12
-"""Of the numbers in a message: no distance of larger ones would be worth anything."""
+"""Largest number in a message: distances between larger ones would have no precision."""
 MIN_T = 0.01
 _FACTS = "message.json"
 
@@ -36,7 +35,7 @@ Array = NDArray[np.float64]
 def encode(
     kind: str, facts: Mapping[str, Any], arrays: Mapping[str, Array], files: Mapping[str, bytes] | None = None
 ) -> bytes:
-    """A message as bytes, with whole files inside if any; the same message gives the same bytes."""
+    """A message as bytes, with `files` embedded whole; the same message gives the same bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         head = {"schema": SCHEMA_VERSION, "kind": kind, "facts": dict(facts)}
@@ -52,19 +51,19 @@ def encode(
 
 
 def decode(data: bytes, kind: str, axes: Mapping[str, int]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """(facts, arrays) of a message of this kind, with arrays of these names and numbers of axes and no others."""
+    """(facts, arrays) of a message of this kind that holds exactly the arrays in `axes` (name → number of axes)."""
     facts, arrays, files = decode_any(data, kind, axes)
     if files or set(arrays) != set(axes):
-        raise DataError(f"A {kind} message holds {', '.join(sorted(axes))} and nothing else.")
+        raise DataError(f"A {kind} message must hold {', '.join(sorted(axes))} and nothing else.")
     return facts, arrays
 
 
 def decode_any(
     data: bytes, kind: str, axes: Mapping[str, int], files: Collection[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Array], dict[str, bytes]]:
-    """(facts, arrays, files) of a message of this kind, with any of these arrays and files, and no others."""
+    """(facts, arrays, files) of a message of this kind that holds some of these arrays and files and nothing else."""
     if len(data) > MAX_BYTES:
-        raise DataError(f"The message has {len(data)} bytes: at most {MAX_BYTES} are read.")
+        raise DataError(f"The message has {len(data)} bytes: at most {MAX_BYTES} are accepted.")
     try:
         archive = Archive(io.BytesIO(data), "message", stored=True)
         names = set(archive.names)
@@ -74,27 +73,27 @@ def decode_any(
         arrays = {name: archive.array(name + ".npy") for name in axes if name + ".npy" in names}
         found_files = {name: archive.read(name + ".bin") for name in files if name + ".bin" in names}
     except Exception:  # a damaged message can raise nearly anything
-        raise DataError("The message is damaged, or not one that privot wrote.") from None
+        raise DataError("The message is damaged, or was not written by privot.") from None
     if schema != SCHEMA_VERSION:
-        raise DataError(f"The message has schema {str(schema)[:20]!r}; this privot reads {SCHEMA_VERSION}.")
+        raise DataError(f"The message has schema {str(schema)[:20]!r}; this version reads {SCHEMA_VERSION}.")
     if found != kind:
-        raise DataError(f"The message is of kind {str(found)[:20]!r} where a {kind} was expected.")
+        raise DataError(f"Expected a message of kind {kind}, got {str(found)[:20]!r}.")
     known = {_FACTS} | {name + ".npy" for name in arrays} | {name + ".bin" for name in found_files}
     if names != known:
-        raise DataError(f"A {kind} message holds {', '.join(sorted((*axes, *files)))} and nothing else.")
+        raise DataError(f"A {kind} message may hold {', '.join(sorted((*axes, *files)))} and nothing else.")
     for name, array in arrays.items():
         check_array(f"{name} of the {kind} message", array, axes[name])
     return facts, {name: np.array(array, dtype=np.float64) for name, array in arrays.items()}, found_files
 
 
 def check_array(what: str, array: Any, axes: int) -> None:
-    """Refuse what no honest party sends: other shapes, other types, NaN, or numbers beyond any scale."""
+    """Raise `DataError` for other shapes or types, too many entries, NaN, or numbers beyond `LARGEST`."""
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.ndim != axes or array.size == 0:
         raise DataError(f"The {what} must be numbers with {axes} axes.")
     if array.shape[0] > MAX_ROWS or (axes > 1 and array.shape[1] > MAX_COLUMNS):
-        raise DataError(f"The {what} has shape {array.shape}, which is more than is accepted.")
+        raise DataError(f"The {what} has shape {array.shape}, which is larger than is accepted.")
     if not (np.isfinite(array).all() and float(np.abs(array).max()) <= LARGEST):
-        raise DataError(f"The {what} holds values that are not finite, or beyond {LARGEST:g}.")
+        raise DataError(f"The {what} must hold finite numbers of at most {LARGEST:g}.")
 
 
 def check_share(name: str, value: Any, low: float = 0.0, high: float = 1.0) -> float:
@@ -111,7 +110,7 @@ def check_order(value: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """From whoever coordinates to a party: move your points this share `t` towards `towards`, in round `number`."""
+    """A coordinator's question to a party: move your points by the share `t` towards `towards`, in round `number`."""
 
     towards: Array
     t: float
@@ -121,25 +120,25 @@ class Question:
 
     def __post_init__(self) -> None:
         check_array("points of a question", self.towards, 2)
-        # a t of 0 would ask for the records themselves
+        # with t = 0 the answer would be the records themselves
         check_share("t", self.t, MIN_T)
         check_order(self.p)
         _check_round(self.number)
 
     def to_bytes(self) -> bytes:
-        """The message as it travels."""
+        """The encoded message, not signed."""
         return encode(self.kind, {"t": self.t, "p": self.p, "number": self.number}, {"towards": self.towards})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Question:
-        """Read and check one."""
+        """Read a message; raises `DataError` unless it is well formed."""
         facts, arrays = decode(data, cls.kind, {"towards": 2})
-        return cls(arrays["towards"], *_said(facts, "t", "p", "number"))
+        return cls(arrays["towards"], *_values(facts, "t", "p", "number"))
 
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """A party's answer: its interpolated points, and how far its records are from the points it was asked about."""
+    """A party's answer: its interpolated points, and the distance of its points from those in the question."""
 
     points: Array
     distance: float
@@ -156,30 +155,30 @@ class Interpolant:
         _check_round(self.number)
 
     def to_bytes(self) -> bytes:
-        """The message as it travels."""
+        """The encoded message, not signed."""
         facts = {"distance": self.distance, "t": self.t, "p": self.p, "number": self.number}
         return encode(self.kind, facts, {"points": self.points})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Interpolant:
-        """Read and check one."""
+        """Read a message; raises `DataError` unless it is well formed."""
         facts, arrays = decode(data, cls.kind, {"points": 2})
-        return cls(arrays["points"], *_said(facts, "distance", "t", "p", "number"))
+        return cls(arrays["points"], *_values(facts, "distance", "t", "p", "number"))
 
     def check_answers(self, question: Question) -> None:
-        """Refuse an answer to another question: another round, order, share or space."""
+        """Raise `DataError` unless round, order, share and dimension are those of `question`."""
         if (self.number, self.p, self.t) != (question.number, question.p, question.t):
-            raise DataError("The interpolant answers another question than the one that was asked.")
+            raise DataError("The interpolant answers another question than the one that was sent.")
         if self.points.shape[1] != question.towards.shape[1]:
-            raise DataError("The interpolant lies in another space than the question.")
+            raise DataError("The interpolant has another number of columns than the question.")
 
 
 def _check_round(number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 1 << 31:
-        raise DataError("The number of a round must be a whole number from 0.")
+        raise DataError("The number of a round must be a whole number of at least 0.")
 
 
-def _said(facts: Mapping[str, Any], *names: str) -> list[Any]:
+def _values(facts: Mapping[str, Any], *names: str) -> list[Any]:
     if set(facts) != set(names):
-        raise DataError(f"The message must say {', '.join(names)} and nothing else.")
+        raise DataError(f"The message must hold {', '.join(names)} and nothing else.")
     return [facts[name] for name in names]

@@ -1,4 +1,4 @@
-"""Ed25519 keys in files, and the envelope that says who wrote a sketch; it knows nothing of what it signs."""
+"""Ed25519 keys in files, and the signed envelope of a message. It does not look at what it signs."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from privot.opening.archives import Archive
 
 ENVELOPE_VERSION = 1
 MAX_KEY = 1 << 16
-"""Bytes of a key file."""
+"""Largest size of a key file in bytes."""
 PAYLOAD, SEAL = "payload.npz", "signature.json"
 _CONTEXT = b"privot sketch envelope 1\n"
-"""Signed with the payload, so that a signature made for something else never fits."""
+"""Signed together with the payload, so that a signature made for another purpose is never valid here."""
 
 
 @dataclass(frozen=True)
 class SignedMessage:
-    """A payload whose signature was checked, and the key that made it (raw, as hexadecimal)."""
+    """A payload whose signature was checked, and the signer's public key (hexadecimal)."""
 
     payload: bytes
     signer: str
 
 
 def make_key(path: str | Path) -> Ed25519PrivateKey:
-    """A new private key in `path`, for its owner's eyes only, and the public key beside it in `path`.pub."""
+    """Make a private key in `path`, readable by its owner only, and write its public key to `path`.pub."""
     path = Path(path)
     key = Ed25519PrivateKey.generate()
     text = key.private_bytes(
@@ -53,7 +53,7 @@ def read_key(path: str | Path) -> Ed25519PrivateKey:
         key = serialization.load_pem_private_key(read_bytes(path, most=MAX_KEY), password=None)
     except FileNotFoundError:
         raise DataError(f"There is no key file {str(path)!r}.") from None
-    except Exception:  # whatever is wrong with a key, its bytes are not quoted
+    except Exception:  # no error quotes the bytes of a key
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise DataError(f"{str(path)!r} is not an Ed25519 private key in PEM.")
@@ -68,7 +68,7 @@ def read_public(path: str | Path) -> str:
     except FileNotFoundError:
         raise DataError(f"There is no key file {str(path)!r}.") from None
     except ValueError:  # also a file that is too long
-        raise DataError(f"{str(path)!r} is not a public key: it holds 64 hexadecimal digits.") from None
+        raise DataError(f"{str(path)!r} is not a public key: expected 64 hexadecimal digits.") from None
     return text
 
 
@@ -78,7 +78,7 @@ def public_name(key: Ed25519PrivateKey) -> str:
 
 
 def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
-    """The envelope: the payload, who signed it, and the signature."""
+    """The envelope: the payload, the signer's public key, and the signature."""
     out = io.BytesIO()
     head = {
         "version": ENVELOPE_VERSION,
@@ -93,9 +93,9 @@ def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def open_sealed(data: bytes, what: str = "The sketch") -> SignedMessage:
-    """The payload, if its signature is right; refuses everything else in one sentence."""
+    """The payload and its signer; raises `DataError` unless the signature is valid. `what` names it in errors."""
     if len(data) > MAX_BYTES:
-        raise DataError(f"{what} has {len(data)} bytes: at most {MAX_BYTES} are read.")
+        raise DataError(f"{what} has {len(data)} bytes: at most {MAX_BYTES} are accepted.")
     try:
         archive = Archive(io.BytesIO(data), "envelope", stored=True)
         if sorted(archive.names) != [PAYLOAD, SEAL]:
@@ -103,14 +103,14 @@ def open_sealed(data: bytes, what: str = "The sketch") -> SignedMessage:
         head, payload = parse_json(archive.read(SEAL)), archive.read(PAYLOAD)
         version = head["version"]
     except Exception:  # a damaged file can raise nearly anything
-        raise DataError(f"{what} is damaged, or not one that privot wrote.") from None
+        raise DataError(f"{what} is damaged, or was not written by privot.") from None
     if version != ENVELOPE_VERSION:
-        raise DataError(f"{what} has version {str(version)[:20]!r}; this privot reads {ENVELOPE_VERSION}.")
+        raise DataError(f"{what} has version {str(version)[:20]!r}; this version reads {ENVELOPE_VERSION}.")
     try:
         signer = str(head["public_key"]).lower()
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(signer)).verify(
             bytes.fromhex(head["signature"]), _CONTEXT + payload
         )
     except (InvalidSignature, KeyError, ValueError, TypeError):
-        raise DataError(f"{what} does not bear a valid signature: it was changed after it was signed.") from None
+        raise DataError(f"{what} has no valid signature: it was changed after it was signed.") from None
     return SignedMessage(payload, signer)
