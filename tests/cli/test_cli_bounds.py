@@ -71,7 +71,7 @@ def refused(capsys: Any, arguments: list[str], code: int = 2) -> str:
         [*ACCOUNT, "nan"],
         [*ACCOUNT, "inf"],
         [*ACCOUNT, "1e-320"],
-        ["points", "a.npz", "--validation", "a.npz", "--range", "nan", "1"],
+        ["points", "a.npz", "--validation", "a.npz", "--range", "nan,1"],
         ["federate", "coordinate", "hub", "job.toml", "--port", "70000"],
     ],
     ids=lambda words: " ".join(words)[:60],

@@ -87,7 +87,7 @@ def test_synth_keeps_the_names_and_an_empty_class_keeps_its_number(capsys: Any, 
 
 def test_commands_that_do_not_read_labels_need_the_shape_alone(capsys: Any, zoo: Path) -> None:
     init = ["ledger", "init", "zoo.ledger", "--data", "zoo", *TERMS]
-    sketch = ["sketch", "zoo", *TERMS, "--range", "0", "255", "--out", "zoo.sketch"]
+    sketch = ["sketch", "zoo", *TERMS, "--range", "0,255", "--out", "zoo.sketch"]
     for words in (init, sketch):
         assert run(words) == 2
         assert "--shape HEIGHT" in sentence(capsys)
@@ -103,7 +103,7 @@ def test_commands_that_do_not_read_labels_need_the_shape_alone(capsys: Any, zoo:
 
 
 def test_sketches_keep_the_classes_of_folders_apart_by_their_names(capsys: Any, zoo: Path) -> None:
-    sketch = ["sketch", "zoo", *TERMS, "--range", "0", "255", *SHAPE, "--out", "zoo.sketch"]
+    sketch = ["sketch", "zoo", *TERMS, "--range", "0,255", *SHAPE, "--out", "zoo.sketch"]
     assert run([*sketch, "--classes", "b,c"]) == 3
     assert "none of the 2 stated classes" in sentence(capsys)
     assert run([*sketch, *NAMES, "--json"]) == 0

@@ -57,8 +57,8 @@ def test_refusals(capsys, folder) -> None:
     assert run([*sketch, "--out", "a.sketch"]) == 2
     assert run([*sketch, "--out", "nowhere/a.sketch"]) == 2
     assert run(["sketch", "a.npy", *TERMS, "--out", "c.sketch"]) == 2
-    assert run([*sketch, "--range", "0", "1", "--out", "c.sketch"]) == 2
-    assert run(["sketch", "a.npy", *TERMS, "--range", "-4", "4", "--out", "c.sketch"]) == 0
+    assert run([*sketch, "--range", "0,1", "--out", "c.sketch"]) == 2
+    assert run(["sketch", "a.npy", *TERMS, "--range", "-4,4", "--out", "c.sketch"]) == 0
     data = bytearray((folder / "a.sketch").read_bytes())
     data[-400] ^= 1
     (folder / "changed.sketch").write_bytes(data)
@@ -100,7 +100,7 @@ def test_without_a_named_ledger_the_one_beside_the_data_pays(capsys, folder) -> 
     assert run(["sketch", "b.npy", *TERMS, "--radius", "3", "--out", "b.sketch"]) == 4
     # nobody's records
     for name in ("x", "y"):
-        assert run(["sketch", "digits", *TERMS, "--range", "0", "1", "--out", f"{name}.sketch"]) == 0
+        assert run(["sketch", "digits", *TERMS, "--range", "0,1", "--out", f"{name}.sketch"]) == 0
     assert not (folder / "digits.ledger").exists()
 
 
@@ -129,7 +129,7 @@ def test_public_data_that_says_nothing_is_refused_before_the_charge(capsys, fold
     assert not (folder / "a.npy.ledger").exists()
 
 
-@pytest.mark.parametrize("public", [["--range", "0", "1e308"], ["--radius", "1e200"], ["--radius", "1e-300"]])
+@pytest.mark.parametrize("public", [["--range", "0,1e308"], ["--radius", "1e200"], ["--radius", "1e-300"]])
 def test_numbers_that_floats_cannot_square_are_refused_before_the_charge(capsys, folder, public) -> None:
     assert run(["sketch", "a.npy", *TERMS, *public, "--out", "a.sketch"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -33,14 +33,14 @@ def folder(tmp_path, monkeypatch):
 
 def sketch(name: str, *more: str, epsilon: float = 4.0) -> None:
     terms = ["--epsilon", str(epsilon), "--delta", "1e-5", "--adjacency", "replace-one"]
-    more = more or ("--range", "0", "1", "--classes", "3")
+    more = more or ("--range", "0,1", "--classes", "3")
     assert run(["sketch", f"{name}.npz", *terms, *more, "--key", f"{name}.key", "--out", f"{name}.sketch"]) == 0
 
 
 def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
     sketch("hub")
     capsys.readouterr()
-    order = ["points", "south.npz", "--validation", "hub.sketch", "--range", "0", "1"]
+    order = ["points", "south.npz", "--validation", "hub.sketch", "--range", "0,1"]
     assert run([*order, "--trust", "hub.key.pub", "--out", "scores.csv", "--plot", "scores.png", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["guarantee"]["epsilon"] <= 4.0
@@ -65,7 +65,7 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
     told = capsys.readouterr().out
     assert "do not publish" in told
     assert "validation side" in told
-    assert "--trust names keys" in told
+    assert "--trust names the keys" in told
     assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300"]) == 0
     assert "none: this is an exact answer" in capsys.readouterr().out
     assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300", "--json"]) == 0
@@ -79,12 +79,12 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
 
 
 def test_a_sample_of_the_validation_side_has_all_its_classes() -> None:
-    from privot.cli.commands.points import _some
+    from privot.cli.running.own_scores import sample_by_class
     from privot.valuation.labelled_records import Labelled
 
     y = np.repeat([0, 1, 2], [800, 199, 1])
     x = np.arange(2000.0).reshape(1000, 2)
-    kept = _some(Labelled.of(x, y, "V"), 100, 0)
+    kept = sample_by_class(Labelled.of(x, y, "V"), 100, 0)
     assert np.bincount(kept.y).tolist() == [80, 20, 1]
     np.testing.assert_array_equal(kept.y, y[(kept.x[:, 0] / 2).astype(int)])
 
@@ -131,16 +131,16 @@ def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
         write("odd.npz", 30, 3, y=file["y"] + 7)
     (folder / "broken.npz").write_bytes((folder / "north.npz").read_bytes()[:500])
     (folder / "broken.sketch").write_bytes((folder / "hub.sketch").read_bytes()[:-300])
-    sketch("bare", "--range", "0", "1")
-    sketch("north", "--range", "-1", "1", "--classes", "3")
-    by_sketch = ["--validation", "hub.sketch", "--range", "0", "1"]
+    sketch("bare", "--range", "0,1")
+    sketch("north", "--range", "-1,1", "--classes", "3")
+    by_sketch = ["--validation", "hub.sketch", "--range", "0,1"]
     bad = [
         *(["points", f"{name}.npz", *by_sketch] for name in ("one", "nan", "narrow", "odd")),
         *(["value", f"{name}.npz", "--validation", "hub.npz"] for name in ("empty", "narrow", "odd", "broken", "none")),
         ["points", "unlabelled.npy", *by_sketch],
-        ["points", "south.npz", "--validation", "broken.sketch", "--range", "0", "1"],
-        ["points", "south.npz", "--validation", "bare.sketch", "--range", "0", "1"],
-        ["points", "south.npz", "--validation", "hub.sketch", "--range", "0", "2"],
+        ["points", "south.npz", "--validation", "broken.sketch", "--range", "0,1"],
+        ["points", "south.npz", "--validation", "bare.sketch", "--range", "0,1"],
+        ["points", "south.npz", "--validation", "hub.sketch", "--range", "0,2"],
         ["points", "south.npz", "--validation", "south.npz"],
         ["points", "south.npz", *by_sketch, "--trust", "bare.key.pub"],
         ["value", "bare.sketch", "--validation", "hub.sketch"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from privot.errors import DataError
+from privot.errors import DataError, brief
 
 COMMANDS = ("synth", "adapt")
 KEY = "command"
@@ -55,16 +55,16 @@ def _exists(text: str) -> bool:
         return False
 
 
-def recalled(arguments: list[str], commands: Any) -> list[str]:
-    """`arguments`, and beside `--resume` whatever else the job in `--out` was started with.
+def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
+    """`arguments`, and beside `--resume` whatever else the job in `--out` was started with; and a line that says so.
 
     `commands` maps names to commands with their parameters. What is typed counts; the job's own checks refuse it where
-    the job was started with something else.
+    the job was started with something else. The line is empty unless the data was recalled.
     """
     # options of privot itself may come first
     at = 0 if arguments and not arguments[0].startswith("-") else _first(arguments)
     if at is None or arguments[at] not in COMMANDS or "--resume" not in arguments or "--answer" in arguments:
-        return arguments
+        return arguments, ""
     command = commands[arguments[at]]
     options = {
         name: parameter
@@ -75,13 +75,31 @@ def recalled(arguments: list[str], commands: Any) -> list[str]:
     given, typed = _typed(arguments[at + 1 :], options)
     out = Path(given.get("--out", ""))
     if not given.get("--out") or not (out / "job.json").exists():
-        return arguments
+        return arguments, ""
     # code that only a file names is not run: a network of one's own is typed again
     entries = [entry for entry in _entries(out, options) if entry[0] != "--network" or ":" not in entry[1]]
     more = [word for entry in entries if entry[0] and entry[0] not in given for word in entry]
     values = [entry[1] for entry in entries if not entry[0]]
     # arguments come in one order: those that are not typed are the last ones
-    return [*arguments, *more, *(["--", *values[typed:]] if values[typed:] else [])]
+    rest = values[typed:]
+    if not rest:
+        return [*arguments, *more], ""
+    named = {entry[0]: entry[1] for entry in entries if len(entry) == 2 and entry[0] not in given}
+    return [*arguments, *more, "--", *rest], _note(out, rest, named)
+
+
+def _note(out: Path, data: list[str], options: dict[str, str]) -> str:
+    """One line about what was recalled. It quotes `job.json`, which is untrusted, so control characters are escaped."""
+    found = [f"data {' and '.join(map(_shown, data))}"]
+    for option, name in (("--ledger", "ledger "), ("--epsilon", "ε = "), ("--delta", "δ = ")):
+        if option in options:
+            found.append(f"{name}{_shown(options[option])}")
+    return f"Going on with the job in {out}: {', '.join(found)}."
+
+
+def _shown(text: str) -> str:
+    """Text as it is where that is harmless, else escaped and cut."""
+    return text if text.isprintable() and len(text) <= 300 else brief(text)
 
 
 def _first(arguments: list[str]) -> int | None:

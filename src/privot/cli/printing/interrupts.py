@@ -13,26 +13,14 @@ from privot.errors import StoppedError
 if TYPE_CHECKING:
     from privot.jobs.job import Job
 
-WAITING = "Stopping as soon as what is paid for is kept; Ctrl-C once more stops at once, and may lose it."
-SAME_COMMAND = "the same command again goes on, and what is paid for is not charged a second time"
+WAITING = "Stopping as soon as the paid release is saved; press Ctrl-C again to stop at once, which may lose it."
 
 
 def sentence() -> str:
-    """What is said of an interrupt that no command speaks of itself: what this process charged."""
+    """The sentence for an interrupt about which the command itself says nothing: what this process charged."""
     if not charged:
         return "Interrupted: nothing was paid, and nothing is left to go on with."
     return f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; privot ledger show lists what was paid."
-
-
-@contextmanager
-def saying(words: str) -> Iterator[None]:
-    """Where something was charged within, an interrupt says so and then `words`."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not charged:
-            raise
-        raise StoppedError(f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; {words}.") from None
 
 
 @contextmanager
