@@ -1,4 +1,4 @@
-"""`--help` of every command: what each argument is for, and an example that can be copied and is a command."""
+"""`--help` of every command describes each argument and gives examples that can be copied and parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ ALL = sorted(commands(WHOLE))
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_help_says_what_arguments_are_for_and_how_to_begin(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+def test_help_describes_every_argument_and_gives_examples_that_parse(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
     assert run([*path, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "\\[" not in shown
@@ -53,7 +55,7 @@ def test_help_says_what_arguments_are_for_and_how_to_begin(path: tuple[str, ...]
 
 
 @pytest.mark.parametrize("path", [[], ["ledger"], ["federate"]], ids=" ".join)
-def test_a_group_without_a_command_shows_its_help_and_ends_well(path: list[str], capsys: pytest.CaptureFixture[str]):
+def test_a_group_without_a_command_shows_its_help_and_ends_with_0(path: list[str], capsys: pytest.CaptureFixture[str]):
     assert run([*path, "--help"]) == 0
     asked = capsys.readouterr()
     assert run(path) == 0
@@ -87,7 +89,7 @@ def test_a_command_loads_its_own_module_only() -> None:
 def test_no_option_has_two_help_texts_unless_its_meaning_differs() -> None:
     differ = {"--seed", "--epsilon", "--delta", "--out", "--classes", "--sigma", "--records", "--data", "--device"}
     differ |= {"--steps", "--clip", "--test", "--name", "--host", "--method", "--slices", "--batch", "--dim", "--frame"}
-    differ |= {"--sizes", "--validation", "--most"}
+    differ |= {"--sizes", "--validation", "--most", "--adjacency"}
     texts: dict[str, set[str]] = {}
     for path in ALL:
         command = WHOLE

@@ -1,4 +1,4 @@
-"""`privot points` and `privot value`: whole runs, what they print, and the exit codes of the contract."""
+"""`privot points` and `privot value`: whole runs, their output and their exit codes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sketch(name: str, *more: str, epsilon: float = 4.0) -> None:
     assert run(["sketch", f"{name}.npz", *terms, *more, "--key", f"{name}.key", "--out", f"{name}.sketch"]) == 0
 
 
-def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
+def test_points_scores_records_against_a_sketch_and_against_records(capsys, folder) -> None:
     sketch("hub")
     capsys.readouterr()
     order = ["points", "south.npz", "--validation", "hub.sketch", "--range", "0,1"]
@@ -78,7 +78,7 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
     assert run(["points", "south.npz", "--validation", "north.sketch", "--prototypes", "public.npz"]) == 0
 
 
-def test_a_sample_of_the_validation_side_has_all_its_classes() -> None:
+def test_a_sample_of_the_validation_records_has_all_classes() -> None:
     from privot.cli.running.own_scores import sample_by_class
     from privot.valuation.labelled_records import Labelled
 
@@ -89,7 +89,7 @@ def test_a_sample_of_the_validation_side_has_all_its_classes() -> None:
     np.testing.assert_array_equal(kept.y, y[(kept.x[:, 0] / 2).astype(int)])
 
 
-def test_values_from_sketches_and_from_records(capsys, folder) -> None:
+def test_value_computes_values_from_sketches_and_from_records(capsys, folder) -> None:
     for name, epsilon in (("hub", 4.0), ("north", 3.0), ("south", 5.0)):
         sketch(name, epsilon=epsilon)
     capsys.readouterr()
@@ -172,7 +172,7 @@ def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
     assert "There is no file 'nowhere.sketch'" in capsys.readouterr().err
 
 
-def test_what_cannot_be_written_leaves_nothing_and_names_the_file_that_was_asked_for(capsys, folder) -> None:
+def test_a_failed_write_leaves_no_scores_and_names_the_file(capsys, folder) -> None:
     order = ["points", "south.npz", "--validation", "hub.npz", "--most", "100"]
     # scores are never overwritten: written before a chart that fails, they would be in the way of the next attempt
     assert run([*order, "--out", "scores.csv", "--plot", "nowhere/scores.png"]) == 3
@@ -183,7 +183,7 @@ def test_what_cannot_be_written_leaves_nothing_and_names_the_file_that_was_asked
     assert "cannot be written to /proc/scores.csv (" in capsys.readouterr().err
 
 
-def test_classes_of_folders_go_by_their_stated_names(capsys, folder) -> None:
+def test_classes_of_folders_are_matched_by_their_stated_names(capsys, folder) -> None:
     from PIL import Image
 
     g = np.random.default_rng(0)
@@ -209,7 +209,7 @@ def test_classes_of_folders_go_by_their_stated_names(capsys, folder) -> None:
     assert run(["value", "B", "--validation", "V", *names]) == 3
 
 
-def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:
+def test_the_printed_share_is_not_presented_as_a_test_of_a_difference() -> None:
     from privot.cli.commands.points import _seen
 
     assert "hides how your classes differ" in _seen([0.0, 0.0])
@@ -217,7 +217,7 @@ def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:
     assert _seen([0.0, 0.5]) == "your class means are moved 25 % of the way to its noisy ones (mean over classes)"
 
 
-def test_a_party_in_other_units_has_a_value_that_fits_on_a_line(capsys, folder) -> None:
+def test_a_very_large_value_fits_on_one_line(capsys, folder) -> None:
     with np.load("north.npz") as file:
         write("far.npz", 300, 1, x=file["x"] * 1e60)
     assert run(["value", "far.npz", "south.npz", "--validation", "hub.npz"]) == 0
@@ -225,6 +225,6 @@ def test_a_party_in_other_units_has_a_value_that_fits_on_a_line(capsys, folder) 
 
 
 @pytest.mark.parametrize("command", ["points", "value"])
-def test_help_says_that_no_server_can_do_it(capsys, command: str) -> None:
+def test_help_explains_that_no_server_can_find_bad_records(capsys, command: str) -> None:
     assert run([command, "--help"]) == 0
     assert "server" in capsys.readouterr().out

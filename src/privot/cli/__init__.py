@@ -25,7 +25,9 @@ def main() -> None:
         code = run(arguments, debug)
     except KeyboardInterrupt:
         # while modules are still imported
-        _say("Interrupted: nothing was paid, and nothing is left to go on with.")
+        from privot.cli.printing.interrupts import NOTHING_PAID
+
+        _say(NOTHING_PAID)
         code = 130
     # CPython remembers an interrupt that left an exec() of text, as dataclasses do while they are imported, even where
     # it was handled, and would end `python -m privot` by the signal: the next exec() of text makes it forget

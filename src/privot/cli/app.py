@@ -17,7 +17,7 @@ EPILOG = (
 
 
 class Command(NamedTuple):
-    """Where a command lives: a module of `privot.cli.commands`, and the sentence that lists it."""
+    """A command: its module in `privot.cli.commands`, and the sentence that describes it in the list of commands."""
 
     module: str
     summary: str
@@ -72,7 +72,7 @@ def build_app(used: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def _unused() -> None:
-    """Stands for a command that is only listed."""
+    """Stands for a command that is listed but not used."""
 
 
 def _version(asked: bool) -> None:

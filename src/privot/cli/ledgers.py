@@ -30,7 +30,7 @@ def check_ledger_file(path: Path) -> None:
     from privot.errors import UsageError
 
     if not path.name or path.is_dir():
-        raise UsageError(f"--ledger must name a file, and {str(path)!r} is a folder.")
+        raise UsageError(f"The ledger must be a file, and {str(path)!r} is a folder: name a file with --ledger.")
 
 
 def open_ledger(path: Path, only_open: bool) -> Ledger:

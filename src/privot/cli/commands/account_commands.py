@@ -53,7 +53,7 @@ def _print(plan: Plan, as_json: bool) -> None:
     typer.echo(cost.explain())
 
 
-@app.command(epilog="Example: privot account claims --plot claims.png")
+@app.command()
 def claims(
     rate: Annotated[float, typer.Option(help="Share of the records per step, for ε against σ.")] = 0.01,
     steps: Annotated[int, typer.Option(help="Number of steps, for ε against σ.")] = 1000,
@@ -64,7 +64,10 @@ def claims(
     plot: Chart = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every claim of the Wasserstein-DP paper and compute a counterexample for each that is refuted."""
+    """Check every claim of the Wasserstein-DP paper and compute a counterexample for each that is refuted.
+
+    Example: privot account claims --plot claims.png
+    """
     from privot.cli.printing.claims_page import READING, print_claims
     from privot.studies.wdp_claims import CLAIMS, Verdict
     from privot.studies.wdp_comparison import compare_accountants
@@ -88,10 +91,7 @@ def claims(
         typer.echo(f"\nDrawn in {plot}.")
 
 
-@app.command(
-    epilog="Example: privot account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 "
-    "--epsilon 10 --delta 1e-5 --adjacency replace-one --json"
-)
+@app.command()
 def projection(
     dim: Annotated[int, typer.Option(help="Number of columns of the projected rows.")],
     slices: Annotated[int, typer.Option(help="Number of random directions per step.")],
@@ -110,7 +110,11 @@ def projection(
     ] = "exact",
     as_json: AsJson = False,
 ) -> None:
-    """Plan noisy random projections of every record (DP-SWD)."""
+    """Plan noisy random projections of every record (DP-SWD).
+
+    Example: privot account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 --epsilon 10
+    --delta 1e-5 --adjacency replace-one --json
+    """
     from privot.accounting import projection as plan
 
     _print(
@@ -133,10 +137,7 @@ def projection(
     )
 
 
-@app.command(
-    epilog="Example: privot account gradient --records 60000 --batch 50 --steps 100000 --clip 0.5 --epsilon 10 "
-    "--delta 1e-5 --adjacency add-remove"
-)
+@app.command()
 def gradient(
     delta: Delta,
     adjacency: Neighbours,
@@ -153,7 +154,11 @@ def gradient(
     ] = "whole",
     as_json: AsJson = False,
 ) -> None:
-    """Plan noisy clipped gradients (DP-Sinkhorn, DP-SGD)."""
+    """Plan noisy clipped gradients (DP-Sinkhorn, DP-SGD).
+
+    Example: privot account gradient --records 60000 --batch 50 --steps 100000 --clip 0.5 --epsilon 10 --delta 1e-5
+    --adjacency add-remove
+    """
     from privot.accounting import gradient as plan
 
     _print(
@@ -173,7 +178,7 @@ def gradient(
     )
 
 
-@app.command(epilog="Example: privot account embedding --epsilon 1 --delta 1e-5 --adjacency add-remove")
+@app.command()
 def embedding(
     delta: Delta,
     adjacency: Neighbours,
@@ -183,16 +188,16 @@ def embedding(
     releases: Annotated[int, typer.Option(help="Number of releases.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Plan noisy sums of bounded features, released once or several times."""
+    """Plan noisy sums of bounded features, released once or several times.
+
+    Example: privot account embedding --epsilon 1 --delta 1e-5 --adjacency add-remove
+    """
     from privot.accounting import embedding as plan
 
     _print(plan(adjacency=adjacency, delta=delta, sigma=sigma, epsilon=epsilon, norm=norm, releases=releases), as_json)
 
 
-@app.command(
-    epilog="Example: privot account compare --mechanism projection --dim 784 --slices 200 --records 10000 --batch 128 "
-    "--epochs 100 --delta 1e-5 --adjacency replace-one --out compare.png"
-)
+@app.command()
 def compare(
     delta: Delta,
     adjacency: Neighbours,
@@ -210,7 +215,11 @@ def compare(
     out: Chart = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show ε against σ for every accountant that applies to one mechanism."""
+    """Show ε against σ for every accountant that applies to one mechanism.
+
+    Example: privot account compare --mechanism projection --dim 784 --slices 200 --records 10000 --batch 128
+    --epochs 100 --delta 1e-5 --adjacency replace-one --out compare.png
+    """
     from privot.accounting.comparison import compare as count
     from privot.cli.printing.claims_page import print_epsilons
 

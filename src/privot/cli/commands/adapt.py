@@ -36,7 +36,9 @@ def adapt(
         Path | None, typer.Option(help="In place of TARGET: train the job in OUT on the answer to its request.")
     ] = None,
     trust: shared.Trust = None,
-    adjacency: shared.Neighbours = "replace-one",
+    adjacency: Annotated[
+        str, typer.Option(help="Neighbouring data sets: only replace-one is supported.")
+    ] = "replace-one",
     method: Annotated[
         str, typer.Option(help="Method: sketch, projection, dp-dann, or published (unproven).")
     ] = "sketch",

@@ -26,7 +26,7 @@ def root() -> None:
     """Measure privot and its peers in one run, as ratios."""
 
 
-@app.command(epilog="Example: privot bench transport --sizes 100,500,2000 --out out/bench")
+@app.command()
 def transport(
     sizes: Annotated[
         str, typer.Option(help="Points per side, separated by commas, from 50 to 100000.")
@@ -39,7 +39,10 @@ def transport(
     out: Annotated[Path | None, typer.Option(help="Output folder for transport.json and transport.png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax if they are installed."""
+    """Measure sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax if they are installed.
+
+    Example: privot bench transport --sizes 100,500,2000 --out out/bench
+    """
     from privot.bench.transport_bench import measure
 
     numbers, where = _sizes(sizes), _device(device)
@@ -82,7 +85,7 @@ def _print_ratios(found: dict[str, Any]) -> None:
         typer.echo(f"{ratio['job']:<9} n = {ratio['n']:<7} " + "  ".join(words))
 
 
-@app.command(epilog="Example: privot bench growth --sizes 100,1000,10000,100000 --device cuda --out out/growth")
+@app.command()
 def growth(
     sizes: Annotated[str, typer.Option(help="Points per side, increasing, separated by commas.")] = "100,300,1000,3000",
     slices: Annotated[int, typer.Option(help="Number of directions (sliced).")] = 1000,
@@ -90,7 +93,10 @@ def growth(
     out: Annotated[Path | None, typer.Option(help="Output folder for growth.json and growth.png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how time and memory grow: sliced as n·k·log n, one Sinkhorn iteration as n² in O(n) memory."""
+    """Measure how time and memory grow: sliced as n·k·log n, one Sinkhorn iteration as n² in O(n) memory.
+
+    Example: privot bench growth --sizes 100,1000,10000,100000 --device cuda --out out/growth
+    """
     from privot.bench.growth import measure_growth
 
     found = measure_growth(_sizes(sizes), _device(device), slices)

@@ -24,13 +24,16 @@ MAX_CERTIFICATES = 1 << 20
 """Largest size of a file of certificates, in bytes."""
 
 
-@app.command(epilog="Example: privot federate enrol north --name 'north clinic'")
+@app.command()
 def enrol(
     folder: Folder,
     name: Annotated[str, typer.Option(help="Name of the party in reports.")] = "a party",
     as_json: AsJson = False,
 ) -> None:
-    """Create a party's keys, and a policy that allows nothing until it is edited."""
+    """Create a party's keys, and a policy that allows nothing until it is edited.
+
+    Example: privot federate enrol north --name 'north clinic'
+    """
     from privot.federation.parties.enrolment import make_party
 
     signer = make_party(folder, name)
@@ -47,13 +50,16 @@ def enrol(
     )
 
 
-@app.command(epilog="Example: privot federate setup hub --host hub.example.org")
+@app.command()
 def setup(
     folder: Folder,
     host: Annotated[list[str], typer.Option(help="Host name or address that parties connect to; may be repeated.")],
     as_json: AsJson = False,
 ) -> None:
-    """Create a coordinator's keys and certificate."""
+    """Create a coordinator's keys and certificate.
+
+    Example: privot federate setup hub --host hub.example.org
+    """
     from privot.federation.parties.enrolment import make_coordinator
 
     signer = make_coordinator(folder, host)
@@ -68,7 +74,7 @@ def setup(
     )
 
 
-@app.command(epilog="Example: privot federate coordinate hub job.toml --host 0.0.0.0 --port 9092")
+@app.command()
 def coordinate(
     folder: Folder,
     jobs: Annotated[
@@ -78,7 +84,10 @@ def coordinate(
     port: Annotated[int, typer.Option(help="Port on which the SuperLink listens.")] = 9092,
     as_json: AsJson = False,
 ) -> None:
-    """Start a SuperLink, ask all parties and write the result; run it again to go on after an interruption."""
+    """Start a SuperLink, ask all parties and write the result; run it again to go on after an interruption.
+
+    Example: privot federate coordinate hub job.toml --host 0.0.0.0 --port 9092
+    """
     from privot.errors import UsageError
     from privot.federation.coordination.coordinator import Coordinator
     from privot.federation.coordination.federated_job import FederatedJob
@@ -152,7 +161,7 @@ def _tell(result: dict[str, Any]) -> None:
     )
 
 
-@app.command(epilog="Example: privot federate join north --link hub.example.org:9092 --authority ca.pem")
+@app.command()
 def join(
     folder: Folder,
     link: Annotated[str, typer.Option(help="Coordinator's SuperLink, as HOST:PORT.")],
@@ -167,6 +176,8 @@ def join(
 
     While the coordinator cannot be reached, or shows another certificate, the party tries again with pauses of up to
     15 seconds.
+
+    Example: privot federate join north --link hub.example.org:9092 --authority ca.pem
     """
     import signal
 
@@ -207,7 +218,7 @@ def _sketches_in(folder: Path) -> list[Path]:
     return [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
 
 
-@app.command(epilog="Example: privot federate matrix a.sketch b.sketch c.sketch --out map.png")
+@app.command()
 def matrix(
     sketches: Annotated[list[Path], typer.Argument(help="Sketch files of one design, or a folder of them.")],
     trust: Trust = None,
@@ -216,7 +227,10 @@ def matrix(
     workers: Annotated[int | None, typer.Option(help="Number of threads. Default: one per core.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the distances between all pairs of sketches, and draw a matrix, a dendrogram and a map."""
+    """Compute the distances between all pairs of sketches, and draw a matrix, a dendrogram and a map.
+
+    Example: privot federate matrix a.sketch b.sketch c.sketch --out map.png
+    """
     from privot.cli.sketch_files import read_sketches
     from privot.errors import UsageError
     from privot.federation.sketches.sketch_matrix import distance_matrix, order_of

@@ -52,9 +52,7 @@ def _costs(entries: list[Entry], budget: Budget) -> list[dict[str, Any]]:
     return answer
 
 
-@app.command(
-    epilog="Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one"
-)
+@app.command()
 def init(
     file: File,
     data: Annotated[str | None, typer.Option(help="Data whose budget is set: a file, or digits.")] = None,
@@ -69,6 +67,8 @@ def init(
     """Create a ledger, or set the budget of the data set that it guards, also in an existing ledger.
 
     One ledger file guards one data set. Other records in it need --new-records.
+
+    Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one
     """
     from privot.errors import UsageError
     from privot.ledger import Ledger
@@ -129,9 +129,12 @@ def _spent(s: dict[str, Any]) -> str:
     return f"ε = {number(s['spent_epsilon'], 6)} at δ = {s['delta']:g}, {s['adjacency']}, {s['standing']}"
 
 
-@app.command(epilog="Example: privot ledger show digits.ledger")
+@app.command()
 def show(file: File, as_json: AsJson = False) -> None:
-    """Show what the data set may spend and has spent, entry by entry."""
+    """Show what the data set may spend and has spent, entry by entry.
+
+    Example: privot ledger show digits.ledger
+    """
     from privot.ledger import Ledger
 
     with Ledger.open(file) as ledger:
@@ -162,9 +165,12 @@ def show(file: File, as_json: AsJson = False) -> None:
             )
 
 
-@app.command(epilog="Example: privot ledger verify digits.ledger")
+@app.command()
 def verify(file: File, as_json: AsJson = False) -> None:
-    """Verify every row, seal and page; the exit code is 3 if anything was edited, removed or reordered."""
+    """Verify every row, seal and page; the exit code is 3 if anything was edited, removed or reordered.
+
+    Example: privot ledger verify digits.ledger
+    """
     from privot.ledger import Ledger
 
     with Ledger.open(file) as ledger:

@@ -19,10 +19,7 @@ def root() -> None:
     """Propose the public schema of a table."""
 
 
-@app.command(
-    epilog="Examples: privot schema propose --header private.csv --dictionary dictionary.json --label income "
-    "--out schema.json; privot schema propose --sample public.csv --public --out schema.json"
-)
+@app.command()
 def propose(
     out: Annotated[Path, typer.Option(help="New schema file (.json); a draft to be corrected by hand.")],
     header: Annotated[
@@ -37,7 +34,12 @@ def propose(
     label: Annotated[str | None, typer.Option(help="Column to predict, if any.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose a schema from a public data dictionary or a public sample, never from the private table."""
+    """Propose a schema from a public data dictionary or a public sample, never from the private table.
+
+    Examples: privot schema propose --header private.csv --dictionary dictionary.json --label income --out
+    schema.json;
+    privot schema propose --sample public.csv --public --out schema.json
+    """
     from privot.common.files import write_whole
     from privot.errors import UsageError
     from privot.tables import propose as propose_schema

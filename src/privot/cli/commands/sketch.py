@@ -37,6 +37,8 @@ def sketch(
 ) -> None:
     """Release one private sketch of DATA, which can then be compared with others of the same design at no cost.
 
+    Give one of --prototypes, --range and --radius: it is public, and the same for all parties.
+
     Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0,1 --out a.sketch
     """
     from privot.cli.running.sketch_release import SketchOptions, release_sketch

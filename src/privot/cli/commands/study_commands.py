@@ -18,9 +18,12 @@ app = typer.Typer(
 )
 
 
-@app.command("list", epilog="Example: privot study list")
+@app.command("list")
 def list_studies(as_json: AsJson = False) -> None:
-    """List the studies."""
+    """List the studies.
+
+    Example: privot study list
+    """
     from privot.studies import STUDIES
 
     if as_json:
@@ -31,10 +34,7 @@ def list_studies(as_json: AsJson = False) -> None:
     print_table(["study", "what", "source"], [[s.name, s.title, s.source] for s in STUDIES])
 
 
-@app.command(
-    epilog="Examples: privot study run wdp-figure-1 --out study; "
-    "privot study run wdp-table-2 --data mnist.npz --allow-unproven --set steps=120 --json"
-)
+@app.command()
 def run(
     name: Annotated[str, typer.Argument(help="Name of a study; see privot study list.")],
     data: Annotated[str | None, typer.Option(help="Data for a study that trains: digits, or an .npz file.")] = None,
@@ -43,7 +43,11 @@ def run(
     allow_unproven: AllowUnproven = False,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute a published figure or table and check the sentences of its text."""
+    """Recompute a published figure or table and check the sentences of its text.
+
+    Examples: privot study run wdp-figure-1 --out study;
+    privot study run wdp-table-2 --data mnist.npz --allow-unproven --set steps=120 --json
+    """
     from privot.errors import UnprovenError, UsageError
     from privot.studies import find_study
 

@@ -32,7 +32,7 @@ _MAY_BE_INFINITE = {"patience"}
 
 
 def with_bounds(command: Any) -> Any:
-    """`command` and all below it, with every number checked before the command begins."""
+    """`command` and all its subcommands, with every number checked before the command begins."""
     for parameter in command.params:
         parameter.callback = _checked(parameter.callback)
     for below in getattr(command, "commands", {}).values():
@@ -41,7 +41,7 @@ def with_bounds(command: Any) -> Any:
 
 
 def check_words(arguments: list[str]) -> None:
-    """Refuse empty values: no option and no argument has a use for one, and as a path it would be this folder."""
+    """Refuse empty values: no option or argument needs one, and as a path it would mean the current folder."""
     for before, word in zip(["", *arguments], arguments, strict=False):
         if not word.strip() or (word.startswith("--") and word.endswith("=")):
             name = word[:-1] or (before if before.startswith("-") else "An argument")
