@@ -267,11 +267,11 @@ def test_resuming_with_out_alone_says_what_was_recalled(data: Path, tmp_path: Pa
     capsys.readouterr()
     assert run(["synth", "--resume", "--out", str(out)]) == 0
     ledger = tmp_path / "data.npz.ledger"
-    said = f"Going on with the job in {out}: data {data}, ledger {ledger}, ε = 5, δ = 1e-5.\n"
+    said = f"Going on with the job in {out}: data {data}, ledger {ledger}, ε = 5, δ = 1e-05.\n"
     assert capsys.readouterr().err == said
     # what is typed is not recalled
     assert run(["synth", "--resume", "--out", str(out), "--delta", "1e-5"]) == 0
-    assert capsys.readouterr().err == said.replace(", δ = 1e-5", "")
+    assert capsys.readouterr().err == said.replace(", δ = 1e-05", "")
     assert run([*words, "--resume", "--out", str(out)]) == 0
     assert capsys.readouterr().err == ""
     # with --json nothing is printed but the answer

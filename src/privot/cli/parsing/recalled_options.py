@@ -98,7 +98,11 @@ def _note(out: Path, data: list[str], options: dict[str, str]) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text as it is where that is harmless, else escaped and cut."""
+    """A number as it is printed everywhere; other text as it is where that is harmless, else escaped and cut."""
+    try:
+        return f"{float(text):g}"
+    except ValueError:
+        pass
     return text if text.isprintable() and len(text) <= 300 else brief(text)
 
 
