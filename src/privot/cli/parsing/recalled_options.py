@@ -91,18 +91,22 @@ def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
 def _note(out: Path, data: list[str], options: dict[str, str]) -> str:
     """One line about what was recalled. It quotes `job.json`, which is untrusted, so control characters are escaped."""
     found = [f"data {' and '.join(map(_shown, data))}"]
-    for option, name in (("--ledger", "ledger "), ("--epsilon", "ε = "), ("--delta", "δ = ")):
-        if option in options:
-            found.append(f"{name}{_shown(options[option])}")
+    if "--ledger" in options:
+        found.append(f"ledger {_shown(options['--ledger'])}")
+    found += [f"{name} = {_number(options[o])}" for o, name in (("--epsilon", "ε"), ("--delta", "δ")) if o in options]
     return f"Going on with the job in {out}: {', '.join(found)}."
 
 
-def _shown(text: str) -> str:
-    """A number as it is printed everywhere; other text as it is where that is harmless, else escaped and cut."""
+def _number(text: str) -> str:
+    """A number as all commands print it; text that is none is shown as text."""
     try:
         return f"{float(text):g}"
     except ValueError:
-        pass
+        return _shown(text)
+
+
+def _shown(text: str) -> str:
+    """Text as it is where that is harmless, else escaped and cut."""
     return text if text.isprintable() and len(text) <= 300 else brief(text)
 
 
