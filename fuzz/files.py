@@ -46,16 +46,16 @@ CALLS: list[tuple[str, list[str], list[str], set[int]]] = [
     ("in/made.csv", ["evaluate", "in/made.csv", "--test", "in/table.csv", "--schema", "in/schema.json"], ["in/table.csv", "in/schema.json"], set()),
     ("in/a.sketch", ["compare", "in/a.sketch", "in/b.sketch"], ["in/b.sketch"], {BUDGET}),
     ("in/a.key.pub", ["compare", "in/a.sketch", "in/b.sketch", "--trust", "in/a.key.pub", "--trust", "in/b.key.pub"], ["in/a.sketch", "in/b.sketch", "in/b.key.pub"], {BUDGET}),
-    ("in/a.key", ["sketch", "in/a.npz", *kit.TERMS, "--range", "0", "1", "--key", "in/a.key", "--out", "out/a.sketch"], ["in/a.npz"], {USAGE}),
+    ("in/a.key", ["sketch", "in/a.npz", *kit.TERMS, "--range", "0,1", "--key", "in/a.key", "--out", "out/a.sketch"], ["in/a.npz"], {USAGE}),
     ("in/a.sketch", ["federate", "matrix", "in/a.sketch", "in/b.sketch", "--workers", "1"], ["in/b.sketch"], set()),
     ("in/a.sketch", ["audit", "in/a.sketch", "--trials", "1000"], [], {REFUTED, UNPROVEN, USAGE}),
-    ("in/b.sketch", ["points", "in/a.npz", "--validation", "in/b.sketch", "--range", "0", "1"], ["in/a.npz"], set()),
+    ("in/b.sketch", ["points", "in/a.npz", "--validation", "in/b.sketch", "--range", "0,1"], ["in/a.npz"], set()),
     ("in/release.npz", ["audit", "in/release.npz", "--trials", "1000", "--runs", "100"], [], {REFUTED, UNPROVEN, USAGE}),
     ("in/guarantee.json", ["audit", "in/guarantee.json", "--trials", "1000"], [], {REFUTED, UNPROVEN, USAGE}),
     ("in/transcript.npz", ["audit", "in/transcript.npz", "--trials", "1000"], [], {REFUTED, USAGE}),
     ("in/rows.ledger", ["ledger", "show", "in/rows.ledger"], [], set()),
     ("in/rows.ledger", ["ledger", "verify", "in/rows.ledger"], [], set()),
-    ("in/book.ledger", ["sketch", "in/a.npz", *kit.TERMS, "--range", "0", "1", "--ledger", "in/book.ledger", "--out", "out/a.sketch"], ["in/a.npz"], {BUDGET, USAGE}),
+    ("in/book.ledger", ["sketch", "in/a.npz", *kit.TERMS, "--range", "0,1", "--ledger", "in/book.ledger", "--out", "out/a.sketch"], ["in/a.npz"], {BUDGET, USAGE}),
 ]  # fmt: skip
 """(the file to damage, the call that reads it, what else it takes of the kit, codes that are right beside 0 and 3)."""
 

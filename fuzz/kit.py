@@ -140,7 +140,7 @@ def _jobs() -> None:
 
 def _sketches() -> None:
     for name in "ab":
-        more = ["--range", "0", "1", "--classes", "2", "--key", f"in/{name}.key"]
+        more = ["--range", "0,1", "--classes", "2", "--key", f"in/{name}.key"]
         _run("sketch", f"in/{name}.npz", *TERMS, *more, "--out", f"in/{name}.sketch")
 
 

@@ -49,11 +49,11 @@ CALLS: list[tuple[list[str], list[str]]] = [
     (["audit", "sketch", *AUDIT, "--dim", "3", "--classes", "2"], []),
     (["audit", "one-run", "--sigma", "1", "--canaries", "40", "--steps", "2", "--batch", "10", "--records", "100"], []),
     (["audit", "out/rows", "--trials", "1000", "--runs", "100"], ["out/rows"]),
-    (["sketch", "in/a.npz", *kit.TERMS, "--range", "0", "1", "--classes", "2", "--key", "out/key", "--out", "out/a.sketch"], ["in/a.npz"]),
+    (["sketch", "in/a.npz", *kit.TERMS, "--range", "0,1", "--classes", "2", "--key", "out/key", "--out", "out/a.sketch"], ["in/a.npz"]),
     (["sketch", "in/a.npz", *kit.TERMS, "--prototypes", "in/b.npz", "--seed", "1", "--out", "out/a.sketch"], DATA_FILES),
     (["value", "in/a.npz", "in/b.npz", "--validation", "in/source.npz", "--draws", "100"], [*DATA_FILES, "in/source.npz"]),
     (["points", "in/a.npz", "--validation", "in/b.npz", "--top", "3", "--most", "20"], DATA_FILES),
-    (["points", "in/a.npz", "--validation", "in/b.sketch", "--range", "0", "1"], ["in/a.npz", "in/b.sketch"]),
+    (["points", "in/a.npz", "--validation", "in/b.sketch", "--range", "0,1"], ["in/a.npz", "in/b.sketch"]),
     (["account", "claims", "--steps", "3", "--points", "2", "--rate", "0.1"], []),
     (["account", "projection", *ACCOUNT, "--dim", "20", "--slices", "5"], []),
     (["account", "projection", *ACCOUNT, "--dim", "20", "--slices", "5", "--records", "100", "--batch", "10", "--steps", "3"], []),
@@ -101,7 +101,7 @@ def tree() -> dict[str, Any]:
     """Every command by its words, from the application itself."""
     from typer.main import get_command
 
-    from privot.cli.app import app
+    from privot.cli.app import build_app
 
     found: dict[str, Any] = {}
 
@@ -111,7 +111,7 @@ def tree() -> dict[str, Any]:
         if not hasattr(command, "commands"):
             found[" ".join(words)] = command
 
-    walk(get_command(app), [])
+    walk(get_command(build_app()), [])
     return found
 
 

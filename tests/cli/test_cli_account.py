@@ -1,4 +1,4 @@
-"""`privot account …`: the contract's answers, and one sentence with the right exit code for anything else."""
+"""`privot account …` answers with the promised numbers; anything else is one sentence with the right exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(printed.out)
 
 
-def test_projection_answers_the_contract(capsys):
+def test_projection_answers_with_sigma_epsilon_sampling_and_standing(capsys):
     found = answer(
         capsys, *PROJECTION, "--epsilon", "10", "--adjacency", "replace-one", "--frame", "independent", "--json"
     )
@@ -58,7 +58,7 @@ def test_bernstein_for_one_step_is_the_papers_formula(capsys):
     assert found["epsilon"] <= nearby + 1e-12
 
 
-def test_gradient_and_embedding_answer(capsys):
+def test_gradient_and_embedding_answer_with_sampling_and_sensitivity(capsys):
     gradient = answer(
         capsys,
         *"account gradient --records 60000 --batch 50 --steps 1000 --clip 0.5 --epsilon 10 --delta 1e-5".split(),
@@ -71,7 +71,7 @@ def test_gradient_and_embedding_answer(capsys):
     assert two["sigma"] == pytest.approx(2 * one["sigma"], rel=1e-3)
 
 
-def test_steps_and_batch_are_answered_when_everything_else_is_given(capsys):
+def test_steps_or_batch_are_computed_when_everything_else_is_given(capsys):
     common = "--dim 64 --slices 64 --records 1000 --delta 1e-5 --adjacency replace-one --epsilon 4 --sigma 3 --json"
     steps = answer(capsys, *f"account projection {common} --batch 50".split())
     assert steps["epsilon"] <= 4
@@ -104,7 +104,7 @@ def test_steps_and_batch_are_answered_when_everything_else_is_given(capsys):
         ("--dim 784 --slices 200 --sigma 1 --delta 1e-5 --adjacency replace-one --unknown", 2),
     ],
 )
-def test_refusals(capsys, arguments, code):
+def test_wrong_options_are_refused_in_one_sentence_with_the_right_exit_code(capsys, arguments, code):
     assert run(["account", "projection", *arguments.split()]) == code
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -133,7 +133,7 @@ NUMBERS = st.one_of(
     ),
     adjacency=st.sampled_from(["replace-one", "add-remove", "REPLACE_ONE", "", "none"]),
 )
-def test_whatever_is_typed_ends_in_an_answer_or_one_sentence(capsys, command, options, adjacency):
+def test_any_input_ends_in_an_answer_or_in_one_sentence(capsys, command, options, adjacency):
     arguments = ["account", command, "--adjacency", adjacency, "--json"]
     for name, value in options:
         arguments.append(f"{name}={value}")
@@ -169,7 +169,7 @@ def test_compare_draws_and_orders_the_accountants(capsys, tmp_path):
     assert run(f"account compare --delta 1e-5 --adjacency replace-one --out {tmp_path}/x.txt".split()) == 2
 
 
-def test_debug_shows_the_traceback_and_nothing_else_does():
+def test_only_debug_shows_a_traceback():
     from privot.errors import UsageError
 
     arguments = "account embedding --epsilon -1 --delta 1e-5 --adjacency add-remove".split()
@@ -178,7 +178,7 @@ def test_debug_shows_the_traceback_and_nothing_else_does():
         run(arguments, debug=True)
 
 
-def test_a_chart_is_scaled_to_what_is_proven(monkeypatch, tmp_path):
+def test_a_chart_is_scaled_to_the_proven_curves(monkeypatch, tmp_path):
     drawn = []
     monkeypatch.setattr(charts, "save_figure", lambda figure, out: drawn.append(figure))
     curves = (

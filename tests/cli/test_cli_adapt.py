@@ -1,4 +1,4 @@
-"""`privot adapt`: answers, exit codes, one sentence, and nothing paid by a refusal."""
+"""`privot adapt`: answers and exit codes; a refusal is one sentence and costs nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_run_that_cannot_be_designed_sets_no_budget(files: tuple[str, str], tm
     assert not (tmp_path / "target.npz.ledger").exists()
 
 
-def test_adapt_leaves_a_model_its_guarantee_and_a_report_and_resuming_costs_nothing(
+def test_adapt_writes_a_model_its_guarantee_and_a_report_and_resuming_costs_nothing(
     capsys: Any, files: tuple[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -79,7 +79,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("where", ["_block", "guarantee"])
-def test_a_killed_job_goes_on_with_its_own_source_only(
+def test_a_killed_job_is_resumed_with_its_own_source_only(
     capsys: Any, files: tuple[str, str], tmp_path: Path, where: str
 ) -> None:
     """Killed before it paid, and in the end."""
@@ -109,7 +109,7 @@ def test_a_killed_job_goes_on_with_its_own_source_only(
     assert charges(capsys, ledger) == 1
 
 
-def test_blocks_that_were_lost_or_not_paid_for_are_told_in_the_end(
+def test_the_answer_lists_blocks_that_were_lost_or_not_paid_for(
     capsys: Any, files: tuple[str, str], tmp_path: Path
 ) -> None:
     words = [*TERMS, *QUICK, *"--method projection --set blocks=3 --set warmup=2 --set steps=2".split()]
@@ -167,7 +167,7 @@ def test_blocks_that_were_lost_or_not_paid_for_are_told_in_the_end(
         (["--method", "projection", "--set", "sample=1000"], 2, "1000"),
     ],
 )
-def test_what_cannot_work_is_refused_in_a_sentence_and_costs_nothing(
+def test_wrong_options_are_refused_in_one_sentence_and_cost_nothing(
     capsys: Any, files: tuple[str, str], tmp_path: Path, change: list[str], code: int, says: str
 ) -> None:
     assert run(["adapt", *files, *TERMS, *QUICK, "--out", str(tmp_path / "out"), *change]) == code
@@ -179,7 +179,9 @@ def test_what_cannot_work_is_refused_in_a_sentence_and_costs_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_sources_and_targets_that_do_not_fit_are_bad_data(capsys: Any, files: tuple[str, str], tmp_path: Path) -> None:
+def test_a_source_and_a_target_with_different_columns_or_without_labels_are_bad_data(
+    capsys: Any, files: tuple[str, str], tmp_path: Path
+) -> None:
     np.savez(tmp_path / "plain.npz", x=np.zeros((9, 2)))
     np.savez(tmp_path / "wide.npz", x=np.zeros((9, 3)))
     out = ["--out", str(tmp_path / "out")]
@@ -193,7 +195,9 @@ def test_sources_and_targets_that_do_not_fit_are_bad_data(capsys: Any, files: tu
     assert "--range" in capsys.readouterr().err
 
 
-def test_the_same_file_read_otherwise_is_no_second_budget(capsys: Any, tmp_path: Path, files: tuple[str, str]) -> None:
+def test_reading_the_same_file_in_another_way_gives_no_second_budget(
+    capsys: Any, tmp_path: Path, files: tuple[str, str]
+) -> None:
     """A table that was synthesised with its schema becomes other numbers when it is read without."""
     rows = "\n".join(f"{i % 90},{i % 7}" for i in range(60))
     (tmp_path / "people.csv").write_text("age,visits\n" + rows + "\n")

@@ -106,7 +106,7 @@ def test_two_processes_exchange_two_files_and_end_with_a_model(world: World) -> 
     assert not any("ledger" in p.name for p in world.engineer.rglob("*"))
 
 
-def test_the_model_is_the_one_that_one_process_would_have_made(world: World) -> None:
+def test_training_on_an_answer_gives_the_same_model_as_one_process(world: World) -> None:
     """The release of an in-process run, sent as an answer: the same weights to the last bit."""
     whole = world.engineer / "whole"
     assert run(["adapt", world.source, world.target, *TERMS, *QUICK, "--out", str(whole)]) == 0
@@ -133,7 +133,7 @@ def test_a_request_alone_is_explained_and_costs_nothing(capsys: Any, world: Worl
     assert not world.ledger.exists()
 
 
-def test_the_same_request_is_answered_alike_and_paid_once(capsys: Any, world: World) -> None:
+def test_the_same_request_gets_the_same_answer_and_is_paid_once(capsys: Any, world: World) -> None:
     assert world.ask() == 0
     assert world.answer() == 0
     first = world.answered.read_bytes()
@@ -163,7 +163,7 @@ def test_an_answer_that_cannot_be_written_is_not_lost(capsys: Any, world: World)
     assert world.learn() == 0
 
 
-def test_a_request_changed_after_it_was_answered_is_another_one(capsys: Any, world: World) -> None:
+def test_a_request_changed_after_it_was_answered_is_a_new_request(capsys: Any, world: World) -> None:
     assert world.ask() == 0
     assert world.answer() == 0
     assert world.learn() == 0
@@ -188,7 +188,7 @@ def test_a_request_changed_after_it_was_answered_is_another_one(capsys: Any, wor
         ({"epsilon": 50.0, "sigma": 0.5}, 3, "σ"),
     ],
 )
-def test_a_hostile_request_makes_no_ledger(
+def test_a_malformed_request_creates_no_ledger(
     capsys: Any, world: World, changes: dict[str, Any], code: int, says: str
 ) -> None:
     assert world.ask() == 0
@@ -198,7 +198,7 @@ def test_a_hostile_request_makes_no_ledger(
     assert sorted(p.name for p in world.party.iterdir()) == ["target.npz"]
 
 
-def test_what_costs_more_than_the_party_allows_is_refused(capsys: Any, world: World) -> None:
+def test_a_request_that_costs_more_than_the_party_allows_is_refused(capsys: Any, world: World) -> None:
     """The party's own words count: a request cannot set the budget, nor use more of it than was allowed."""
     assert world.ask() == 0
     capsys.readouterr()
@@ -218,7 +218,7 @@ def test_what_costs_more_than_the_party_allows_is_refused(capsys: Any, world: Wo
     assert charges(capsys, world) == 1
 
 
-def test_a_lost_ledger_is_no_second_budget(capsys: Any, world: World) -> None:
+def test_a_lost_ledger_gives_no_second_budget(capsys: Any, world: World) -> None:
     assert world.ask() == 0
     assert world.answer() == 0
     for file in world.party.glob("target.npz.ledger*"):
@@ -248,7 +248,7 @@ def test_an_answer_to_another_job_or_an_altered_one_trains_nothing(capsys: Any, 
         assert sorted(p.name for p in job.iterdir()) == ["job.json"]
 
 
-def test_training_goes_on_with_its_own_answer_only(capsys: Any, world: World) -> None:
+def test_training_is_resumed_with_its_own_answer_only(capsys: Any, world: World) -> None:
     assert world.ask() == 0
     assert world.answer() == 0
     assert world.learn() == 0
@@ -276,9 +276,7 @@ def test_a_job_that_was_changed_after_it_asked_is_refused(capsys: Any, world: Wo
 
 
 @pytest.mark.parametrize("change", ["labels", "rows", "order", "fewer"])
-def test_an_answer_trains_on_the_source_that_was_asked_with_and_on_no_other(
-    capsys: Any, world: World, change: str
-) -> None:
+def test_an_answer_trains_only_on_the_source_of_its_request(capsys: Any, world: World, change: str) -> None:
     assert world.ask() == 0
     assert world.answer() == 0
     with np.load(world.source) as held:
@@ -296,7 +294,7 @@ def test_an_answer_trains_on_the_source_that_was_asked_with_and_on_no_other(
     assert world.learn() == 0
 
 
-def test_what_the_source_is_known_by_stays_in_the_folder_of_the_job(world: World) -> None:
+def test_the_digest_of_the_source_stays_in_the_folder_of_the_job(world: World) -> None:
     assert world.ask() == 0
     digest = json.loads((world.job / "job.json").read_text())["settings"]["design"]["source"]
     assert len(digest) == 64
@@ -309,7 +307,7 @@ def test_what_the_source_is_known_by_stays_in_the_folder_of_the_job(world: World
     assert "source" not in world.request.read_text()
 
 
-def test_a_job_of_an_earlier_version_which_does_not_know_its_source_goes_on(capsys: Any, world: World) -> None:
+def test_a_job_of_an_earlier_version_without_a_source_digest_can_be_resumed(capsys: Any, world: World) -> None:
     assert world.ask() == 0
     assert world.answer() == 0
     file = world.job / "job.json"
@@ -339,7 +337,7 @@ def test_a_job_of_an_earlier_version_which_does_not_know_its_source_goes_on(caps
         (["--seed", str(2**128)], 2, "2^128"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_and_starts_no_job(
+def test_a_wrong_request_is_refused_and_starts_no_job(
     capsys: Any, world: World, more: list[str], code: int, says: str
 ) -> None:
     refused(capsys, world.ask(*more), code, says)
@@ -347,7 +345,7 @@ def test_what_cannot_be_asked_is_refused_and_starts_no_job(
     assert not world.job.exists()
 
 
-def test_words_that_do_not_go_together_are_refused(capsys: Any, world: World) -> None:
+def test_options_that_cannot_be_combined_are_refused(capsys: Any, world: World) -> None:
     out = ["--out", str(world.job)]
     refused(capsys, run(["adapt", world.source, *TERMS, *QUICK, *out]), 2, "TARGET")
     refused(capsys, run(["adapt", world.source, world.target, *TERMS, *QUICK, *out, "--records", "80"]), 2, "--records")

@@ -1,4 +1,4 @@
-"""`privot audit`: every kind of target, one sentence for what is wrong, and exit code 7 for a claim that falls."""
+"""`privot audit`: every kind of target; refusals in one sentence; exit code 7 for a refuted claim."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sentence(capsys: Any) -> str:
     "sketch --epsilon 2 --adjacency replace-one",
     "sketch --epsilon 2 --adjacency add-remove --classes 3",
 ])  # fmt: skip
-def test_mechanisms_by_name(capsys: Any, words: str) -> None:
+def test_a_mechanism_named_on_the_command_line_is_attacked_and_not_refuted(capsys: Any, words: str) -> None:
     pytest.importorskip("torch")
     said = answer(capsys, *words.split(), *QUICK)
     (found,) = said["findings"]
@@ -56,12 +56,12 @@ def test_mechanisms_by_name(capsys: Any, words: str) -> None:
         assert found["claimed"]["epsilon"] == pytest.approx(asked, rel=1e-3)
 
 
-def test_one_run(capsys: Any) -> None:
+def test_an_audit_by_one_run_stays_below_the_claim(capsys: Any) -> None:
     said = answer(capsys, "one-run", "--sigma", "0.3", "--canaries", "300", *QUICK)["one_run"]
     assert 0.5 < said["measured"]["epsilon"] <= said["claimed"]["epsilon"]
 
 
-def test_a_guarantee_and_a_release(capsys: Any, tmp_path: Path) -> None:
+def test_a_guarantee_file_and_a_release_file_are_attacked(capsys: Any, tmp_path: Path) -> None:
     guarantee = account(Repeated(Gaussian(2.0, 1.0, Adjacency.ADD_REMOVE), 4), 1e-5)
     (tmp_path / "g.json").write_text(guarantee.to_json())
     assert answer(capsys, str(tmp_path / "g.json"), *QUICK)["findings"][0]["measured"]["epsilon"] > 1.0
@@ -72,7 +72,7 @@ def test_a_guarantee_and_a_release(capsys: Any, tmp_path: Path) -> None:
     assert said["refuted"] == []
 
 
-def test_a_release_whose_noise_was_added_plainly_ends_with_seven(capsys: Any, tmp_path: Path) -> None:
+def test_a_release_with_floating_point_noise_ends_with_exit_code_7(capsys: Any, tmp_path: Path) -> None:
     guarantee = account(Gaussian(1.0, 1.0, Adjacency.REPLACE_ONE), 1e-5)
     Release(SystemNoise().normal(30, 1.0), guarantee, {"sigma": 1.0}).save(tmp_path / "r.npz")
     assert run(["audit", str(tmp_path / "r.npz"), *QUICK]) == 7
@@ -81,7 +81,7 @@ def test_a_release_whose_noise_was_added_plainly_ends_with_seven(capsys: Any, tm
     assert "refutes 1 of its subjects" in captured.err
 
 
-def test_a_transcript_gives_its_records_away(capsys: Any, tmp_path: Path) -> None:
+def test_a_transcript_is_inverted_to_its_records(capsys: Any, tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     x, gamma = generator.standard_normal((2, 30, 5))
     np.savez(tmp_path / "t.npz", points=interpolate(x, gamma, 0.6).value, towards=gamma, t=0.6)
@@ -91,7 +91,7 @@ def test_a_transcript_gives_its_records_away(capsys: Any, tmp_path: Path) -> Non
     assert answer(capsys, str(tmp_path / "t.npz"), *QUICK)["refuted"] == []
 
 
-def test_what_a_person_reads(capsys: Any) -> None:
+def test_the_printed_table_shows_claim_bound_and_verdict(capsys: Any) -> None:
     assert run("audit parameters --sigma 1 --adjacency add-remove --runs 40 --trials 20000".split()) == 0
     said = capsys.readouterr().out
     for words in ("claimed ε ≤", "ε ≥", "δ 1e-05, add-remove, proven", "not refuted"):
@@ -110,7 +110,7 @@ def test_what_a_person_reads(capsys: Any) -> None:
     ("parameters --sigma 1 --adjacency add-remove --confidence 1.5", 2, "confidence"),
     ("parameters --sigma 1 --adjacency add-remove --runs 0 --trials 0", 2, "needs runs"),
 ])  # fmt: skip
-def test_what_is_wrong_is_said_in_a_sentence(capsys: Any, words: str, code: int, why: str) -> None:
+def test_wrong_options_are_refused_in_one_sentence(capsys: Any, words: str, code: int, why: str) -> None:
     assert run(["audit", *words.split()]) == code
     assert why in sentence(capsys)
 

@@ -1,4 +1,4 @@
-"""Values that no option can mean are refused in one place, before a command begins: one sentence, exit code 2."""
+"""Values outside all bounds are refused before a command begins, in one sentence with exit code 2."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def refused(capsys: Any, arguments: list[str], code: int = 2) -> str:
         [*ACCOUNT, "nan"],
         [*ACCOUNT, "inf"],
         [*ACCOUNT, "1e-320"],
-        ["points", "a.npz", "--validation", "a.npz", "--range", "nan", "1"],
+        ["points", "a.npz", "--validation", "a.npz", "--range", "nan,1"],
         ["federate", "coordinate", "hub", "job.toml", "--port", "70000"],
     ],
     ids=lambda words: " ".join(words)[:60],
 )
-def test_a_number_that_no_option_can_mean_is_refused(capsys: Any, arguments: list[str]) -> None:
+def test_a_number_outside_all_bounds_is_refused(capsys: Any, arguments: list[str]) -> None:
     said = refused(capsys, arguments)
     assert "must" in said
 
@@ -98,20 +98,20 @@ def test_an_empty_value_is_refused(capsys: Any, folder: Path, arguments: list[st
 
 
 @pytest.mark.parametrize("ledger", [".", "/", ".."])
-def test_a_ledger_that_is_no_file_is_refused(capsys: Any, ledger: str) -> None:
+def test_a_folder_given_as_ledger_is_refused(capsys: Any, ledger: str) -> None:
     words = ["synth", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--classes", "2"]
     refused(capsys, [*words, "--range", "0,1", "--out", "out", "--ledger", ledger], 2)
 
 
 @pytest.mark.parametrize("host", ["", " ", "a b", "ü.example", "a" * 300, "-a", "a..b", "http://a"])
-def test_a_certificate_is_for_names_and_addresses_only(host: str, folder: Path) -> None:
+def test_a_certificate_needs_a_valid_host_name_or_address(host: str, folder: Path) -> None:
     with pytest.raises(UsageError, match="host name or address"):
         make_coordinator(folder / "hub", [host])
     assert not (folder / "hub").exists()
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, 2**128, True])
-def test_samples_are_drawn_with_a_seed_or_none(seed: Any) -> None:
+def test_sampling_with_an_invalid_seed_is_refused(seed: Any) -> None:
     from privot.synthesis import Synthesizer
 
     synthesizer = Synthesizer()
@@ -128,7 +128,7 @@ def test_too_few_runs_are_refused_before_anything_is_computed(capsys: Any, runs:
     assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
 
 
-def test_the_report_of_an_adaptation_is_written_anew(capsys: Any, folder: Path) -> None:
+def test_a_deleted_report_of_an_adaptation_is_written_again(capsys: Any, folder: Path) -> None:
     words = "adapt a.npz a.npz --epsilon 5 --delta 1e-5 --seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10"
     assert run([*words.split(), "--out", "out"]) == 0
     (folder / "out/report.html").unlink()
@@ -138,19 +138,19 @@ def test_the_report_of_an_adaptation_is_written_anew(capsys: Any, folder: Path) 
     assert "adapted to private records" in (folder / "out/report.html").read_text()
 
 
-def test_a_long_value_is_not_repeated_whole(capsys: Any) -> None:
+def test_a_refusal_does_not_repeat_a_long_value(capsys: Any) -> None:
     words = ["synth", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--classes", "2"]
     for option in ("--range", "--shape", "--set"):
         refused(capsys, [*words, "--out", "out", "--range", "0,1", option, "a" * 5000])
 
 
-def test_a_job_that_is_a_folder_is_refused(capsys: Any) -> None:
+def test_a_folder_given_as_job_file_is_refused(capsys: Any) -> None:
     assert run(["federate", "setup", "hub", "--host", "127.0.0.1"]) == 0
     capsys.readouterr()
     refused(capsys, ["federate", "coordinate", "hub", "."], 3)
 
 
-def test_a_release_without_its_numbers_is_bad_data(capsys: Any, folder: Path) -> None:
+def test_a_release_file_without_its_arrays_is_bad_data(capsys: Any, folder: Path) -> None:
     words = "synth a.npz --epsilon 5 --delta 1e-5 --adjacency add-remove --classes 2 --range 0,1 --steps 3 --samples 5"
     assert run([*words.split(), "--device", "cpu", "--out", "out"]) == 0
     with zipfile.ZipFile("out/release.npz") as held, zipfile.ZipFile("cut.npz", "w") as cut:

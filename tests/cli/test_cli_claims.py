@@ -9,7 +9,7 @@ from privot.cli import run
 FEW = ["--points", "3", "--steps", "50"]
 
 
-def test_claims_as_json(capsys, tmp_path):
+def test_json_lists_every_claim_with_its_verdict_and_counterexample(capsys, tmp_path):
     plot = tmp_path / "claims.png"
     assert run(["account", "claims", "--json", "--plot", str(plot), *FEW]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -30,7 +30,7 @@ def test_claims_as_json(capsys, tmp_path):
     assert answer["epsilon_against_sigma"]["adjacency"] == "add-remove"
 
 
-def test_claims_for_people(capsys):
+def test_the_printed_page_explains_the_verdicts(capsys):
     assert run(["account", "claims", *FEW]) == 0
     out = capsys.readouterr().out
     for words in (
@@ -43,7 +43,7 @@ def test_claims_for_people(capsys):
 
 
 @pytest.mark.parametrize("wrong", [["--points", "1"], ["--rate", "2"], ["--delta", "0"], ["--plot", "claims.txt"]])
-def test_wrong_usage_is_one_sentence(capsys, wrong):
+def test_wrong_options_are_refused_in_one_sentence(capsys, wrong):
     assert run(["account", "claims", *FEW, *wrong]) == 2
     err = capsys.readouterr().err
     assert "Traceback" not in err

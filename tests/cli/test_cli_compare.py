@@ -1,4 +1,4 @@
-"""`privot compare` and `privot bench transport`: right answers on known data, said to be without privacy."""
+"""`privot compare` and `privot bench`: right answers on known data, marked as not private."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pair(tmp_path):
     return [str(tmp_path / "a.npy"), str(tmp_path / "b.npy")]
 
 
-def test_a_translation_is_as_long_as_it_is(capsys, pair, tmp_path):
+def test_the_exact_distance_of_a_translation_is_its_length(capsys, pair, tmp_path):
     chart = tmp_path / "transport.png"
     assert run(["compare", *pair, "--method", "exact", "--out", str(chart), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -34,7 +34,7 @@ def test_a_translation_is_as_long_as_it_is(capsys, pair, tmp_path):
     assert chart.read_bytes().startswith(b"\x89PNG")
 
 
-def test_sliced_interval_holds_the_closed_form(capsys, pair, tmp_path):
+def test_the_sliced_interval_contains_the_closed_form(capsys, pair, tmp_path):
     chart = tmp_path / "slices.svg"
     assert run(["compare", *pair, "--slices", "400", "--out", str(chart), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -45,7 +45,7 @@ def test_sliced_interval_holds_the_closed_form(capsys, pair, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["exact", "sinkhorn"])
-def test_the_interval_is_around_the_value_and_the_null_level_beside_its_like(capsys, tmp_path, method):
+def test_the_interval_contains_the_value_and_equal_distributions_reach_the_null_level(capsys, tmp_path, method):
     generator = np.random.default_rng(3)
     for name in "ab":
         np.save(tmp_path / f"{name}.npy", generator.normal(size=(60, 16)))
@@ -56,7 +56,7 @@ def test_the_interval_is_around_the_value_and_the_null_level_beside_its_like(cap
     assert found["value_at_null_records"] == pytest.approx(found["null_level"], rel=0.05)
 
 
-def test_sinkhorn_answers_in_words(capsys, pair):
+def test_sinkhorn_prints_its_cost_and_that_it_is_confidential(capsys, pair):
     assert run(["compare", *pair, "--method", "sinkhorn"]) == 0
     told = capsys.readouterr().out
     assert "regularised transport cost" in told
@@ -77,7 +77,7 @@ def test_sinkhorn_answers_in_words(capsys, pair):
         (["--out", "x.txt"], 2),
     ],
 )
-def test_refusals(capsys, pair, extra, code):
+def test_wrong_options_are_refused_in_one_sentence(capsys, pair, extra, code):
     assert run(["compare", *pair, *extra]) == code
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -102,7 +102,7 @@ def test_labels_of_many_columns_are_compared_in_little_memory(capsys, tmp_path):
     assert peak < 24e6
 
 
-def test_labels_of_784_columns_travel_in_small_messages_and_give_the_exact_distance(capsys, tmp_path):
+def test_triangle_with_labels_sends_small_messages_and_gives_the_exact_distance(capsys, tmp_path):
     generator = np.random.default_rng(0)
     for name in "ab":
         np.savez(tmp_path / f"{name}.npz", x=generator.uniform(size=(200, 784)), y=np.arange(200) % 10)
@@ -130,7 +130,7 @@ def test_labels_of_784_columns_travel_in_small_messages_and_give_the_exact_dista
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_very_large_values_are_compared_or_refused_without_a_word_of_numpy(capsys, tmp_path):
+def test_very_large_values_are_compared_or_refused_without_numpy_warnings(capsys, tmp_path):
     files = [str(tmp_path / f"{name}.npy") for name in "ab"]
     for file, seed in zip(files, (0, 1), strict=True):
         np.save(file, np.random.default_rng(seed).normal(size=(30, 3)) * 1e200)
@@ -141,12 +141,12 @@ def test_very_large_values_are_compared_or_refused_without_a_word_of_numpy(capsy
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_spaces_of_other_dimensions_are_refused(capsys, pair):
+def test_data_sets_with_different_columns_are_refused(capsys, pair):
     assert run(["compare", pair[0], "digits"]) == 3
     assert "columns" in capsys.readouterr().err
 
 
-def test_bench_runs_everybody_and_draws(capsys, tmp_path):
+def test_bench_transport_measures_all_libraries_and_draws(capsys, tmp_path):
     assert run(["bench", "transport", "--sizes", "20", "--device", "cpu", "--out", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {(r["job"], r["who"]) for r in found["rows"]} >= {
@@ -173,7 +173,7 @@ def test_bench_runs_everybody_and_draws(capsys, tmp_path):
     assert run(["bench", "transport", "--jobs", "juggling", "--device", "cpu"]) == 2
 
 
-def test_growth_draws_and_fits_its_exponents(capsys, tmp_path):
+def test_bench_growth_fits_exponents_and_draws(capsys, tmp_path):
     arguments = ["bench", "growth", "--sizes", "20,40", "--slices", "10", "--device", "cpu", "--out", str(tmp_path)]
     assert run([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""`privot federate`: folders with keys, refusals before anything is started."""
+"""`privot federate`: it creates folders with keys, and refuses wrong jobs before anything is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_enrol_and_setup_make_keys_for_their_owners_eyes(folder: Path, capsys) -> None:
+def test_enrol_and_setup_create_keys_that_only_their_owner_can_read(folder: Path, capsys) -> None:
     assert run(["federate", "enrol", "north", "--name", "north clinic", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["signer"] == read_public(folder / "north" / "signing.key.pub")
@@ -42,7 +42,7 @@ def test_enrol_and_setup_make_keys_for_their_owners_eyes(folder: Path, capsys) -
     assert run(["federate", "setup", "hub", "--host", "127.0.0.1"]) == 2
 
 
-def test_whatever_a_party_is_called_its_policy_can_be_read(folder: Path, capsys) -> None:
+def test_any_valid_party_name_gives_a_readable_policy(folder: Path, capsys) -> None:
     from privot.federation.parties.policy import Policy
 
     name = 'north "N" \\ {south}'
@@ -55,7 +55,7 @@ def test_whatever_a_party_is_called_its_policy_can_be_read(folder: Path, capsys)
         assert not (folder / "south").exists()
 
 
-def test_a_job_without_any_distance_does_not_end_well() -> None:
+def test_a_job_without_any_distance_ends_with_an_error() -> None:
     from privot.cli.commands.federate_commands import _check_obtained, _tell
 
     nothing = [[0.0, None], [None, 0.0]]
@@ -107,7 +107,7 @@ def written(folder: Path, body: str = SKETCH, protocol: str = "sketch", two: str
     return path
 
 
-def test_jobs_are_read(folder: Path) -> None:
+def test_job_files_of_all_protocols_are_read(folder: Path) -> None:
     work = FederatedJob.read(written(folder))
     assert work.order is not None
     assert work.order.design.dim == 4
@@ -132,7 +132,7 @@ def test_jobs_are_read(folder: Path) -> None:
         ("[interpolants]\ndim = 3\nrounds = 0\n", "fedwad", "22" * 32),
     ],
 )
-def test_jobs_that_cannot_be_meant_are_refused(folder: Path, body: str, protocol: str, two: str) -> None:
+def test_wrong_job_files_are_refused(folder: Path, body: str, protocol: str, two: str) -> None:
     run(["federate", "setup", "hub", "--host", "127.0.0.1"])
     assert run(["federate", "coordinate", "hub", str(written(folder, body, protocol, two))]) in (2, 3)
 

@@ -1,4 +1,4 @@
-"""Folders of images at every command that reads them: class names and shape are stated, or nothing is read or paid."""
+"""Folders of images: every command that reads one needs stated class names and shape, or reads and pays nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sentence(capsys: Any) -> str:
         (["--shape", "8,8,3", *NAMES], 3, "stated are 8 × 8 RGB"),
     ],
 )
-def test_synth_reads_no_folder_without_names_and_shape(
+def test_synth_refuses_a_folder_of_images_without_class_names_and_shape(
     capsys: Any, zoo: Path, stated: list[str], code: int, says: str
 ) -> None:
     assert run(["synth", "zoo", *TERMS, *QUICK, *stated, "--out", "out"]) == code
@@ -60,7 +60,7 @@ def test_synth_reads_no_folder_without_names_and_shape(
     assert [p.name for p in zoo.iterdir()] == ["zoo"]
 
 
-def test_synth_keeps_the_names_and_an_empty_class_keeps_its_number(capsys: Any, zoo: Path) -> None:
+def test_synth_keeps_class_names_and_the_number_of_an_empty_class(capsys: Any, zoo: Path) -> None:
     shutil.copytree("zoo", "less")
     shutil.rmtree("less/a_rare")
     facts = []
@@ -85,9 +85,9 @@ def test_synth_keeps_the_names_and_an_empty_class_keeps_its_number(capsys: Any, 
     assert json.loads(capsys.readouterr().out)["records"] == {"synthetic": 60, "test": 61}
 
 
-def test_commands_that_do_not_read_labels_need_the_shape_alone(capsys: Any, zoo: Path) -> None:
+def test_commands_that_read_no_labels_need_only_the_shape(capsys: Any, zoo: Path) -> None:
     init = ["ledger", "init", "zoo.ledger", "--data", "zoo", *TERMS]
-    sketch = ["sketch", "zoo", *TERMS, "--range", "0", "255", "--out", "zoo.sketch"]
+    sketch = ["sketch", "zoo", *TERMS, "--range", "0,255", "--out", "zoo.sketch"]
     for words in (init, sketch):
         assert run(words) == 2
         assert "--shape HEIGHT" in sentence(capsys)
@@ -102,14 +102,14 @@ def test_commands_that_do_not_read_labels_need_the_shape_alone(capsys: Any, zoo:
     assert json.loads(capsys.readouterr().out)["value"] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_sketches_keep_the_classes_of_folders_apart_by_their_names(capsys: Any, zoo: Path) -> None:
-    sketch = ["sketch", "zoo", *TERMS, "--range", "0", "255", *SHAPE, "--out", "zoo.sketch"]
+def test_sketches_number_the_classes_of_a_folder_by_their_stated_names(capsys: Any, zoo: Path) -> None:
+    sketch = ["sketch", "zoo", *TERMS, "--range", "0,255", *SHAPE, "--out", "zoo.sketch"]
     assert run([*sketch, "--classes", "b,c"]) == 3
     assert "none of the 2 stated classes" in sentence(capsys)
     assert run([*sketch, *NAMES, "--json"]) == 0
 
 
-def test_adapt_and_answer_read_a_target_by_its_shape(capsys: Any, zoo: Path) -> None:
+def test_adapt_and_answer_need_the_shape_of_a_folder_of_images(capsys: Any, zoo: Path) -> None:
     g = np.random.default_rng(0)
     np.savez("source.npz", x=g.integers(0, 256, (60, 64)), y=np.arange(60) % 3)
     terms = ["--epsilon", "5", "--delta", "1e-5"]
@@ -128,7 +128,7 @@ def test_adapt_and_answer_read_a_target_by_its_shape(capsys: Any, zoo: Path) -> 
     assert "--classes NAME" in capsys.readouterr().err
 
 
-def test_a_desk_reads_its_folder_by_the_names_and_the_shape_of_its_policy(zoo: Path) -> None:
+def test_a_party_reads_its_folder_by_the_class_names_and_shape_of_its_policy(zoo: Path) -> None:
     make_party(zoo / "desk", "north")
     shutil.move("zoo", "desk/zoo")
     start = 'version = 1\nname = "north"\n[data]\nfile = "zoo"\nledger = "zoo.ledger"\nadjacency = "replace-one"\n'

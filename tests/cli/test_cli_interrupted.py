@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: exit code 130, a sentence with the command that goes on, one charge, nothing to be repeated."""
+"""Ctrl-C and SIGTERM: exit code 130, one charge, and one sentence with the command that resumes the job."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def again(said: str) -> list[str]:
     return shlex.split(said.strip().split("with: privot ")[-1])
 
 
-def test_an_interrupted_synthesis_goes_on_without_options(data: Path, tmp_path: Path, capsys: Any) -> None:
+def test_an_interrupted_synthesis_is_resumed_without_repeating_options(data: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "some folder"
     words = ["synth", "data.npz", *TERMS, "--classes", "2", "--range", "0,1", "--steps", "200", "--samples", "50"]
     checkpoint = out / "checkpoint.safetensors"
     found = interrupted([*words, "--checkpoint", "0", "--out", str(out)], lambda _: checkpoint.exists(), cwd=tmp_path)
     assert found.returncode == 130, found.stderr
     assert found.stderr.count("\n") == 1
-    assert "once charged, what was released is kept, trained up to step " in found.stderr
+    assert "charged once; the release is saved, trained up to step " in found.stderr
     assert again(found.stderr) == ["synth", "--resume", "--out", str(out)]
     assert run([*again(found.stderr), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -85,8 +85,8 @@ def test_an_interrupted_synthesis_goes_on_without_options(data: Path, tmp_path: 
     assert charges(tmp_path / "data.npz.ledger") == 1
 
 
-def test_training_writes_a_checkpoint_on_the_way_out(tmp_path: Path) -> None:
-    """The signal comes during step 20 or 21; no checkpoint was due for hours."""
+def test_interrupted_training_writes_a_checkpoint(tmp_path: Path) -> None:
+    """The signal comes during step 20 or 21; the next checkpoint was due hours later."""
     x = np.clip(np.random.default_rng(0).normal(0.5, 0.1, size=(60, 2)), 0, 1)
     vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(5.0, 1e-5))
     synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1)
@@ -138,7 +138,7 @@ def test_an_interrupt_between_charge_and_release_waits_for_the_release(data: Pat
     found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
     assert found.returncode == 130, found.stderr
     assert (out / "release.npz").exists()
-    assert "what was released is kept" in found.stderr
+    assert "the release is saved" in found.stderr
     assert run(again(found.stderr)) == 0
     assert charges(tmp_path / "data.npz.ledger") == 1
 
@@ -160,12 +160,12 @@ def test_a_second_interrupt_between_charge_and_release_says_that_the_budget_is_s
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
     found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
     assert found.returncode == 130, found.stderr
-    assert "stopped before the release was kept: that budget is spent" in found.stderr
+    assert "stopped before the release was saved: that budget is spent" in found.stderr
     assert "--pay-again" in found.stderr
     assert run(["synth", "--resume", "--out", str(out)]) == 4
 
 
-def test_a_synthesis_in_blocks_finishes_the_block_that_is_paid_for(data: Path, tmp_path: Path) -> None:
+def test_an_interrupted_synthesis_in_blocks_finishes_the_paid_block(data: Path, tmp_path: Path) -> None:
     out, ledger = tmp_path / "out", tmp_path / "data.npz.ledger"
     more = "--method sinkhorn --set steps=40 --set blocks=4 --set batch=4 --set points=4".split()
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", *more, "--samples", "50"]
@@ -178,7 +178,7 @@ def test_a_synthesis_in_blocks_finishes_the_block_that_is_paid_for(data: Path, t
     assert charges(ledger) == 4
 
 
-def test_an_interrupted_table_goes_on_without_options(tmp_path: Path) -> None:
+def test_an_interrupted_table_synthesis_is_resumed_without_repeating_options(tmp_path: Path) -> None:
     lines = ["age,ill", *(f"{20 + k % 60},{('no', 'yes')[k % 2]}" for k in range(400))]
     (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
     columns = [
@@ -190,12 +190,12 @@ def test_an_interrupted_table_goes_on_without_options(tmp_path: Path) -> None:
     words = ["synth", "data.csv", *TERMS, "--schema", "schema.json", "--samples", "50", "--out", "out"]
     found = interrupted(words, lambda _: (out / "release.npz").exists(), signal.SIGTERM, cwd=tmp_path)
     assert found.returncode == 130, found.stderr
-    assert "what was released is kept" in found.stderr
+    assert "the release is saved" in found.stderr
     assert run(["synth", "--resume", "--out", str(out)]) == 0
     assert charges(tmp_path / "data.csv.ledger") == 1
 
 
-def test_an_interrupted_adaptation_goes_on_without_options(tmp_path: Path) -> None:
+def test_an_interrupted_adaptation_is_resumed_without_repeating_options(tmp_path: Path) -> None:
     dice, y = np.random.default_rng(0), np.arange(80) % 2
     for name, shift in (("source", 0.0), ("target", 0.1)):
         x = np.clip(0.25 + 0.4 * y[:, None] + shift + 0.05 * dice.standard_normal((80, 2)), 0, 1)
@@ -205,7 +205,7 @@ def test_an_interrupted_adaptation_goes_on_without_options(tmp_path: Path) -> No
     words += ["--set", "fit=3", "--set", "finish=300", "--test", "target.npz", "--out", "out"]
     found = interrupted(words, lambda _: (out / "block-1.npz").exists(), cwd=tmp_path)
     assert found.returncode == 130, found.stderr
-    assert "what was released is kept" in found.stderr
+    assert "the release is saved" in found.stderr
     assert run(["adapt", "--resume", "--out", str(out)]) == 0
     assert charges(tmp_path / "target.npz.ledger") == 1
 
@@ -221,11 +221,11 @@ def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
     # once NumPy is loaded the command is under way
     found = interrupted(words.split(), lambda pid: "numpy" in Path(f"/proc/{pid}/maps").read_text(), wait=0.3)
     assert (found.returncode, found.stdout) == (130, "")
-    assert found.stderr == "privot: Interrupted: nothing was paid, and nothing is left to go on with.\n"
+    assert found.stderr == "privot: Interrupted: nothing was paid, and there is nothing to resume.\n"
 
 
 def test_an_interrupt_within_code_that_is_made_from_text_ends_with_130(tmp_path: Path) -> None:
-    # dataclasses are: an interrupt while one is defined once ended the process by the signal, its sentence said
+    # dataclasses are: an interrupt while one is defined used to end the process by the signal, after its sentence
     code = """
 import sys
 from privot import cli
@@ -238,7 +238,7 @@ cli.main()
     assert found.returncode == 130, found.stderr
 
 
-def test_a_command_that_a_job_cannot_keep_is_refused(data: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_job_file_with_a_command_that_no_job_keeps_is_refused(data: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "out"
     Job.start(out, {"command": []})
     fields = json.loads((out / "job.json").read_text())
@@ -250,7 +250,7 @@ def test_a_command_that_a_job_cannot_keep_is_refused(data: Path, tmp_path: Path,
         assert "keeps a command that cannot be read" in capsys.readouterr().err
 
 
-def test_what_is_typed_beside_resume_must_be_what_the_job_was_started_with(data: Path, tmp_path: Path) -> None:
+def test_options_typed_beside_resume_must_equal_those_of_the_job(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
     assert run([*words, "--out", str(out)]) == 0
@@ -258,3 +258,36 @@ def test_what_is_typed_beside_resume_must_be_what_the_job_was_started_with(data:
     assert run(["synth", "--resume", f"--out={out}", "--samples", "70"]) == 0
     with np.load(out / "synthetic.npz") as made:
         assert len(made["x"]) == 70
+
+
+def test_resuming_with_out_alone_says_what_was_recalled(data: Path, tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "out"
+    words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
+    assert run([*words, "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["synth", "--resume", "--out", str(out)]) == 0
+    ledger = tmp_path / "data.npz.ledger"
+    said = f"Going on with the job in {out}: data {data}, ledger {ledger}, ε = 5, δ = 1e-05.\n"
+    assert capsys.readouterr().err == said
+    # what is typed is not recalled
+    assert run(["synth", "--resume", "--out", str(out), "--delta", "1e-5"]) == 0
+    assert capsys.readouterr().err == said.replace(", δ = 1e-05", "")
+    assert run([*words, "--resume", "--out", str(out)]) == 0
+    assert capsys.readouterr().err == ""
+    # with --json nothing is printed but the answer
+    assert run(["synth", "--resume", "--out", str(out), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert json.loads(printed.out)["out"] == str(out)
+
+
+def test_what_was_recalled_is_printed_without_the_control_characters_of_a_job_file(tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "out"
+    hostile = "\x1b[2J\nprivot: all is well"
+    Job.start(out, {"command": [["", hostile], ["--epsilon", "1\x07"], ["--ledger", "x" * 5000]]})
+    assert run(["synth", "--resume", "--out", str(out)]) == 2
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"Going on with the job in {out}: data ")
+    assert first.isprintable()
+    assert len(first) < 400
+    assert len(rest) == 1

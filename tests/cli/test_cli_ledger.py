@@ -1,4 +1,4 @@
-"""`privot ledger …` and `privot demo`: what they answer, and that a refusal changes nothing."""
+"""`privot ledger …` and `privot demo`: their answers; a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from privot.ledger import Ledger
 BUDGET = "--epsilon 3 --delta 1e-5 --adjacency replace-one".split()
 
 
-def test_init_show_verify(capsys, tmp_path):
+def test_a_ledger_is_created_shown_and_verified(capsys, tmp_path):
     file = str(tmp_path / "digits.ledger")
     assert run(["ledger", "init", file, "--data", "digits", *BUDGET, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
@@ -38,7 +38,7 @@ def test_init_show_verify(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out) == {"ledger": file, "rows": 2, "intact": True}
 
 
-def test_several_data_sets_share_a_ledger_once_they_are_stated_to_be_new(capsys, tmp_path):
+def test_a_second_data_set_in_a_ledger_needs_new_records(capsys, tmp_path):
     file = str(tmp_path / "two.ledger")
     np.save(tmp_path / "a.npy", np.eye(4))
     assert run(["ledger", "init", file]) == 0
@@ -52,7 +52,7 @@ def test_several_data_sets_share_a_ledger_once_they_are_stated_to_be_new(capsys,
     assert "digits may spend" in capsys.readouterr().out
 
 
-def test_a_ledger_that_is_there_is_said_to_be_there(capsys, tmp_path):
+def test_an_existing_ledger_is_not_created_again(capsys, tmp_path):
     file = str(tmp_path / "a.ledger")
     assert run(["ledger", "init", file]) == 0
     capsys.readouterr()
@@ -60,13 +60,13 @@ def test_a_ledger_that_is_there_is_said_to_be_there(capsys, tmp_path):
     assert "a.ledger exists already" in capsys.readouterr().err
 
 
-def test_a_single_record_leaves_no_ledger_behind(tmp_path):
+def test_a_data_set_of_one_record_leaves_no_ledger_behind(tmp_path):
     np.save(tmp_path / "one.npy", np.eye(1, 4))
     assert run(["ledger", "init", str(tmp_path / "new.ledger"), "--data", str(tmp_path / "one.npy"), *BUDGET]) == 3
     assert [p.name for p in tmp_path.iterdir()] == ["one.npy"]
 
 
-def test_an_edited_row_is_found(capsys, tmp_path):
+def test_an_edited_row_is_detected(capsys, tmp_path):
     file = str(tmp_path / "digits.ledger")
     assert run(["ledger", "init", file, "--data", "digits", *BUDGET]) == 0
     with sqlite3.connect(file) as raw:
@@ -96,7 +96,7 @@ def test_an_edited_row_is_found(capsys, tmp_path):
         (["frobnicate"], 2),
     ],
 )
-def test_refusals_make_no_file(capsys, tmp_path, monkeypatch, arguments, code):
+def test_refused_commands_create_no_file(capsys, tmp_path, monkeypatch, arguments, code):
     monkeypatch.chdir(tmp_path)
     assert run(["ledger", *arguments]) == code
     printed = capsys.readouterr()
@@ -105,7 +105,7 @@ def test_refusals_make_no_file(capsys, tmp_path, monkeypatch, arguments, code):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_demo_ends_in_a_guarantee_and_refuses_a_second_helping(capsys, tmp_path):
+def test_demo_ends_with_a_guarantee_and_refuses_a_second_release(capsys, tmp_path):
     out = tmp_path / "demo"
     assert run(["demo", "--out", str(out), "--steps", "150", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -137,7 +137,7 @@ def test_demo_ends_in_a_guarantee_and_refuses_a_second_helping(capsys, tmp_path)
     assert "not private" in said
 
 
-def test_help_loads_no_numbers(tmp_path):
+def test_help_loads_no_numeric_library(tmp_path):
     """`privot --help` must answer at once, so it may load neither NumPy nor anything heavier."""
     script = (
         "import sys; from privot.cli import run; assert run(['--help']) == 0; "
@@ -147,7 +147,7 @@ def test_help_loads_no_numbers(tmp_path):
     assert printed.splitlines()[-1] == "[]"
 
 
-def test_accounting_loads_no_tensors():
+def test_accounting_loads_no_tensor_library():
     script = (
         "import sys, privot.accounting; "
         "print([m for m in ('torch', 'sklearn', 'matplotlib', 'scipy.stats') if m in sys.modules])"
@@ -156,7 +156,7 @@ def test_accounting_loads_no_tensors():
     assert printed.strip() == "[]"
 
 
-def test_show_says_what_each_entry_costs_at_the_budget_s_delta(capsys, tmp_path):
+def test_show_lists_the_epsilon_of_each_entry_at_the_delta_of_the_budget(capsys, tmp_path):
     file = tmp_path / "a.ledger"
     add, delta = Adjacency.ADD_REMOVE, 1e-6
     events = [Gaussian(30.0, 1.0, add), Laplace(20.0, 1.0, add), Gaussian(30.0, 1.0, add)]

@@ -1,4 +1,4 @@
-"""Progress is told on a terminal's standard error, and nowhere else."""
+"""Progress is shown on standard error if that is a terminal, and nowhere else."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def on_a_terminal(*words: str) -> tuple[str, str]:
     return out.decode(), seen.decode()
 
 
-def test_an_audit_tells_its_progress_on_a_terminal_only(tmp_path: Path) -> None:
+def test_an_audit_shows_its_progress_on_a_terminal_only(tmp_path: Path) -> None:
     out, seen = on_a_terminal(*WORDS)
     assert "audit  projection" in seen
     assert "audit  projection" not in out
     assert on_a_terminal(*WORDS, "--json")[1] == ""
 
 
-def test_nothing_is_told_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_is_shown_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with audit_bar() as tell:
         tell("projection", 0, 3)
     assert capsys.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""`privot sketch` and `privot compare` on sketches: signed, checked, paid for, with the exit codes of the contract."""
+"""`privot sketch`, and `privot compare` on sketches: signed, verified and paid for, with documented exit codes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_two_sketches_are_compared_with_both_guarantees(capsys, folder) -> None:
     assert "distinguishable" in told
 
 
-def test_refusals(capsys, folder) -> None:
+def test_wrong_options_and_damaged_or_untrusted_sketches_are_refused(capsys, folder) -> None:
     # three sketches of one file are paid for here
     assert run(["ledger", "init", "a.npy.ledger", "--data", "a.npy", "--epsilon", "40", *TERMS[2:]]) == 0
     sketch = ["sketch", "a.npy", *TERMS, "--radius", "3"]
@@ -57,8 +57,8 @@ def test_refusals(capsys, folder) -> None:
     assert run([*sketch, "--out", "a.sketch"]) == 2
     assert run([*sketch, "--out", "nowhere/a.sketch"]) == 2
     assert run(["sketch", "a.npy", *TERMS, "--out", "c.sketch"]) == 2
-    assert run([*sketch, "--range", "0", "1", "--out", "c.sketch"]) == 2
-    assert run(["sketch", "a.npy", *TERMS, "--range", "-4", "4", "--out", "c.sketch"]) == 0
+    assert run([*sketch, "--range", "0,1", "--out", "c.sketch"]) == 2
+    assert run(["sketch", "a.npy", *TERMS, "--range", "-4,4", "--out", "c.sketch"]) == 0
     data = bytearray((folder / "a.sketch").read_bytes())
     data[-400] ^= 1
     (folder / "changed.sketch").write_bytes(data)
@@ -73,7 +73,7 @@ def test_refusals(capsys, folder) -> None:
     assert run(["compare", "a.sketch", "d.sketch"]) == 3
 
 
-def test_the_ledger_pays_and_refuses(capsys, folder) -> None:
+def test_a_named_ledger_pays_once_and_then_refuses(capsys, folder) -> None:
     assert run(["ledger", "init", "a.ledger", "--data", "a.npy", *TERMS]) == 0
     order = ["sketch", "a.npy", *TERMS, "--radius", "3", "--ledger", "a.ledger"]
     assert run([*order, "--out", "a.sketch"]) == 0
@@ -83,7 +83,7 @@ def test_the_ledger_pays_and_refuses(capsys, folder) -> None:
         assert [e.purpose.partition(" [once")[0] for e in ledger.entries()] == ["sketch a.sketch"]
 
 
-def test_without_a_named_ledger_the_one_beside_the_data_pays(capsys, folder) -> None:
+def test_the_ledger_beside_the_data_pays_by_default(capsys, folder) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     # what cannot be released leaves no ledger behind
     np.save("narrow.npy", np.arange(36.0).reshape(9, 4))
@@ -100,11 +100,11 @@ def test_without_a_named_ledger_the_one_beside_the_data_pays(capsys, folder) -> 
     assert run(["sketch", "b.npy", *TERMS, "--radius", "3", "--out", "b.sketch"]) == 4
     # nobody's records
     for name in ("x", "y"):
-        assert run(["sketch", "digits", *TERMS, "--range", "0", "1", "--out", f"{name}.sketch"]) == 0
+        assert run(["sketch", "digits", *TERMS, "--range", "0,1", "--out", f"{name}.sketch"]) == 0
     assert not (folder / "digits.ledger").exists()
 
 
-def test_other_records_under_one_name_are_stated(capsys, folder) -> None:
+def test_changed_records_under_the_same_name_need_new_records(capsys, folder) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     assert run([*order, "--out", "a.sketch"]) == 0
     np.save("a.npy", np.load("b.npy"))
@@ -114,7 +114,7 @@ def test_other_records_under_one_name_are_stated(capsys, folder) -> None:
     assert run([*order, "--new-records", "--out", "b.sketch"]) == 0
 
 
-def test_what_cannot_be_written_is_not_paid_for(capsys, folder) -> None:
+def test_a_sketch_that_cannot_be_written_is_not_paid_for(capsys, folder) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     # nobody, not even root, can make a file there
     assert run([*order, "--out", "/proc/a.sketch"]) == 3
@@ -122,22 +122,22 @@ def test_what_cannot_be_written_is_not_paid_for(capsys, folder) -> None:
     assert not (folder / "a.npy.ledger").exists()
 
 
-def test_public_data_that_says_nothing_is_refused_before_the_charge(capsys, folder) -> None:
+def test_constant_public_data_is_refused_before_the_charge(capsys, folder) -> None:
     np.save("same.npy", np.repeat(np.load("public.npy")[:1], 50, 0))
     assert run(["sketch", "a.npy", *TERMS, "--prototypes", "same.npy", "--out", "a.sketch"]) == 3
     assert capsys.readouterr().err.count("\n") == 1
     assert not (folder / "a.npy.ledger").exists()
 
 
-@pytest.mark.parametrize("public", [["--range", "0", "1e308"], ["--radius", "1e200"], ["--radius", "1e-300"]])
-def test_numbers_that_floats_cannot_square_are_refused_before_the_charge(capsys, folder, public) -> None:
+@pytest.mark.parametrize("public", [["--range", "0,1e308"], ["--radius", "1e200"], ["--radius", "1e-300"]])
+def test_ranges_and_radii_that_overflow_are_refused_before_the_charge(capsys, folder, public) -> None:
     assert run(["sketch", "a.npy", *TERMS, *public, "--out", "a.sketch"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (folder / "a.npy.ledger").exists()
 
 
 @pytest.mark.parametrize("broken", ["save", "keep"])
-def test_a_sketch_that_is_paid_for_and_not_written_is_not_lost(capsys, folder, monkeypatch, broken) -> None:
+def test_a_paid_sketch_that_could_not_be_written_is_delivered_later(capsys, folder, monkeypatch, broken) -> None:
     order = ["sketch", "a.npy", *TERMS, "--radius", "3"]
     kept = folder / "a.npy.ledger.sketches"
     whole = once.write_whole
@@ -166,7 +166,7 @@ def test_a_sketch_that_is_paid_for_and_not_written_is_not_lost(capsys, folder, m
     assert run([*order, "--out", "again.sketch"]) == 4
 
 
-def test_a_sketch_is_compared_with_a_sketch(capsys, folder) -> None:
+def test_a_sketch_is_compared_with_sketches_only(capsys, folder) -> None:
     for name in "ab":
         assert run(["sketch", f"{name}.npy", *TERMS, "--radius", "3", "--out", f"{name}.sketch"]) == 0
     capsys.readouterr()
@@ -178,7 +178,7 @@ def test_a_sketch_is_compared_with_a_sketch(capsys, folder) -> None:
     assert run(["compare", "a.sketch", "b.sketch", "--out", "map.png"]) == 2
 
 
-def test_published_protocols_need_the_opt_in(capsys, folder) -> None:
+def test_published_protocols_need_allow_unproven(capsys, folder) -> None:
     for method in ("triangle", "fedwad"):
         order = ["compare", "a.npy", "b.npy", "--method", method, "--most", "60", "--rounds", "5"]
         assert run(order) == 5

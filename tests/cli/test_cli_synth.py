@@ -1,4 +1,4 @@
-"""`privot synth`, `sample`, `evaluate`, `report`: answers, exit codes, one sentence, and nothing paid by a refusal."""
+"""`privot synth`, `sample`, `evaluate`, `report`: answers and exit codes; a refusal costs nothing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_run_that_cannot_be_designed_sets_no_budget(data: str, tmp_path: Path,
     assert (tmp_path / "mine").is_dir()
 
 
-def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_synth_writes_its_folder_and_answers_with_a_guarantee(capsys: Any, data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert synth(data, out, "--json") == 0
     answer = json.loads(capsys.readouterr().out)
@@ -103,7 +103,7 @@ def test_synth_leaves_everything_and_answers_with_a_guarantee(capsys: Any, data:
     assert text.count("synthesis by embedding") == 1
 
 
-def test_images_get_a_grid_and_evaluation_a_table(capsys: Any, tmp_path: Path) -> None:
+def test_images_get_a_grid_and_an_evaluation(capsys: Any, tmp_path: Path) -> None:
     from privot.data import load
 
     digits = load("digits")
@@ -169,7 +169,7 @@ def test_images_get_a_grid_and_evaluation_a_table(capsys: Any, tmp_path: Path) -
         (("--classes", "2", "--range", "0,1", "--epsilon", "-1"), 2, "ε"),
     ],
 )
-def test_refusals_are_one_sentence_and_pay_nothing(
+def test_wrong_options_are_refused_in_one_sentence_and_cost_nothing(
     capsys: Any, data: str, tmp_path: Path, public: tuple[str, ...], code: int, word: str
 ) -> None:
     assert synth(data, tmp_path / "out", public=public) == code
@@ -179,7 +179,7 @@ def test_refusals_are_one_sentence_and_pay_nothing(
         assert not any(d["entries"] for d in json.loads(capsys.readouterr().out)["datasets"])
 
 
-def test_an_exhausted_budget_refuses(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_an_exhausted_budget_refuses_a_second_synthesis(capsys: Any, data: str, tmp_path: Path) -> None:
     ledger = ("--ledger", str(tmp_path / "ledger"))
     assert synth(data, tmp_path / "one", *ledger) == 0
     capsys.readouterr()
@@ -208,13 +208,13 @@ def test_one_record_under_replace_one_and_missing_files_are_bad_data(capsys: Any
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_a_folder_without_write_permission_is_refused(capsys: Any, data: str, tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0o500)
     assert synth(data, tmp_path / "shut" / "out", "--ledger", str(tmp_path / "ledger")) == 3
     sentence(capsys)
 
 
-def test_an_unwritable_folder_pays_nothing(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_an_output_folder_inside_a_file_costs_nothing(capsys: Any, data: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert synth(data, tmp_path / "file" / "out", "--ledger", str(tmp_path / "ledger")) == 3
     assert "cannot be written" in sentence(capsys)
@@ -282,12 +282,12 @@ def test_a_job_that_was_refused_buys_no_second_budget_for_changed_records(
     assert synth(data, tmp_path / "three", "--epsilon", "9") == 0
 
 
-def test_resuming_nothing_says_that_it_starts(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_resuming_without_a_job_starts_one_and_says_so(capsys: Any, data: str, tmp_path: Path) -> None:
     assert synth(data, tmp_path / "out", "--resume") == 0
     assert "no job" in sentence(capsys)
 
 
-def test_classes_that_cannot_be_told_from_noise_are_named(capsys: Any, tmp_path: Path) -> None:
+def test_classes_hidden_by_the_noise_are_listed(capsys: Any, tmp_path: Path) -> None:
     y = np.array([0] * 300 + [1] * 3)
     np.savez(tmp_path / "data.npz", x=np.clip(0.3 + 0.4 * y[:, None] + np.zeros((303, 2)), 0, 1), y=y)
     out, data = tmp_path / "out", str(tmp_path / "data.npz")
@@ -301,7 +301,7 @@ def test_classes_that_cannot_be_told_from_noise_are_named(capsys: Any, tmp_path:
 
 
 @pytest.mark.parametrize("wrong", [["--checkpoint", "nan"], ["--checkpoint", "-1"], ["--clip", "3"]])
-def test_options_that_mean_nothing_are_refused(capsys: Any, data: str, tmp_path: Path, wrong: list[str]) -> None:
+def test_options_without_a_meaning_are_refused(capsys: Any, data: str, tmp_path: Path, wrong: list[str]) -> None:
     assert synth(data, tmp_path / "out", *wrong) == 2
     assert wrong[0] in sentence(capsys)
     assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
@@ -327,7 +327,7 @@ def entries(ledger: Path, capsys: Any) -> list[Any]:
     return [e for d in json.loads(capsys.readouterr().out)["datasets"] for e in d["entries"]]
 
 
-def test_one_data_set_has_one_budget_whatever_the_folder(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_one_data_set_has_one_budget_for_all_output_folders(capsys: Any, data: str, tmp_path: Path) -> None:
     assert synth(data, tmp_path / "one") == 0
     said = capsys.readouterr().out
     assert f"{tmp_path / 'data.npz.ledger'}" in said
@@ -341,18 +341,18 @@ def test_one_data_set_has_one_budget_whatever_the_folder(capsys: Any, data: str,
     assert sorted(p.name for p in tmp_path.rglob("*.ledger")) == ["data.npz.ledger"]
 
 
-def test_built_in_data_has_its_ledger_beside_the_folders(capsys: Any, tmp_path: Path) -> None:
+def test_built_in_data_has_its_ledger_beside_the_output_folder(capsys: Any, tmp_path: Path) -> None:
     for out, code in (("one", 0), ("two", 4)):
         assert run(["synth", "digits", *TERMS, *QUICK, "--out", str(tmp_path / out)]) == code
     assert len(entries(tmp_path / "digits.ledger", capsys)) == 1
 
 
-def test_what_cannot_be_read_leaves_no_ledger(tmp_path: Path) -> None:
+def test_an_unreadable_file_leaves_no_ledger(tmp_path: Path) -> None:
     assert synth(str(tmp_path / "none.npz"), tmp_path / "out") == 3
     assert not list(tmp_path.rglob("*.ledger*"))
 
 
-def test_a_job_goes_on_with_its_own_ledger_only(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_a_job_is_resumed_with_its_own_ledger_only(capsys: Any, data: str, tmp_path: Path) -> None:
     out, own, other = tmp_path / "out", tmp_path / "own", tmp_path / "other"
     assert synth(data, out, "--ledger", str(own)) == 0
     (out / "release.npz").unlink()
@@ -411,7 +411,7 @@ def test_a_release_that_the_job_did_not_pay_for_is_refused(capsys: Any, data: st
     assert "never paid" in sentence(capsys)
 
 
-def test_noise_written_down_too_small_is_refused_before_paying(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_a_job_file_with_less_noise_is_refused_before_paying(capsys: Any, data: str, tmp_path: Path) -> None:
     for name, value in (("sigma", 0.2), ("delta", 1e-2), ("facts", {"classes": 3})):
         out, ledger = tmp_path / name, tmp_path / f"{name}.ledger"
         assert run(["ledger", "init", str(ledger), "--data", data, "--epsilon", "50", *TERMS[2:]]) == 0
@@ -451,14 +451,14 @@ def test_two_processes_on_one_folder_pay_once(capsys: Any, data: str, tmp_path: 
     assert len(entries(ledger, capsys)) == 1
 
 
-def test_labels_can_be_left_out(data: str, tmp_path: Path) -> None:
+def test_classes_0_leaves_the_labels_out(data: str, tmp_path: Path) -> None:
     assert synth(data, tmp_path / "out", public=("--classes", "0", "--range", "0,1")) == 0
     with np.load(tmp_path / "out" / "synthetic.npz") as made:
         assert made.files == ["x"]
 
 
 @pytest.mark.parametrize("method", ["sinkhorn", "sliced"])
-def test_methods_that_pay_as_they_go_leave_the_same_folder(method: str, tmp_path: Path) -> None:
+def test_methods_that_pay_in_blocks_write_the_same_folder(method: str, tmp_path: Path) -> None:
     x, y = np.random.default_rng(0).uniform(size=(60, 4)), np.arange(60) % 2
     data, out = tmp_path / "data.npz", tmp_path / "out"
     np.savez(data, x=x, y=y)
@@ -477,7 +477,7 @@ def test_methods_that_pay_as_they_go_leave_the_same_folder(method: str, tmp_path
         assert len(book.entries()) == 2
 
 
-def test_a_job_that_has_paid_does_not_go_on_with_other_records(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_a_paid_job_is_not_resumed_with_other_records(capsys: Any, data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert synth(data, out) == 0
     (out / "release.npz").unlink()
@@ -491,7 +491,7 @@ def test_a_job_that_has_paid_does_not_go_on_with_other_records(capsys: Any, data
         assert len(book.datasets()) == 1
 
 
-def test_a_folder_says_what_the_ledger_holds_beside_what_was_released(capsys: Any, data: str, tmp_path: Path) -> None:
+def test_the_folder_states_what_the_ledger_spent_in_all(capsys: Any, data: str, tmp_path: Path) -> None:
     budget = "--epsilon 30 --delta 1e-5 --adjacency add-remove".split()
     assert run(["ledger", "init", str(tmp_path / "data.npz.ledger"), "--data", data, *budget]) == 0
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""`privot synth | sample | evaluate | schema` on tables: right answers, right exit codes, nothing paid by a refusal."""
+"""`privot synth`, `sample`, `evaluate`, `schema` on tables: answers and exit codes; a refusal costs nothing."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def sentence(capsys: Any) -> str:
     return str(said)
 
 
-def test_synth_leaves_everything_and_sampling_needs_only_that(capsys: Any, place: Place) -> None:
+def test_synth_writes_its_folder_and_sampling_needs_only_the_folder(capsys: Any, place: Place) -> None:
     assert place.synth("out", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert 1.98 < answer["guarantee"]["epsilon"] <= 2.0
@@ -131,7 +131,7 @@ def test_synth_leaves_everything_and_sampling_needs_only_that(capsys: Any, place
     assert run(["sample", str(out), "-n", "5", "--out", str(place.folder / "e.npz")]) == 3
 
 
-def test_parquet_comes_back_as_parquet_in_the_same_types(place: Place) -> None:
+def test_parquet_data_gives_synthetic_parquet_of_the_same_types(place: Place) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
     write_table(
         place.codec.decode(*encode_file(place.data, place.codec)), place.folder / "p.parquet", place.codec.schema
@@ -143,7 +143,7 @@ def test_parquet_comes_back_as_parquet_in_the_same_types(place: Place) -> None:
     assert ours.equals(theirs)
 
 
-def test_one_data_set_has_one_budget_whatever_file_or_schema_it_comes_in(capsys: Any, made: Place) -> None:
+def test_one_data_set_has_one_budget_in_any_file_and_schema(capsys: Any, made: Place) -> None:
     book = str(made.folder / "data.csv.ledger")
     capsys.readouterr()
     # the same records, as Parquet and in another order
@@ -162,7 +162,7 @@ def test_one_data_set_has_one_budget_whatever_file_or_schema_it_comes_in(capsys:
     assert not (made.folder / "again3" / "job.json").exists()
 
 
-def test_setting_a_budget_for_another_schema_buys_nothing(capsys: Any, made: Place) -> None:
+def test_another_schema_gives_no_second_budget(capsys: Any, made: Place) -> None:
     wider = made.folder / "wider-still.json"
     wider.write_text(json.dumps(PLAIN).replace("99", "299"), encoding="utf-8")
     terms = "--epsilon 30 --delta 1e-6 --adjacency add-remove".split()
@@ -177,7 +177,7 @@ def test_setting_a_budget_for_another_schema_buys_nothing(capsys: Any, made: Pla
         assert "--new-records" in sentence(capsys)
 
 
-def test_dates_beyond_the_calendar_set_no_budget(capsys: Any, place: Place) -> None:
+def test_a_schema_with_dates_beyond_the_calendar_sets_no_budget(capsys: Any, place: Place) -> None:
     for low, high in ((0, 3_000_000), (-(10**6), 0), (0, 10**15), (-700_000, 0)):
         columns = [{"name": "age", "type": "date", "low": low, "high": high}, *PLAIN["columns"][1:]]
         place.schema.write_text(json.dumps({**PLAIN, "columns": columns}), encoding="utf-8")
@@ -186,7 +186,7 @@ def test_dates_beyond_the_calendar_set_no_budget(capsys: Any, place: Place) -> N
     assert not (place.folder / "data.csv.ledger").exists()
 
 
-def test_a_budget_can_be_set_before_and_refuses(capsys: Any, place: Place) -> None:
+def test_a_budget_set_beforehand_refuses_a_larger_synthesis(capsys: Any, place: Place) -> None:
     book, schema = str(place.folder / "data.csv.ledger"), str(place.schema)
     terms = "--epsilon 1 --delta 1e-6 --adjacency add-remove".split()
     assert run(["ledger", "init", book, "--data", str(place.data), "--schema", schema, *terms]) == 0
@@ -197,7 +197,7 @@ def test_a_budget_can_be_set_before_and_refuses(capsys: Any, place: Place) -> No
     assert not (place.folder / "out" / "release.npz").exists()
 
 
-def test_dates_missing_values_fifty_five_categories_and_columns_that_say_nothing(tmp_path: Path) -> None:
+def test_dates_missing_values_many_categories_and_constant_columns_are_synthesised(tmp_path: Path) -> None:
     dice = random.Random(1)
     lines = ["admitted,code,cost,empty,constant,stuck,outcome"]
     for _ in range(800):
@@ -223,7 +223,7 @@ def test_dates_missing_values_fifty_five_categories_and_columns_that_say_nothing
     assert run(arguments) == 0
 
 
-def test_a_table_without_a_label(capsys: Any, tmp_path: Path) -> None:
+def test_a_table_without_a_label_is_synthesised_and_evaluated(capsys: Any, tmp_path: Path) -> None:
     place = Place(tmp_path, {"columns": PLAIN["columns"]}, plain_lines())
     assert place.synth("out") == 0
     assert run(["evaluate", str(tmp_path / "out"), "--test", str(place.data)]) == 0
@@ -235,7 +235,7 @@ def test_a_table_without_a_label(capsys: Any, tmp_path: Path) -> None:
     assert run(["report", str(tmp_path / "out")]) == 0
 
 
-def test_evaluation_says_what_is_private(capsys: Any, made: Place) -> None:
+def test_evaluation_marks_what_is_private(capsys: Any, made: Place) -> None:
     out, data = str(made.folder / "out"), str(made.data)
     capsys.readouterr()
     assert run(["evaluate", out, "--real", data, "--private", data, "--json"]) == 0
@@ -269,13 +269,13 @@ def test_evaluation_says_what_is_private(capsys: Any, made: Place) -> None:
         (["--test", "SCHEMA"], 3),
     ],
 )
-def test_evaluation_refuses(capsys: Any, made: Place, more: list[str], code: int) -> None:
+def test_wrong_evaluations_are_refused_in_one_sentence(capsys: Any, made: Place, more: list[str], code: int) -> None:
     named = {"DATA": str(made.data), "SCHEMA": str(made.schema)}
     assert run(["evaluate", str(made.folder / "out"), *[named.get(word, word) for word in more]]) == code
     sentence(capsys)
 
 
-def test_a_table_of_one_record_is_released_as_one_of_two_is(tmp_path: Path) -> None:
+def test_a_table_of_one_record_is_released_like_one_of_two(tmp_path: Path) -> None:
     for name, rows in (("one", ["30,Ulm,yes"]), ("two", ["30,Ulm,yes", "31,Bonn,no"])):
         (tmp_path / name).mkdir()
         place = Place(tmp_path / name, PLAIN, ["age,city,ill", *rows])
@@ -296,7 +296,7 @@ def test_a_table_of_one_record_is_released_as_one_of_two_is(tmp_path: Path) -> N
         ([""], 3, "empty"),
     ],
 )
-def test_tables_that_cannot_be_used_cost_nothing(
+def test_unusable_tables_are_refused_and_cost_nothing(
     capsys: Any, tmp_path: Path, lines: list[str], code: int, word: str
 ) -> None:
     place = Place(tmp_path, PLAIN, lines)
@@ -318,14 +318,16 @@ def test_tables_that_cannot_be_used_cost_nothing(
         (["--samples", "0"], 2, "--samples"),
     ],
 )
-def test_wrong_usage_costs_nothing(capsys: Any, place: Place, more: list[str], code: int, word: str) -> None:
+def test_wrong_options_are_refused_and_cost_nothing(
+    capsys: Any, place: Place, more: list[str], code: int, word: str
+) -> None:
     assert place.synth("out", *more) == code
     assert word in sentence(capsys)
     assert place.charges() == 0
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"columns": []}', '{"columns": [{"name": "age", "type": "integer"}]}'])
-def test_a_schema_that_says_too_little_is_refused(capsys: Any, place: Place, text: str) -> None:
+def test_an_incomplete_schema_is_refused(capsys: Any, place: Place, text: str) -> None:
     place.schema.write_text(text, encoding="utf-8")
     assert place.synth("out") in (2, 3)
     sentence(capsys)
@@ -335,7 +337,7 @@ def test_a_schema_that_says_too_little_is_refused(capsys: Any, place: Place, tex
     assert not (place.folder / "data.csv.ledger").exists()
 
 
-def test_parquet_without_a_schema_and_a_damaged_one(capsys: Any, place: Place) -> None:
+def test_parquet_without_a_schema_or_damaged_is_refused(capsys: Any, place: Place) -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     bad = place.folder / "bad.parquet"
     bad.write_bytes(b"PAR1 nothing")
@@ -346,14 +348,14 @@ def test_parquet_without_a_schema_and_a_damaged_one(capsys: Any, place: Place) -
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written(capsys: Any, place: Place) -> None:
+def test_an_output_folder_without_write_permission_costs_nothing(capsys: Any, place: Place) -> None:
     (place.folder / "closed").mkdir(mode=0o500)
     assert place.synth("closed/out") == 3
     sentence(capsys)
     assert place.charges() == 0
 
 
-def test_a_folder_that_is_a_file(capsys: Any, place: Place) -> None:
+def test_an_output_folder_that_is_a_file_costs_nothing(capsys: Any, place: Place) -> None:
     (place.folder / "out").write_text("mine")
     assert place.synth("out") == 3
     sentence(capsys)
@@ -412,7 +414,7 @@ def test_damaged_models_and_guarantees_are_refused(capsys: Any, place: Place) ->
     sentence(capsys)
 
 
-def test_a_release_that_costs_the_same_but_is_another_is_refused(capsys: Any, place: Place) -> None:
+def test_another_release_of_the_same_cost_is_refused(capsys: Any, place: Place) -> None:
     assert place.synth("out") == 0
     path = place.folder / "out" / "release.npz"
     held = Release.load(path)
@@ -457,7 +459,7 @@ def test_a_schema_is_proposed_from_public_hints_only(capsys: Any, place: Place) 
         kept = there.read_bytes()
         capsys.readouterr()
         assert run(["schema", "propose", "--out", str(there), "--dictionary", str(dictionary)]) == 2
-        assert "there already" in sentence(capsys)
+        assert "exists already" in sentence(capsys)
         assert there.read_bytes() == kept
     out.unlink()
     assert run([*base, "--dictionary", str(dictionary)]) == 0
@@ -484,7 +486,7 @@ def test_a_schema_is_proposed_from_a_sample_that_is_stated_to_be_public(capsys: 
     assert place.synth("out", schema=out) == 0
 
 
-def test_help_shows_examples(capsys: Any) -> None:
+def test_help_shows_examples_with_tables(capsys: Any) -> None:
     for command in (["synth"], ["sample"], ["evaluate"], ["schema", "propose"]):
         assert run([*command, "--help"]) == 0
         said = capsys.readouterr().out
@@ -492,7 +494,7 @@ def test_help_shows_examples(capsys: Any) -> None:
         assert ".csv" in said
 
 
-def test_synthetic_text_is_made_safe_for_spreadsheets_only_when_asked(tmp_path: Path, capsys) -> None:
+def test_sample_escapes_formulas_only_with_spreadsheet_safe(tmp_path: Path, capsys) -> None:
     schema = {"columns": [{"name": "city", "type": "categorical", "categories": ["=Ulm()", "Bonn"]}]}
     place = Place(tmp_path, schema, ["city", *["=Ulm()", "Bonn"] * 100])
     assert place.synth("plain") == 0
@@ -510,7 +512,7 @@ def test_synthetic_text_is_made_safe_for_spreadsheets_only_when_asked(tmp_path: 
     assert not (tmp_path / "d").exists()
 
 
-def test_synth_writes_text_safe_for_spreadsheets(tmp_path: Path) -> None:
+def test_synth_escapes_formulas_with_spreadsheet_safe(tmp_path: Path) -> None:
     schema = {"columns": [{"name": "city", "type": "categorical", "categories": ["=Ulm()", "Bonn"]}]}
     place = Place(tmp_path, schema, ["city", *["=Ulm()", "Bonn"] * 100])
     assert place.synth("safe", "--spreadsheet-safe") == 0

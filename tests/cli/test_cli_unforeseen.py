@@ -1,4 +1,4 @@
-"""The last line of defence: whatever goes wrong is one sentence without a record, and a documented exit code."""
+"""Unexpected errors end in one sentence that quotes no record, with a documented exit code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def failing_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_an_unforeseen_error_is_one_sentence_with_its_type_and_without_its_words(
+def test_an_unexpected_error_prints_its_type_and_never_its_message(
     monkeypatch: pytest.MonkeyPatch, capsys: Any, error: Exception
 ) -> None:
     failing_with(monkeypatch, error)
@@ -57,20 +57,22 @@ def test_an_unforeseen_error_is_one_sentence_with_its_type_and_without_its_words
     ],
     ids=["python", "cuda", "torch"],
 )
-def test_running_out_of_memory_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Any, error: Exception) -> None:
+def test_running_out_of_memory_is_reported_as_such(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, error: Exception
+) -> None:
     failing_with(monkeypatch, error)
     assert run(["report", "folder"]) == 1
     said = capsys.readouterr().err
     assert said == "privot: The machine ran out of memory: use smaller sizes, or a machine with more of it.\n"
 
 
-def test_debug_shows_the_traceback_of_an_unforeseen_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_shows_the_traceback_of_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(monkeypatch, RuntimeError(SECRET))
     with pytest.raises(RuntimeError):
         run(["report", "folder"], debug=True)
 
 
-def test_the_help_and_the_reference_name_every_exit_code(capsys: Any) -> None:
+def test_the_help_and_the_reference_list_every_exit_code(capsys: Any) -> None:
     assert run(["--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     page = (Path(__file__).parents[2] / "docs/reference/exit-codes.md").read_text()
@@ -79,7 +81,7 @@ def test_the_help_and_the_reference_name_every_exit_code(capsys: Any) -> None:
         assert f"| {code} |" in page
 
 
-def test_a_warning_of_a_library_is_not_printed() -> None:
+def test_warnings_of_libraries_are_printed_with_debug_only() -> None:
     code = (
         "import sys, warnings, privot.cli as cli\n"
         "cli.run = lambda arguments, debug: warnings.warn('numpy says', RuntimeWarning) or 0\n"

@@ -1,4 +1,4 @@
-"""`privot points` and `privot value`: whole runs, what they print, and the exit codes of the contract."""
+"""`privot points` and `privot value`: whole runs, their output and their exit codes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def folder(tmp_path, monkeypatch):
 
 def sketch(name: str, *more: str, epsilon: float = 4.0) -> None:
     terms = ["--epsilon", str(epsilon), "--delta", "1e-5", "--adjacency", "replace-one"]
-    more = more or ("--range", "0", "1", "--classes", "3")
+    more = more or ("--range", "0,1", "--classes", "3")
     assert run(["sketch", f"{name}.npz", *terms, *more, "--key", f"{name}.key", "--out", f"{name}.sketch"]) == 0
 
 
-def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
+def test_points_scores_records_against_a_sketch_and_against_records(capsys, folder) -> None:
     sketch("hub")
     capsys.readouterr()
-    order = ["points", "south.npz", "--validation", "hub.sketch", "--range", "0", "1"]
+    order = ["points", "south.npz", "--validation", "hub.sketch", "--range", "0,1"]
     assert run([*order, "--trust", "hub.key.pub", "--out", "scores.csv", "--plot", "scores.png", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["guarantee"]["epsilon"] <= 4.0
@@ -65,7 +65,7 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
     told = capsys.readouterr().out
     assert "do not publish" in told
     assert "validation side" in told
-    assert "--trust names keys" in told
+    assert "--trust names the keys" in told
     assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300"]) == 0
     assert "none: this is an exact answer" in capsys.readouterr().out
     assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300", "--json"]) == 0
@@ -78,18 +78,18 @@ def test_points_against_a_sketch_and_against_records(capsys, folder) -> None:
     assert run(["points", "south.npz", "--validation", "north.sketch", "--prototypes", "public.npz"]) == 0
 
 
-def test_a_sample_of_the_validation_side_has_all_its_classes() -> None:
-    from privot.cli.commands.points import _some
+def test_a_sample_of_the_validation_records_has_all_classes() -> None:
+    from privot.cli.running.own_scores import sample_by_class
     from privot.valuation.labelled_records import Labelled
 
     y = np.repeat([0, 1, 2], [800, 199, 1])
     x = np.arange(2000.0).reshape(1000, 2)
-    kept = _some(Labelled.of(x, y, "V"), 100, 0)
+    kept = sample_by_class(Labelled.of(x, y, "V"), 100, 0)
     assert np.bincount(kept.y).tolist() == [80, 20, 1]
     np.testing.assert_array_equal(kept.y, y[(kept.x[:, 0] / 2).astype(int)])
 
 
-def test_values_from_sketches_and_from_records(capsys, folder) -> None:
+def test_value_computes_values_from_sketches_and_from_records(capsys, folder) -> None:
     for name, epsilon in (("hub", 4.0), ("north", 3.0), ("south", 5.0)):
         sketch(name, epsilon=epsilon)
     capsys.readouterr()
@@ -131,16 +131,16 @@ def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
         write("odd.npz", 30, 3, y=file["y"] + 7)
     (folder / "broken.npz").write_bytes((folder / "north.npz").read_bytes()[:500])
     (folder / "broken.sketch").write_bytes((folder / "hub.sketch").read_bytes()[:-300])
-    sketch("bare", "--range", "0", "1")
-    sketch("north", "--range", "-1", "1", "--classes", "3")
-    by_sketch = ["--validation", "hub.sketch", "--range", "0", "1"]
+    sketch("bare", "--range", "0,1")
+    sketch("north", "--range", "-1,1", "--classes", "3")
+    by_sketch = ["--validation", "hub.sketch", "--range", "0,1"]
     bad = [
         *(["points", f"{name}.npz", *by_sketch] for name in ("one", "nan", "narrow", "odd")),
         *(["value", f"{name}.npz", "--validation", "hub.npz"] for name in ("empty", "narrow", "odd", "broken", "none")),
         ["points", "unlabelled.npy", *by_sketch],
-        ["points", "south.npz", "--validation", "broken.sketch", "--range", "0", "1"],
-        ["points", "south.npz", "--validation", "bare.sketch", "--range", "0", "1"],
-        ["points", "south.npz", "--validation", "hub.sketch", "--range", "0", "2"],
+        ["points", "south.npz", "--validation", "broken.sketch", "--range", "0,1"],
+        ["points", "south.npz", "--validation", "bare.sketch", "--range", "0,1"],
+        ["points", "south.npz", "--validation", "hub.sketch", "--range", "0,2"],
         ["points", "south.npz", "--validation", "south.npz"],
         ["points", "south.npz", *by_sketch, "--trust", "bare.key.pub"],
         ["value", "bare.sketch", "--validation", "hub.sketch"],
@@ -172,7 +172,7 @@ def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
     assert "There is no file 'nowhere.sketch'" in capsys.readouterr().err
 
 
-def test_what_cannot_be_written_leaves_nothing_and_names_the_file_that_was_asked_for(capsys, folder) -> None:
+def test_a_failed_write_leaves_no_scores_and_names_the_file(capsys, folder) -> None:
     order = ["points", "south.npz", "--validation", "hub.npz", "--most", "100"]
     # scores are never overwritten: written before a chart that fails, they would be in the way of the next attempt
     assert run([*order, "--out", "scores.csv", "--plot", "nowhere/scores.png"]) == 3
@@ -183,7 +183,7 @@ def test_what_cannot_be_written_leaves_nothing_and_names_the_file_that_was_asked
     assert "cannot be written to /proc/scores.csv (" in capsys.readouterr().err
 
 
-def test_classes_of_folders_go_by_their_stated_names(capsys, folder) -> None:
+def test_classes_of_folders_are_matched_by_their_stated_names(capsys, folder) -> None:
     from PIL import Image
 
     g = np.random.default_rng(0)
@@ -209,7 +209,7 @@ def test_classes_of_folders_go_by_their_stated_names(capsys, folder) -> None:
     assert run(["value", "B", "--validation", "V", *names]) == 3
 
 
-def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:
+def test_the_printed_share_is_not_presented_as_a_test_of_a_difference() -> None:
     from privot.cli.commands.points import _seen
 
     assert "hides how your classes differ" in _seen([0.0, 0.0])
@@ -217,7 +217,7 @@ def test_what_is_said_of_noise_is_no_test_of_a_difference() -> None:
     assert _seen([0.0, 0.5]) == "your class means are moved 25 % of the way to its noisy ones (mean over classes)"
 
 
-def test_a_party_in_other_units_has_a_value_that_fits_on_a_line(capsys, folder) -> None:
+def test_a_very_large_value_fits_on_one_line(capsys, folder) -> None:
     with np.load("north.npz") as file:
         write("far.npz", 300, 1, x=file["x"] * 1e60)
     assert run(["value", "far.npz", "south.npz", "--validation", "hub.npz"]) == 0
@@ -225,6 +225,6 @@ def test_a_party_in_other_units_has_a_value_that_fits_on_a_line(capsys, folder) 
 
 
 @pytest.mark.parametrize("command", ["points", "value"])
-def test_help_says_that_no_server_can_do_it(capsys, command: str) -> None:
+def test_help_explains_that_no_server_can_find_bad_records(capsys, command: str) -> None:
     assert run([command, "--help"]) == 0
     assert "server" in capsys.readouterr().out

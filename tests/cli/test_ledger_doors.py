@@ -1,4 +1,4 @@
-"""One ledger file guards one data set, whichever door opens it: every door against every other, in both orders."""
+"""One ledger file guards one data set, at every command and API that opens it: all pairs, in both orders."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def place(spent: Path, tmp_path: Path) -> Place:
 
 
 @every_door
-def test_a_changed_value_is_refused_at_every_door_until_new_records_are_stated(
+def test_every_door_refuses_a_changed_value_until_new_records_are_stated(
     capsys: Any, place: Place, second: Door
 ) -> None:
     before = place.entries()
@@ -214,7 +214,7 @@ def test_a_changed_value_is_refused_at_every_door_until_new_records_are_stated(
 
 
 @every_door
-def test_unchanged_records_pay_from_the_same_budget_at_every_door(
+def test_every_door_charges_unchanged_records_to_the_same_budget(
     capsys: Any, place: Place, first: Door, second: Door
 ) -> None:
     # the same request gets the answer that was paid for once more
@@ -230,7 +230,7 @@ def test_unchanged_records_pay_from_the_same_budget_at_every_door(
     assert place.entries() == (0 if first is second is init else 1)
 
 
-def test_all_doors_add_up_on_one_budget(tmp_path: Path) -> None:
+def test_releases_through_all_doors_add_up_in_one_budget(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.prepare()
     large = ["ledger", "init", str(place.ledger), "--data", str(place.data), "--epsilon", "20", *TERMS[2:], *SAME]
@@ -246,7 +246,7 @@ def test_all_doors_add_up_on_one_budget(tmp_path: Path) -> None:
     assert 2 * EPSILON < spent.epsilon() < 4 * EPSILON
 
 
-def test_new_records_are_shown_to_whoever_reads_the_ledger(capsys: Any, tmp_path: Path) -> None:
+def test_show_marks_data_sets_that_were_stated_to_be_new(capsys: Any, tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.prepare()
     assert init(place) == 0
@@ -292,7 +292,7 @@ def test_joining_a_federation_with_a_changed_file_needs_new_records(
     assert [d.new_records for d in place.datasets()] == [False, True]
 
 
-def test_python_is_told_what_to_state(tmp_path: Path) -> None:
+def test_vaults_in_python_refuse_other_records_too(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).uniform(size=(9, 3))
     terms: dict[str, Any] = {"clip": 1.0, "adjacency": "add-remove", "budget": (1.0, 1e-5)}
     with Ledger.create(tmp_path / "l") as book:
@@ -308,7 +308,7 @@ def test_python_is_told_what_to_state(tmp_path: Path) -> None:
         assert len(book.datasets()) == 1
 
 
-def test_a_folder_from_a_stranger_sets_no_budget_in_a_ledger_of_its_own(capsys: Any, tmp_path: Path) -> None:
+def test_an_untrusted_job_folder_sets_no_budget_in_its_own_ledger(capsys: Any, tmp_path: Path) -> None:
     # an attacker hands over a folder whose job.json names his own ledger and much ε: going on with it may not pay there
     place = Place(tmp_path)
     place.prepare()

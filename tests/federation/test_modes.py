@@ -98,7 +98,7 @@ def test_a_ledger_and_a_sketch_with_its_key_leave_no_private_file_readable(
     made = private_folder(tmp_path / "made")
     np.savez(made / "x.npz", x=np.random.default_rng(0).uniform(size=(50, 3)))
     (made / "x.npz").chmod(0o600)
-    terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "replace-one", "--range", "0", "1"]
+    terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "replace-one", "--range", "0,1"]
     assert run(["sketch", "made/x.npz", *terms, "--out", "made/x.sketch", "--key", "made/north.key"]) == 0
     assert (made / "x.npz.ledger").exists()
     check_closed(made)

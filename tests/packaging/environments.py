@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BUDGET = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
-SKETCH = [*BUDGET, "--range", "0", "1", "--ledger", "a.ledger", "--out", "a.sketch"]
+SKETCH = [*BUDGET, "--range", "0,1", "--ledger", "a.ledger", "--out", "a.sketch"]
 WEIGHTS = "from privot.transport._exact import network_simplex; network_simplex()"
 FLOWER = "from privot.federation.flower import serverapp, supernode"
 SYNTH = ["synth", "digits", *BUDGET, "--steps", "20", "--samples", "50", "--out", "made"]

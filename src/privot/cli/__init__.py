@@ -18,14 +18,16 @@ def main() -> None:
     debug = "--debug" in arguments or bool(os.environ.get("PRIVOT_DEBUG"))
     arguments = [a for a in arguments if a != "--debug"]
     if not debug and not sys.warnoptions:
-        # a refusal is one sentence: what libraries have to say is for those who debug
+        # a refusal is one sentence: warnings of libraries are shown with --debug only
         warnings.simplefilter("ignore")
     interruption.interrupt_on_termination()
     try:
         code = run(arguments, debug)
     except KeyboardInterrupt:
         # while modules are still imported
-        _say("Interrupted: nothing was paid, and nothing is left to go on with.")
+        from privot.cli.printing.interrupts import NOTHING_PAID
+
+        _say(NOTHING_PAID)
         code = 130
     # CPython remembers an interrupt that left an exec() of text, as dataclasses do while they are imported, even where
     # it was handled, and would end `python -m privot` by the signal: the next exec() of text makes it forget
@@ -37,7 +39,7 @@ def run(arguments: list[str], debug: bool = False) -> int:
     """Run one command and return its exit code."""
     import typer
 
-    from privot.cli.app import app
+    from privot.cli.app import COMMANDS, build_app
     from privot.cli.parsing.help_pages import WrongUsage, with_help
     from privot.cli.parsing.option_bounds import check_words, with_bounds
     from privot.cli.parsing.recalled_options import recalled
@@ -52,8 +54,12 @@ def run(arguments: list[str], debug: bool = False) -> int:
         from typer.main import get_command
 
         check_words(arguments)
-        command: Any = with_bounds(with_help(get_command(app)))
-        arguments = recalled(arguments, command.commands)
+        # a word that is a command's name may be a file's: one module more is imported then
+        used = [word for word in arguments if word in COMMANDS]
+        command: Any = with_bounds(with_help(get_command(build_app(used))))
+        arguments, note = recalled(arguments, command.commands)
+        if note and "--json" not in arguments:
+            print(note, file=sys.stderr)
         with needing("This command needs"):
             answer = command.main(args=arguments, prog_name="privot", standalone_mode=False)
         # Typer makes an exit code of an interrupt, and says nothing

@@ -1,60 +1,78 @@
-"""Which commands there are. Each one's module is imported here and imports its own tools only when it runs."""
+"""Which commands there are. A command's module is imported only when the command is used."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated, NamedTuple
 
 import typer
 
-from privot.cli import table_input
-from privot.cli.commands import (
-    account_commands,
-    adapt,
-    answer,
-    audit,
-    bench_commands,
-    compare,
-    demo,
-    evaluate,
-    federate_commands,
-    ledger_commands,
-    points,
-    report,
-    sketch,
-    study_commands,
-    synth,
-    value,
+HELP = "Private optimal transport: compare, learn from and synthesise data you may not share."
+EPILOG = (
+    "Start with: privot demo. Exit codes: 0 done; 1 internal error, please report it; 2 wrong usage; "
+    "3 bad data; 4 the budget refuses; 5 unproven and not allowed; 6 did not converge or answer in time; "
+    "7 an audit refutes a claim; 130 interrupted. --debug shows a traceback."
 )
 
-app = typer.Typer(
-    name="privot",
-    help="Private optimal transport: compare, learn from and synthesise data you may not share.",
-    epilog="Start with: privot demo. Exit codes: 0 done; 1 internal error, please report it; 2 wrong usage; "
-    "3 bad data; 4 the budget refuses; 5 unproven and not allowed; 6 did not converge or answer in time; "
-    "7 an audit refutes a claim; 130 interrupted. --debug shows a traceback.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(account_commands.app, name="account")
-app.add_typer(ledger_commands.app, name="ledger")
-app.add_typer(bench_commands.app, name="bench")
-app.add_typer(study_commands.app, name="study")
-app.add_typer(table_input.app, name="schema")
-app.add_typer(federate_commands.app, name="federate")
-app.command("demo")(demo.demo)
-app.command("compare")(compare.compare)
-app.command("synth")(synth.synth)
-app.command("adapt")(adapt.adapt)
-app.command("answer")(answer.answer)
-app.command("sample")(synth.sample)
-app.command("evaluate")(evaluate.evaluate)
-app.command("report")(report.report)
-app.command("audit")(audit.audit)
-app.command("sketch")(sketch.sketch)
-app.command("value")(value.value)
-app.command("points")(points.points)
+
+class Command(NamedTuple):
+    """A command: its module in `privot.cli.commands`, and the sentence that describes it in the list of commands."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "demo": Command("demo", "Synthesise handwritten digits and test the result on digits kept apart."),
+    "compare": Command("compare", "Measure how far apart two data sets are."),
+    "synth": Command("synth", "Train a private generator and draw synthetic data."),
+    "adapt": Command("adapt", "Train a classifier for private unlabelled records."),
+    "answer": Command("answer", "Explain or answer a request of privot adapt."),
+    "sample": Command("sample", "Draw synthetic records from a released generator."),
+    "evaluate": Command("evaluate", "Train on synthetic data and test on real data."),
+    "report": Command("report", "Write one self-contained HTML page about a folder."),
+    "audit": Command("audit", "Attack a mechanism or a release to test its claim."),
+    "sketch": Command("sketch", "Release one private sketch of a data set."),
+    "value": Command("value", "Compute what parties contribute to a validation set."),
+    "points": Command("points", "Score your own records against a validation set."),
+    "account": Command("account_commands", "Plan a budget without reading any data."),
+    "ledger": Command("ledger_commands", "Create, show and verify privacy ledgers."),
+    "bench": Command("bench_commands", "Measure privot and its peers in one run."),
+    "study": Command("study_commands", "Recompute published tables and figures."),
+    "schema": Command("schema_commands", "Propose the public schema of a table."),
+    "federate": Command("federate_commands", "Compare data sets between organisations."),
+}
+"""By name, in the order in which they are listed. A module has an `app` of its own, or a function of that name."""
+
+
+def build_app(used: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The application, with the commands `used` whole and the others by name and summary only."""
+    app = typer.Typer(
+        name="privot",
+        help=HELP,
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(root)
+    whole = set(used)
+    for name, command in COMMANDS.items():
+        if name not in whole:
+            app.command(name, short_help=command.summary)(_unused)
+            continue
+        module = import_module(f"privot.cli.commands.{command.module}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name, short_help=command.summary)
+        else:
+            app.command(name, short_help=command.summary)(getattr(module, name))
+    return app
+
+
+def _unused() -> None:
+    """Stands for a command that is listed but not used."""
 
 
 def _version(asked: bool) -> None:
@@ -65,18 +83,17 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
     max_unpacked: Annotated[
         str | None,
-        typer.Option(help="Bytes that one file may unpack to, like 4GiB; 512MiB unless given, or PRIVOT_MAX_UNPACKED."),
+        typer.Option(help="Largest size of one unpacked file, like 4GiB. Default: 512MiB, or PRIVOT_MAX_UNPACKED."),
     ] = None,
     max_events: Annotated[
         int | None,
-        typer.Option(help="Distinct events of a guarantee that are counted on reading; 16, or PRIVOT_MAX_EVENTS."),
+        typer.Option(help="Most distinct events of a guarantee that is read. Default: 16, or PRIVOT_MAX_EVENTS."),
     ] = None,
 ) -> None:
     """Private optimal transport: compare, learn from and synthesise data you may not share."""

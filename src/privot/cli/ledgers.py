@@ -1,26 +1,59 @@
-"""What the commands ask a ledger: a vault on the budget of these records, and how often a job was charged."""
+"""What the commands ask a ledger: where it lies, a vault on its budget, and how often a job was charged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privot.jobs.job import Job
     from privot.ledger import Ledger
     from privot.vault import Vault
 
+BUILT_IN = ("digits",)
+"""Data that comes with privot and belongs to nobody."""
+
+
+def default_ledger(data: str, out: Path) -> Path:
+    """One ledger per data set: beside its file, whatever link led there; beside `out` for built-in data."""
+    if data in BUILT_IN:
+        return out.parent / f"{data}.ledger"
+    file = Path(data).resolve()
+    return file.with_name(file.name + ".ledger")
+
+
+def check_ledger_file(path: Path) -> None:
+    """Refuse a folder where the file of a ledger is expected."""
+    from privot.errors import UsageError
+
+    if not path.name or path.is_dir():
+        raise UsageError(f"The ledger must be a file, and {str(path)!r} is a folder: name a file with --ledger.")
+
+
+def open_ledger(path: Path, only_open: bool) -> Ledger:
+    """The ledger at `path`. With `only_open` none is created: a new one would not know the charge of a resumed job."""
+    from privot.errors import UsageError
+    from privot.ledger import Ledger
+
+    check_ledger_file(path)
+    if only_open or path.exists():
+        return Ledger.open(path)
+    if path.parent.exists() and not os.access(path.parent, os.W_OK):
+        raise UsageError(f"No ledger can be created in {path.parent}: choose another place with --ledger FILE.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Ledger.create(path)
+
 
 def label_of(data: str | Path) -> str:
-    """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it."""
+    """The name under which a ledger lists the records of a file: the file's own, whatever link leads to it."""
     return Path(data).resolve().name
 
 
 @contextmanager
 def naming_the_option() -> Iterator[None]:
-    """Add, where a ledger refuses other records than it guards, how new ones are stated on the command line."""
+    """Add the option that states new records to the refusal of records that the ledger does not guard."""
     from privot.errors import OtherRecordsError
 
     try:
@@ -41,7 +74,7 @@ def open_vault(book: Ledger, *, terms: tuple[float, float] | None, new_records: 
 
 
 def check_no_job(out: Path) -> None:
-    """Refuse a folder that has a job already, where the user did not say to go on with it."""
+    """Refuse a folder that already holds a job, unless the user asked to resume it."""
     from privot.errors import UsageError
     from privot.jobs.job import NAME
 
@@ -51,7 +84,7 @@ def check_no_job(out: Path) -> None:
 
 @contextmanager
 def second_charges() -> Iterator[None]:
-    """Say which option allows a second charge, where a release was lost."""
+    """Add the option that allows a second charge to the refusal of a job whose release was lost."""
     from privot.errors import LostReleaseError
 
     try:
@@ -60,30 +93,11 @@ def second_charges() -> Iterator[None]:
         raise LostReleaseError(f"{error} Add --resume --pay-again to charge a second time.") from None
 
 
-def spent_in_ledger(book: Ledger, job: Job) -> dict[str, Any] | None:
-    """What `book` holds for the records that `job` paid for, in all and for this job; None where it paid nothing."""
-    from privot.jobs.spending import total
-
-    paid = [entry for entry in book.entries() if job.any_mark in entry.purpose]
-    if not paid:
-        return None
-    name = paid[-1].fingerprint
-    whole, own = book.spent(name), book.spent(name, job.any_mark)
-    return None if whole is None or own is None else total(whole, own, sum(e.fingerprint == name for e in paid))
-
-
 def check_same_records(new_records: bool) -> None:
-    """Refuse `--new-records` for a job that goes on: it has a budget, and its folder may not set another."""
+    """Refuse `--new-records` for a resumed job: it has a budget, and its folder may not set another."""
     from privot.errors import UsageError
 
     if new_records:
-        raise UsageError("A job goes on with the records it was started with: --new-records is for a new job.")
-
-
-def charges(book: Ledger) -> Callable[[str], int]:
-    """How often `book` was charged for a job, by the mark that its charges carry."""
-
-    def spent(mark: str) -> int:
-        return sum(mark in entry.purpose for entry in book.entries())
-
-    return spent
+        raise UsageError(
+            "--new-records cannot be combined with --resume: a job goes on with the records it was started with."
+        )

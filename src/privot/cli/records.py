@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from privot.cli.parsing.typed_values import read_classes, read_shape
 
 if TYPE_CHECKING:
     from privot.data import Dataset, StatedFacts
+    from privot.valuation.labelled_records import Labelled
 
 
 def is_folder(data: str) -> bool:
@@ -17,7 +18,7 @@ def is_folder(data: str) -> bool:
 
 
 def stated(classes: str | int | None, shape: str | None = None) -> StatedFacts:
-    """What `--classes` and `--shape` say."""
+    """What `--classes` and `--shape` state."""
     from privot.data import StatedFacts
 
     said = read_classes(classes) if isinstance(classes, str) else classes
@@ -32,9 +33,9 @@ def read_records(
     private: bool = False,
     part: Literal["train", "test"] = "train",
 ) -> Dataset:
-    """The records of DATA, by the stated `facts`; without `labels` those are left out, whatever is said of classes.
+    """The records of DATA, by the stated `facts`; without `labels` they have none, whatever is stated of classes.
 
-    A folder says neither the names of its classes nor the shape of its images before its first record, so both are
+    A folder of images does not show its class names or its image shape before its first record is read, so both are
     stated: the names wherever labels are read, the shape wherever the records are `private`.
     """
     from privot.data import load
@@ -43,12 +44,47 @@ def read_records(
     if is_folder(data):
         if labels and facts.classes is None:
             raise UsageError(
-                f"{Path(data).name!r} is a folder of images, and the names of its classes are public and stated: give "
-                "--classes NAME,NAME,…."
+                f"{Path(data).name!r} is a folder of images: state its public class names with --classes NAME,NAME,…."
             )
         if private and facts.shape is None:
             raise UsageError(
-                f"{Path(data).name!r} is a folder of images, and their shape is public and stated: give --shape "
-                "HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS."
+                f"{Path(data).name!r} is a folder of images: state their public shape with --shape HEIGHT,WIDTH or "
+                "--shape HEIGHT,WIDTH,CHANNELS."
             )
     return load(data, part, classes=facts.classes if labels else 0, shape=facts.shape)
+
+
+def labelled_records(source: str, name: str, facts: StatedFacts) -> Labelled:
+    """The labelled records of a file, called `name` in errors; `facts` number the classes of every side alike."""
+    from privot.valuation.labelled_records import Labelled
+
+    found = read_records(source, facts)
+    return Labelled.of(found.x, found.y, name)
+
+
+def load_points(
+    source: str, words: Path | None, facts: StatedFacts, *, labels: bool = False, private: bool = False
+) -> Dataset:
+    """A data set, by what is stated about it; or, with word vectors, a text as a cloud of its words."""
+    from privot.data import Dataset
+    from privot.errors import DataError
+
+    if words is None:
+        return read_records(source, facts, labels=labels, private=private)
+    from privot.federation.protocols.word_vectors import WordVectors
+    from privot.opening import read_text
+
+    try:
+        text = read_text(source)
+    except (OSError, UnicodeDecodeError):
+        raise DataError(f"{Path(source).name!r} cannot be read as text.") from None
+    vectors = WordVectors.load(words)
+    return Dataset(vectors.cloud(vectors.words_of(text)))
+
+
+def same_space(x: Any, y: Any) -> None:
+    """Refuse two sets of points with different numbers of columns."""
+    from privot.errors import DataError
+
+    if x.shape[1] != y.shape[1]:
+        raise DataError(f"A has {x.shape[1]} columns and B has {y.shape[1]}: both need the same columns.")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.commands.claims import claims
-from privot.cli.parsing.options import AsJson
-from privot.cli.printing.output import number, print_facts, print_json, print_table
+from privot.cli.parsing.options import AsJson, Chart, Delta, Neighbours
+from privot.cli.printing.output import number, print_facts, print_json
 
 if TYPE_CHECKING:
     from privot.accounting.planning import Plan
@@ -20,23 +18,22 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-app.command("claims", epilog="Example: privot account claims --plot claims.png")(claims)
-
-Adjacency = Annotated[str, typer.Option(help="Who are neighbours: replace-one or add-remove. There is no default.")]
-Delta = Annotated[float, typer.Option(help="δ, strictly between 0 and 1.")]
-Epsilon = Annotated[float | None, typer.Option(help="ε to meet; leave out to have it answered.")]
-Sigma = Annotated[float | None, typer.Option(help="Standard deviation of the noise; leave out to have it answered.")]
-Records = Annotated[int | None, typer.Option(help="Number of records; needed with a batch.")]
+Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; leave it out to compute it.")]
+Sigma = Annotated[float | None, typer.Option(help="Standard deviation of the noise; leave it out to compute it.")]
+Records = Annotated[int | None, typer.Option(help="Number of records; needed with --batch.")]
 Batch = Annotated[
     int | None,
-    typer.Option(help="Records per step: fixed size (replace-one) or Poisson (add-remove). Without it, all of them."),
+    typer.Option(help="Records per step: fixed size (replace-one) or Poisson (add-remove). Default: all."),
 ]
 Epochs = Annotated[float | None, typer.Option(help="Passes over the records: ⌈epochs·records/batch⌉ steps.")]
 Steps = Annotated[int | None, typer.Option(help="Number of steps, in place of --epochs.")]
 Clip = Annotated[float, typer.Option(help="Public bound to which norms are clipped.")]
+Smallest = Annotated[float, typer.Option(help="Smallest σ.")]
+Largest = Annotated[float, typer.Option(help="Largest σ.")]
+Points = Annotated[int, typer.Option(help="Number of values of σ.")]
 
 
-def _answer(plan: Plan, as_json: bool) -> None:
+def _print(plan: Plan, as_json: bool) -> None:
     if as_json:
         print_json(plan.to_dict())
         return
@@ -56,15 +53,50 @@ def _answer(plan: Plan, as_json: bool) -> None:
     typer.echo(cost.explain())
 
 
-@app.command(
-    epilog="Example: privot account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 "
-    "--epsilon 10 --delta 1e-5 --adjacency replace-one --json"
-)
+@app.command()
+def claims(
+    rate: Annotated[float, typer.Option(help="Share of the records per step, for ε against σ.")] = 0.01,
+    steps: Annotated[int, typer.Option(help="Number of steps, for ε against σ.")] = 1000,
+    delta: Delta = 1e-5,
+    smallest: Smallest = 0.05,
+    largest: Largest = 20.0,
+    points: Points = 8,
+    plot: Chart = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every claim of the Wasserstein-DP paper and compute a counterexample for each that is refuted.
+
+    Example: privot account claims --plot claims.png
+    """
+    from privot.cli.printing.claims_page import READING, print_claims
+    from privot.studies.wdp_claims import CLAIMS, Verdict
+    from privot.studies.wdp_comparison import compare_accountants
+
+    # nothing is released here and nothing is signed: the unproven numbers are shown in order to be refuted
+    compared = compare_accountants(
+        rate=rate, steps=steps, delta=delta, smallest=smallest, largest=largest, points=points, allow_unproven=True
+    )
+    if plot is not None:
+        from privot.cli.printing.charts import draw_comparison
+
+        draw_comparison(compared, plot)
+    found = [c.to_dict() for c in CLAIMS]
+    if as_json:
+        counts = {str(v): sum(c["verdict"] == str(v) for c in found) for v in Verdict}
+        answer: dict[str, Any] = {"claims": found, "counts": counts, "epsilon_against_sigma": compared.to_dict()}
+        print_json({**answer, "reading": list(READING), "plot": None if plot is None else str(plot)})
+        return
+    print_claims(found, compared)
+    if plot is not None:
+        typer.echo(f"\nDrawn in {plot}.")
+
+
+@app.command()
 def projection(
-    dim: Annotated[int, typer.Option(help="Dimension of the rows that are really projected.")],
+    dim: Annotated[int, typer.Option(help="Number of columns of the projected rows.")],
     slices: Annotated[int, typer.Option(help="Number of random directions per step.")],
     delta: Delta,
-    adjacency: Adjacency,
+    adjacency: Neighbours,
     epsilon: Epsilon = None,
     sigma: Sigma = None,
     records: Records = None,
@@ -72,16 +104,20 @@ def projection(
     epochs: Epochs = None,
     steps: Steps = None,
     clip: Clip = 0.5,
-    frame: Annotated[str, typer.Option(help="Directions: orthogonal frames, or independent ones.")] = "orthogonal",
+    frame: Annotated[str, typer.Option(help="Directions: orthogonal or independent.")] = "orthogonal",
     bound: Annotated[
-        str, typer.Option(help="exact, or as published: bernstein (proven, loose) or clt (no bound).")
+        str, typer.Option(help="Bound: exact, or as published bernstein (proven, loose) or clt (no bound).")
     ] = "exact",
     as_json: AsJson = False,
 ) -> None:
-    """Random projections of every record plus noise (DP-SWD)."""
+    """Plan noisy random projections of every record (DP-SWD).
+
+    Example: privot account projection --dim 784 --slices 200 --records 10000 --batch 128 --epochs 100 --epsilon 10
+    --delta 1e-5 --adjacency replace-one --json
+    """
     from privot.accounting import projection as plan
 
-    _answer(
+    _print(
         plan(
             dim,
             slices,
@@ -101,13 +137,10 @@ def projection(
     )
 
 
-@app.command(
-    epilog="Example: privot account gradient --records 60000 --batch 50 --steps 100000 --clip 0.5 --epsilon 10 "
-    "--delta 1e-5 --adjacency add-remove"
-)
+@app.command()
 def gradient(
     delta: Delta,
-    adjacency: Adjacency,
+    adjacency: Neighbours,
     epsilon: Epsilon = None,
     sigma: Sigma = None,
     records: Records = None,
@@ -116,14 +149,19 @@ def gradient(
     steps: Steps = None,
     clip: Clip = 1.0,
     clipping: Annotated[
-        str, typer.Option(help="whole: one clipped matrix (DP-Sinkhorn); per-example: a sum of clipped ones (DP-SGD).")
+        str,
+        typer.Option(help="Clipping: whole, one matrix (DP-Sinkhorn), or per-example, then summed (DP-SGD)."),
     ] = "whole",
     as_json: AsJson = False,
 ) -> None:
-    """Clipped gradients plus noise (DP-Sinkhorn, DP-SGD)."""
+    """Plan noisy clipped gradients (DP-Sinkhorn, DP-SGD).
+
+    Example: privot account gradient --records 60000 --batch 50 --steps 100000 --clip 0.5 --epsilon 10 --delta 1e-5
+    --adjacency add-remove
+    """
     from privot.accounting import gradient as plan
 
-    _answer(
+    _print(
         plan(
             adjacency=adjacency,
             delta=delta,
@@ -140,73 +178,64 @@ def gradient(
     )
 
 
-@app.command(epilog="Example: privot account embedding --epsilon 1 --delta 1e-5 --adjacency add-remove")
+@app.command()
 def embedding(
     delta: Delta,
-    adjacency: Adjacency,
+    adjacency: Neighbours,
     epsilon: Epsilon = None,
     sigma: Sigma = None,
     norm: Annotated[float, typer.Option(help="Bound on the norm of one record's features.")] = 1.0,
-    releases: Annotated[int, typer.Option(help="How often an embedding is released.")] = 1,
+    releases: Annotated[int, typer.Option(help="Number of releases.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Sums of bounded features plus noise, released once."""
+    """Plan noisy sums of bounded features, released once or several times.
+
+    Example: privot account embedding --epsilon 1 --delta 1e-5 --adjacency add-remove
+    """
     from privot.accounting import embedding as plan
 
-    _answer(plan(adjacency=adjacency, delta=delta, sigma=sigma, epsilon=epsilon, norm=norm, releases=releases), as_json)
+    _print(plan(adjacency=adjacency, delta=delta, sigma=sigma, epsilon=epsilon, norm=norm, releases=releases), as_json)
 
 
-@app.command(
-    epilog="Example: privot account compare --mechanism projection --dim 784 --slices 200 --records 10000 --batch 128 "
-    "--epochs 100 --delta 1e-5 --adjacency replace-one --out compare.png"
-)
+@app.command()
 def compare(
     delta: Delta,
-    adjacency: Adjacency,
-    mechanism: Annotated[str, typer.Option(help="projection or gradient.")] = "projection",
-    dim: Annotated[int, typer.Option(help="Dimension (projection).")] = 784,
-    slices: Annotated[int, typer.Option(help="Directions per step (projection).")] = 200,
+    adjacency: Neighbours,
+    mechanism: Annotated[str, typer.Option(help="Mechanism: projection or gradient.")] = "projection",
+    dim: Annotated[int, typer.Option(help="Number of columns (projection).")] = 784,
+    slices: Annotated[int, typer.Option(help="Number of directions per step (projection).")] = 200,
     records: Records = None,
     batch: Batch = None,
     epochs: Epochs = None,
     steps: Steps = None,
     clip: Clip = 0.5,
-    smallest: Annotated[float, typer.Option(help="Smallest σ drawn.")] = 0.3,
-    largest: Annotated[float, typer.Option(help="Largest σ drawn.")] = 10.0,
-    points: Annotated[int, typer.Option(help="How many σ.")] = 12,
-    out: Annotated[Path | None, typer.Option(help="Where to draw ε against σ (.png, .svg or .pdf).")] = None,
+    smallest: Smallest = 0.3,
+    largest: Largest = 10.0,
+    points: Points = 12,
+    out: Chart = None,
     as_json: AsJson = False,
 ) -> None:
-    """ε against σ for every accountant that applies to one mechanism."""
+    """Show ε against σ for every accountant that applies to one mechanism.
+
+    Example: privot account compare --mechanism projection --dim 784 --slices 200 --records 10000 --batch 128
+    --epochs 100 --delta 1e-5 --adjacency replace-one --out compare.png
+    """
     from privot.accounting.comparison import compare as count
+    from privot.cli.printing.claims_page import print_epsilons
 
     answer = count(
-        mechanism,
-        adjacency=adjacency,
-        delta=delta,
-        dim=dim,
-        slices=slices,
-        records=records,
-        batch=batch,
-        epochs=epochs,
-        steps=steps,
-        clip=clip,
-        smallest=smallest,
-        largest=largest,
-        points=points,
-    )
+        mechanism, adjacency=adjacency, delta=delta, dim=dim, slices=slices, records=records, batch=batch,
+        epochs=epochs, steps=steps, clip=clip, smallest=smallest, largest=largest, points=points,
+    )  # fmt: skip
     if out is not None:
         from privot.cli.printing.charts import draw_comparison
 
         draw_comparison(answer, out)
-    facts: dict[str, Any] = answer.to_dict()
     if as_json:
-        print_json({**facts, "plot": None if out is None else str(out)})
+        print_json({**answer.to_dict(), "plot": None if out is None else str(out)})
         return
     typer.echo(f"ε at δ = {delta:g}, {answer.adjacency}; sampling: {answer.sampling}; {answer.steps} steps")
     typer.echo("")
-    header = ["accountant", "standing", *(f"σ={s:.3g}" for s in answer.sigmas)]
-    rows = [[c.name, str(c.standing), *(number(e, 4) for e in c.epsilons)] for c in answer.curves]
-    print_table(header, rows)
+    print_epsilons(answer)
     if out is not None:
         typer.echo(f"\nDrawn in {out}.")

@@ -1,4 +1,4 @@
-"""`privot bench …`: ours and the peers', in one run, as ratios."""
+"""`privot bench …`: privot and its peers, measured in one run, as ratios."""
 
 from __future__ import annotations
 
@@ -16,26 +16,33 @@ if TYPE_CHECKING:
 
     from privot.bench.transport_bench import BenchRow
 
-app = typer.Typer(help="Ours and the peers', in one run, as ratios.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Measure privot and its peers in one run, as ratios.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.callback()
 def root() -> None:
-    """Ours and the peers', in one run, as ratios."""
+    """Measure privot and its peers in one run, as ratios."""
 
 
-@app.command(epilog="Example: privot bench transport --sizes 100,500,2000 --out out/bench")
+@app.command()
 def transport(
     sizes: Annotated[
-        str, typer.Option(help="Points a side, separated by commas, from 50 to 100000.")
+        str, typer.Option(help="Points per side, separated by commas, from 50 to 100000.")
     ] = "50,100,500,1000,2000",
-    jobs: Annotated[str, typer.Option(help="sliced, sinkhorn or both.")] = "sliced,sinkhorn",
+    jobs: Annotated[
+        str, typer.Option(help="What is measured: sliced, sinkhorn, or both: sliced,sinkhorn.")
+    ] = "sliced,sinkhorn",
     device: Device = "auto",
-    share: Annotated[float, typer.Option(help="Sinkhorn's regularisation over the mean cost.")] = 0.05,
-    out: Annotated[Path | None, typer.Option(help="Folder for transport.json and transport.png.")] = None,
+    share: Annotated[float, typer.Option(help="Regularisation divided by the mean cost (sinkhorn).")] = 0.05,
+    out: Annotated[Path | None, typer.Option(help="Output folder for transport.json and transport.png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax where they are installed."""
+    """Measure sliced and Sinkhorn, value and gradient, against POT, GeomLoss and ott-jax if they are installed.
+
+    Example: privot bench transport --sizes 100,500,2000 --out out/bench
+    """
     from privot.bench.transport_bench import measure
 
     numbers, where = _sizes(sizes), _device(device)
@@ -56,6 +63,10 @@ def transport(
     if as_json:
         print_json(found)
         return
+    _print_ratios(found)
+
+
+def _print_ratios(found: dict[str, Any]) -> None:
     typer.echo(
         f"\n{found['device']}, load {found['load']:.1f}; value and gradient; times faster than the peer, at best:"
     )
@@ -74,15 +85,18 @@ def transport(
         typer.echo(f"{ratio['job']:<9} n = {ratio['n']:<7} " + "  ".join(words))
 
 
-@app.command(epilog="Example: privot bench growth --sizes 100,1000,10000,100000 --device cuda --out out/growth")
+@app.command()
 def growth(
-    sizes: Annotated[str, typer.Option(help="Points a side, rising, separated by commas.")] = "100,300,1000,3000",
-    slices: Annotated[int, typer.Option(help="Directions of sliced.")] = 1000,
+    sizes: Annotated[str, typer.Option(help="Points per side, increasing, separated by commas.")] = "100,300,1000,3000",
+    slices: Annotated[int, typer.Option(help="Number of directions (sliced).")] = 1000,
     device: Device = "auto",
-    out: Annotated[Path | None, typer.Option(help="Folder for growth.json and growth.png.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder for growth.json and growth.png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How time and memory grow: sliced as n·k·log n, an iteration of streamed Sinkhorn as n² in O(n) memory."""
+    """Measure how time and memory grow: sliced as n·k·log n, one Sinkhorn iteration as n² in O(n) memory.
+
+    Example: privot bench growth --sizes 100,1000,10000,100000 --device cuda --out out/growth
+    """
     from privot.bench.growth import measure_growth
 
     found = measure_growth(_sizes(sizes), _device(device), slices)
@@ -98,7 +112,7 @@ def growth(
     for row in found["rows"]:
         memory = "" if row["sinkhorn_bytes"] is None else f"  {row['sinkhorn_bytes'] / 2**20:9.1f} MiB"
         sliced, step = 1e3 * row["sliced"], 1e3 * row["sinkhorn_an_iteration"]
-        typer.echo(f"n = {row['n']:<7} sliced {sliced:10.3f} ms  Sinkhorn {step:10.3f} ms an iteration{memory}")
+        typer.echo(f"n = {row['n']:<7} sliced {sliced:10.3f} ms  Sinkhorn {step:10.3f} ms per iteration{memory}")
     typer.echo("Exponents over the upper decade:")
     for name, value in found["exponents"].items():
         typer.echo(f"  {name}: {'–' if value is None else format(value, '.2f')}")
@@ -119,7 +133,7 @@ def _sizes(text: str) -> list[int]:
     try:
         return [int(s) for s in text.split(",")]
     except ValueError:
-        raise UsageError(f"--sizes takes whole numbers separated by commas, got {text!r}.") from None
+        raise UsageError(f"--sizes must be whole numbers separated by commas, got {text!r}.") from None
 
 
 def _device(name: str) -> torch.device:
@@ -128,5 +142,5 @@ def _device(name: str) -> torch.device:
     from privot.errors import UsageError
 
     if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
-        raise UsageError("--device is auto or cpu, or cuda where there is one.")
+        raise UsageError(f"--device must be auto, cpu, or cuda if there is one, got {name!r}.")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")

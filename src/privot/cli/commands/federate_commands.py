@@ -1,33 +1,39 @@
-"""`privot federate …`: distances between organisations on their own machines; coordinator, party, matrix."""
+"""`privot federate …`: distances between organisations, each on its own machines."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson, NewRecords
+from privot.cli.parsing.options import AsJson, Chart, NewRecords, Trust
 from privot.cli.printing.output import number, print_facts, print_json, print_table
 
+if TYPE_CHECKING:
+    from privot.guarantee import Guarantee
+
 app = typer.Typer(
-    help="Distances between organisations, each on its own machines, on Flower.",
+    help="Compare data sets between organisations, each on its own machines, over Flower.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Folder = Annotated[Path, typer.Argument(help="The folder of keys, policy or job.")]
+Folder = Annotated[Path, typer.Argument(help="Folder with the keys, and the policy of a party.")]
 MAX_CERTIFICATES = 1 << 20
-"""Bytes of a file of certificates."""
+"""Largest size of a file of certificates, in bytes."""
 
 
-@app.command(epilog="Example: privot federate enrol north --name 'north clinic'")
+@app.command()
 def enrol(
     folder: Folder,
-    name: Annotated[str, typer.Option(help="What the party is called in reports.")] = "a party",
+    name: Annotated[str, typer.Option(help="Name of the party in reports.")] = "a party",
     as_json: AsJson = False,
 ) -> None:
-    """Make a party's keys, and a policy that allows nothing until it is edited."""
+    """Create a party's keys, and a policy that allows nothing until it is edited.
+
+    Example: privot federate enrol north --name 'north clinic'
+    """
     from privot.federation.parties.enrolment import make_party
 
     signer = make_party(folder, name)
@@ -39,18 +45,21 @@ def enrol(
         [
             ("signer", f"{signer}: send this …"),
             ("node key", f"{facts['node']}: … and this file to the coordinator"),
-            ("policy", f"{folder / 'policy.toml'}: say what you allow"),
+            ("policy", f"{folder / 'policy.toml'}: edit it to state what you allow"),
         ]
     )
 
 
-@app.command(epilog="Example: privot federate setup hub --host hub.example.org")
+@app.command()
 def setup(
     folder: Folder,
-    host: Annotated[list[str], typer.Option(help="Name or address that parties will connect to; may be repeated.")],
+    host: Annotated[list[str], typer.Option(help="Host name or address that parties connect to; may be repeated.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a coordinator's keys and certificate."""
+    """Create a coordinator's keys and certificate.
+
+    Example: privot federate setup hub --host hub.example.org
+    """
     from privot.federation.parties.enrolment import make_coordinator
 
     signer = make_coordinator(folder, host)
@@ -59,23 +68,26 @@ def setup(
         return
     print_facts(
         [
-            ("signer", f"{signer}: parties that let you ask write this into their policies"),
-            ("authority", f"{folder / 'ca.pem'}: parties need this file to know your SuperLink"),
+            ("signer", f"{signer}: parties that allow your requests write this into their policies"),
+            ("authority", f"{folder / 'ca.pem'}: parties need this file to recognise your SuperLink"),
         ]
     )
 
 
-@app.command(epilog="Example: privot federate coordinate hub job.toml --host 0.0.0.0 --port 9092")
+@app.command()
 def coordinate(
     folder: Folder,
     jobs: Annotated[
-        list[Path], typer.Argument(help="Jobs (TOML): protocol, parameters, parties. JOB.toml is kept in a folder JOB.")
+        list[Path], typer.Argument(help="Job files (TOML): protocol, parameters, parties. Results go to a folder JOB.")
     ],
-    host: Annotated[str, typer.Option(help="Address that the SuperLink listens on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Its port.")] = 9092,
+    host: Annotated[str, typer.Option(help="Address on which the SuperLink listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port on which the SuperLink listens.")] = 9092,
     as_json: AsJson = False,
 ) -> None:
-    """Start a SuperLink, ask all parties and write the result; the same command again goes on where it was left."""
+    """Start a SuperLink, ask all parties and write the result; run it again to go on after an interruption.
+
+    Example: privot federate coordinate hub job.toml --host 0.0.0.0 --port 9092
+    """
     from privot.errors import UsageError
     from privot.federation.coordination.coordinator import Coordinator
     from privot.federation.coordination.federated_job import FederatedJob
@@ -86,7 +98,7 @@ def coordinate(
     works = [(path.parent / path.stem, FederatedJob.read(path)) for path in jobs]
     members = list({member.signer: member for _, work in works for member in work.members}.values())
     if not all(member.node for member in members):
-        raise UsageError("Every [[party]] of a job between machines names its node key.")
+        raise UsageError("Every [[party]] of a job between machines must name its node key.")
     key = read_key(folder / "signing.key")
     quiet((folder / "flower").absolute())
     from privot.federation.flower.serverapp import FlowerChannel
@@ -111,7 +123,7 @@ def coordinate(
 
 
 def _check_obtained(results: dict[str, dict[str, Any]]) -> None:
-    """Refuse to end well where a job has no distance at all; some of them are a result, though not a complete one."""
+    """Raise where a job has no distance at all; some of them are a result, though not a complete one."""
     from privot.errors import DataError, NoAnswerError
     from privot.federation.coordination.coordinator import ABSENT, LATE
 
@@ -149,21 +161,23 @@ def _tell(result: dict[str, Any]) -> None:
     )
 
 
-@app.command(epilog="Example: privot federate join north --link hub.example.org:9092 --authority ca.pem")
+@app.command()
 def join(
     folder: Folder,
-    link: Annotated[str, typer.Option(help="The coordinator's SuperLink, host:port.")],
-    authority: Annotated[Path, typer.Option(help="The coordinator's certificate authority (ca.pem).")],
+    link: Annotated[str, typer.Option(help="Coordinator's SuperLink, as HOST:PORT.")],
+    authority: Annotated[Path, typer.Option(help="Coordinator's certificate authority (ca.pem).")],
     patience: Annotated[
         float,
-        typer.Option(help="Give up after this many seconds in which the coordinator could not be reached; inf: never."),
+        typer.Option(help="Seconds without contact after which to give up; inf: never."),
     ] = 3600.0,
     new_records: NewRecords = False,
 ) -> None:
     """Join as a party: answer what the policy allows, refuse the rest, and write both to party.log.
 
-    While the coordinator is away, or somebody with another certificate is in its place, it is tried again with pauses
-    of up to 15 seconds.
+    While the coordinator cannot be reached, or shows another certificate, the party tries again with pauses of up to
+    15 seconds.
+
+    Example: privot federate join north --link hub.example.org:9092 --authority ca.pem
     """
     import signal
 
@@ -185,7 +199,7 @@ def join(
     try:
         from privot.federation.flower.supernode import serve
 
-        # `kill` ends a party as Ctrl-C does: it takes leave of the coordinator first
+        # `kill` ends a party as Ctrl-C does: it leaves the coordinator first
         signal.signal(signal.SIGTERM, stop)
         serve(desk.handle, link, certificates, folder, desk.log, patience, lambda line: typer.echo(line, err=True))
     except KeyboardInterrupt:
@@ -204,30 +218,29 @@ def _sketches_in(folder: Path) -> list[Path]:
     return [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
 
 
-@app.command(epilog="Example: privot federate matrix a.sketch b.sketch c.sketch --out map.png")
+@app.command()
 def matrix(
     sketches: Annotated[list[Path], typer.Argument(help="Sketch files of one design, or a folder of them.")],
-    trust: Annotated[list[Path] | None, typer.Option(help="Public keys (.pub) whose sketches are accepted.")] = None,
-    distance: Annotated[str, typer.Option(help="Which distance is drawn: w2 or sliced.")] = "w2",
-    out: Annotated[
-        Path | None, typer.Option(help="Draw the matrix, a dendrogram and a map of the parties here.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(help="Threads; as many as there are cores unless given.")] = None,
+    trust: Trust = None,
+    distance: Annotated[str, typer.Option(help="Distance that is drawn: w2 or sliced.")] = "w2",
+    out: Chart = None,
+    workers: Annotated[int | None, typer.Option(help="Number of threads. Default: one per core.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Distances between all pairs of sketches, free of charge."""
+    """Compute the distances between all pairs of sketches, and draw a matrix, a dendrogram and a map.
+
+    Example: privot federate matrix a.sketch b.sketch c.sketch --out map.png
+    """
+    from privot.cli.sketch_files import read_sketches
     from privot.errors import UsageError
-    from privot.federation import Sketch
     from privot.federation.sketches.sketch_matrix import distance_matrix, order_of
-    from privot.federation.wire.signing import read_public
 
     if distance not in ("w2", "sliced"):
-        raise UsageError(f"Unknown distance {distance!r}: say w2 or sliced.")
+        raise UsageError(f"--distance must be w2 or sliced, got {distance!r}.")
     files = [f for path in sketches for f in (_sketches_in(path) if path.is_dir() else [path])]
     if len(files) < 2:
-        raise UsageError("A matrix needs at least two sketch files.")
-    trusted = None if not trust else tuple(read_public(path) for path in trust)
-    read = [Sketch.load(file, trusted) for file in files]
+        raise UsageError(f"A matrix needs at least two sketch files, got {len(files)}.")
+    read, _ = read_sketches(files, trust)
     names = [file.stem for file in files]
     found = distance_matrix(read, workers)
     table = getattr(found, distance)
@@ -236,15 +249,7 @@ def matrix(
         from privot.cli.printing.charts import draw_parties
 
         draw_parties(table, names, order, tree, distance, out)
-    guarantees: list[dict[str, Any]] = [
-        {
-            "epsilon": s.guarantee.epsilon(),
-            "delta": s.guarantee.at_delta,
-            "adjacency": str(s.guarantee.adjacency),
-            "standing": str(s.guarantee.standing),
-        }
-        for s in read
-    ]
+    guarantees = [_stated(s.guarantee) for s in read]
     if as_json:
         print_json(
             {
@@ -261,13 +266,19 @@ def matrix(
     if len(names) <= 20:
         print_table([distance, *names], [[n, *map(number, row)] for n, row in zip(names, table.tolist(), strict=True)])
     worst = max(guarantees, key=lambda g: float(g["epsilon"]))
+    cost = f"ε = {number(worst['epsilon'])} at δ = {worst['delta']:g}, {worst['adjacency']}, {worst['standing']}"
     print_facts(
         [
-            ("parties", f"{len(names)}, alike ones side by side: {', '.join(names[k] for k in order[:20])}"),
-            (
-                "privacy",
-                f"each at most ε = {number(worst['epsilon'])} at δ = {worst['delta']:g}, {worst['adjacency']}, "
-                f"{worst['standing']}; comparing costs nothing more",
-            ),
+            ("parties", f"{len(names)}, similar ones side by side: {', '.join(names[k] for k in order[:20])}"),
+            ("privacy", f"each at most {cost}; comparing costs nothing more"),
         ]
     )
+
+
+def _stated(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "epsilon": guarantee.epsilon(),
+        "delta": guarantee.at_delta,
+        "adjacency": str(guarantee.adjacency),
+        "standing": str(guarantee.standing),
+    }

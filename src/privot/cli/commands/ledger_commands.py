@@ -1,4 +1,4 @@
-"""`privot ledger …`: make a ledger, see what was spent, check that nobody changed it."""
+"""`privot ledger …`: create a ledger, show what was spent, verify that nobody changed it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson, NewRecords, Shape
+from privot.cli.parsing.options import AsJson, NewRecords, OptionalNeighbours, SchemaFile, Shape
 from privot.cli.printing.output import number, print_facts, print_json, print_table
 from privot.cli.records import read_records, stated
-from privot.cli.table_input import SchemaFile, open_codec, table_records
+from privot.cli.table_input import open_codec, table_records
 
 if TYPE_CHECKING:
     from privot.ledger import Budget, Entry, Ledger
 
 app = typer.Typer(
-    help="The record of what a data set may spend and has spent.", no_args_is_help=True, rich_markup_mode=None
+    help="Create, show and verify privacy ledgers: what a data set may spend and has spent.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-File = Annotated[Path, typer.Argument(help="The ledger. Its key and anchor lie beside it; keep the key secret.")]
+File = Annotated[Path, typer.Argument(help="Ledger file. Its key and anchor lie beside it; keep the key secret.")]
 
 
 def _spending(ledger: Ledger, budget: Budget) -> dict[str, Any]:
@@ -50,64 +52,75 @@ def _costs(entries: list[Entry], budget: Budget) -> list[dict[str, Any]]:
     return answer
 
 
-@app.command(
-    epilog="Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one"
-)
+@app.command()
 def init(
     file: File,
     data: Annotated[str | None, typer.Option(help="Data whose budget is set: a file, or digits.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="ε that all releases together may cost.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ of that budget.")] = None,
-    adjacency: Annotated[str | None, typer.Option(help="replace-one or add-remove.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Total epsilon of all releases.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of the budget, between 0 and 1.")] = None,
+    adjacency: OptionalNeighbours = None,
     schema: SchemaFile = None,
     shape: Shape = None,
     new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a ledger, and set the budget of the data set that it guards (also in one that exists already).
+    """Create a ledger, or set the budget of the data set that it guards, also in an existing ledger.
 
     One ledger file guards one data set. Other records in it need --new-records.
+
+    Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one
     """
-    from privot.cli.ledgers import label_of, naming_the_option
-    from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
-    from privot.guarantee import Adjacency
     from privot.ledger import Ledger
-    from privot.vault import Vault
-    from privot.vault.budget import row_digests
 
     given = [data, epsilon, delta, adjacency]
     if any(g is not None for g in given) and any(g is None for g in given):
         raise UsageError("A budget needs --data, --epsilon, --delta and --adjacency together.")
     budget = None
     if data is not None and epsilon is not None and delta is not None and adjacency is not None:
-        # everything that can be refused is refused before a file is made
-        check_epsilon(epsilon)
-        check_delta(delta)
-        Adjacency.parse(adjacency)
-        codec = open_codec(schema)
-        # as privot synth reads them: the ledger knows records by the numbers they are
-        facts = stated(None, shape)
-        # labels are left out: the ledger knows records by their values
-        records = table_records(data, codec) if codec else read_records(data, facts, labels=False, private=True)
-        label = label_of(data)
-        # a vault checks the records before a file is made, and is the one that knows how the ledger names them
-        Vault(records.x, clip=1.0, adjacency=adjacency, budget=(epsilon, delta), label=label)
-        terms: dict[str, Any] = {"budget": (epsilon, delta), "label": label, "new_records": new_records}
-        with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
-            with naming_the_option():
-                Vault(records.x, clip=1.0, adjacency=adjacency, ledger=ledger, **terms)
-            budget = ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
+        budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, shape, new_records)
     else:
         Ledger.create(file).close()
     if as_json:
         print_json({"ledger": str(file), "budget": None if budget is None else budget.to_dict()})
     elif budget is None:
-        typer.echo(f"Made {file}; keep {file}.key secret and both backed up together.")
+        typer.echo(f"Created {file}. Keep {file}.key secret, and back up both together.")
     else:
         typer.echo(
             f"{file}: {budget.label} may spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}."
         )
+
+
+def _set_budget(
+    file: Path,
+    data: str,
+    terms: tuple[float, float],
+    adjacency: str,
+    schema: Path | None,
+    shape: str | None,
+    new_records: bool,
+) -> Budget | None:
+    """Set the budget of `data`; everything that can be refused is refused before a file is created."""
+    from privot.cli.ledgers import label_of, naming_the_option
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.guarantee import Adjacency
+    from privot.ledger import Ledger
+    from privot.vault import Vault
+    from privot.vault.budget import row_digests
+
+    check_epsilon(terms[0]), check_delta(terms[1])
+    Adjacency.parse(adjacency)
+    codec = open_codec(schema)
+    facts = stated(None, shape)
+    # as privot synth reads them, without labels: the ledger knows records by their values
+    records = table_records(data, codec) if codec else read_records(data, facts, labels=False, private=True)
+    held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "budget": terms, "label": label_of(data)}
+    # a vault checks the records before a file is created, and is the one that knows how the ledger names them
+    Vault(records.x, **held)
+    with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
+        with naming_the_option():
+            Vault(records.x, **held, ledger=ledger, new_records=new_records)
+        return ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
 
 
 def _spent(s: dict[str, Any]) -> str:
@@ -116,9 +129,12 @@ def _spent(s: dict[str, Any]) -> str:
     return f"ε = {number(s['spent_epsilon'], 6)} at δ = {s['delta']:g}, {s['adjacency']}, {s['standing']}"
 
 
-@app.command(epilog="Example: privot ledger show digits.ledger")
+@app.command()
 def show(file: File, as_json: AsJson = False) -> None:
-    """What the data set may spend and has spent, entry by entry; which records were stated to be new."""
+    """Show what the data set may spend and has spent, entry by entry.
+
+    Example: privot ledger show digits.ledger
+    """
     from privot.ledger import Ledger
 
     with Ledger.open(file) as ledger:
@@ -127,7 +143,7 @@ def show(file: File, as_json: AsJson = False) -> None:
         print_json({"ledger": str(file), "datasets": spending})
         return
     if not spending:
-        typer.echo("No data set has a budget yet: privot ledger init FILE --data … sets one.")
+        typer.echo("No data set has a budget yet: set one with privot ledger init FILE --data ….")
     for s in spending:
         typer.echo("")
         print_facts(
@@ -149,9 +165,12 @@ def show(file: File, as_json: AsJson = False) -> None:
             )
 
 
-@app.command(epilog="Example: privot ledger verify digits.ledger")
+@app.command()
 def verify(file: File, as_json: AsJson = False) -> None:
-    """Check every row, seal and page; exit code 3 if anything was edited, removed or reordered."""
+    """Verify every row, seal and page; the exit code is 3 if anything was edited, removed or reordered.
+
+    Example: privot ledger verify digits.ledger
+    """
     from privot.ledger import Ledger
 
     with Ledger.open(file) as ledger:

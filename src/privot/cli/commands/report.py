@@ -12,7 +12,7 @@ from privot.cli.printing.output import print_json
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that privot synth or adapt made.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that privot synth or privot adapt wrote.")],
     as_json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page about a folder.

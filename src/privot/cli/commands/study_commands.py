@@ -1,4 +1,4 @@
-"""`privot study …`: a published table or figure beside ours."""
+"""`privot study …`: published tables and figures, recomputed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson
+from privot.cli.parsing.options import AllowUnproven, AsJson, Settings
 from privot.cli.parsing.typed_values import read_options
 from privot.cli.printing.output import print_json, print_table
 
 app = typer.Typer(
-    help="Published tables and figures, recomputed, beside what their text says.",
+    help="Recompute published tables and figures, and compare them with their text.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@app.command("list", epilog="Example: privot study list")
+@app.command("list")
 def list_studies(as_json: AsJson = False) -> None:
-    """Which studies there are."""
+    """List the studies.
+
+    Example: privot study list
+    """
     from privot.studies import STUDIES
 
     if as_json:
@@ -31,32 +34,31 @@ def list_studies(as_json: AsJson = False) -> None:
     print_table(["study", "what", "source"], [[s.name, s.title, s.source] for s in STUDIES])
 
 
-@app.command(
-    epilog="Examples: privot study run wdp-figure-1 --out study; "
-    "privot study run wdp-table-2 --data mnist.npz --allow-unproven --set steps=120 --json"
-)
+@app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="Which study; see privot study list.")],
+    name: Annotated[str, typer.Argument(help="Name of a study; see privot study list.")],
     data: Annotated[str | None, typer.Option(help="Data for a study that trains: digits, or an .npz file.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the study, as name=value; may be repeated.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to draw into.")] = None,
-    allow_unproven: Annotated[bool, typer.Option(help="Run mechanisms that no theorem covers.")] = False,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder for charts.")] = None,
+    allow_unproven: AllowUnproven = False,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute a published figure or table and say which of its sentences are borne out."""
+    """Recompute a published figure or table and check the sentences of its text.
+
+    Examples: privot study run wdp-figure-1 --out study;
+    privot study run wdp-table-2 --data mnist.npz --allow-unproven --set steps=120 --json
+    """
     from privot.errors import UnprovenError, UsageError
     from privot.studies import find_study
 
     study = find_study(name)
     if study.trains and not allow_unproven:
         raise UnprovenError(
-            f"No theorem covers a mechanism that the study {name} runs: add --allow-unproven to run it."
+            f"The study {name} runs a mechanism without a privacy proof: add --allow-unproven to run it anyway."
         )
     options = read_options(settings)
     if "name" in options:
-        raise UsageError("The name of a study is no setting: give it before the options.")
+        raise UsageError("--set cannot change the name of the study: give the name as the argument.")
     if data is not None:
         options["data"] = data
     try:
@@ -64,7 +66,7 @@ def run(
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise
-        raise UsageError(f"The study {name} has no such setting: {str(error).split('argument ')[-1]}.") from None
+        raise UsageError(f"--set: the study {name} has no setting {str(error).split('argument ')[-1]}.") from None
     drawn = [] if out is None else [str(p) for p in study.draw(found, out)]
     if as_json:
         print_json({**found, "drawn": drawn})
@@ -74,7 +76,7 @@ def run(
         if "budgets" in row:
             _print_budgets(row)
     print_table(
-        ["the text says", "measured", "borne out"],
+        ["the text says", "measured", "confirmed"],
         [[f["text"], f["measured"], "yes" if f["agrees"] else "no"] for f in found["findings"]],
     )
     for path in drawn:

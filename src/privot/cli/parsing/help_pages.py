@@ -1,4 +1,4 @@
-"""How help is shown: what every argument is for, and examples that can be copied; it knows no command.
+"""How help is printed: a description of every argument, and examples that can be copied; it knows no command.
 
 Typer is built on Click, which newer versions carry inside themselves. So nothing is imported from Click: classes are
 taken from what Typer exports.
@@ -15,11 +15,11 @@ import typer
 _HelpFormatter: Any = typer.Context.formatter_class
 
 WrongUsage: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
-"""What Typer raises where a command line is wrong, of whatever kind: they all say it by `format_message`."""
+"""Base class of all errors that Typer raises for a wrong command line; `format_message` describes the error."""
 
 
 class _Formatter(_HelpFormatter):  # type: ignore[misc]  # which class it is depends on Typer's version
-    """Prints paragraphs as Typer does, but every example on a line of its own, whole: a broken one cannot be copied."""
+    """Prints paragraphs as Typer does, but every example on one line of its own, so that it can be copied."""
 
     def write_text(self, text: str) -> None:
         for number, part in enumerate(text.split("\n\n")):
@@ -43,7 +43,7 @@ class _Context(typer.Context):
 
 
 def with_help(command: Any) -> Any:
-    """`command` and all below it, with the help of their arguments and examples that stay whole."""
+    """`command` and all its subcommands, with help for their arguments and examples on one line each."""
     command.context_class = _Context
     # Typer lists arguments itself; newer Clicks would list them once more
     command.format_arguments = lambda context, formatter: None
@@ -53,7 +53,7 @@ def with_help(command: Any) -> Any:
         if parameter.param_type_name == "argument" and not getattr(parameter, "help", None):
             parameter.help = stated.get(parameter.name or "")
     if getattr(command, "no_args_is_help", False):
-        # newer Clicks raise that help as an error, which would be said on one line
+        # newer Clicks raise that help as an error, which would be printed on one line
         command.no_args_is_help, parse = False, command.parse_args
         command.parse_args = lambda context, words: parse(context, words or ["--help"])
     for below in getattr(command, "commands", {}).values():
@@ -62,7 +62,7 @@ def with_help(command: Any) -> Any:
 
 
 def _stated(callback: Any) -> dict[str, str]:
-    """What the function behind a command says about each of its arguments."""
+    """The help text of each argument of the function behind a command."""
     function = getattr(callback, "__wrapped__", callback)
     if function is None:
         return {}

@@ -1,6 +1,6 @@
-"""Refuses values that no option can mean, in one place: numbers out of all bounds, and empty words.
+"""Refuses values that are wrong for every option, in one place: numbers out of all bounds, and empty words.
 
-A command checks what its own options mean; here is what holds for all of them.
+A command checks what its own options mean; this module checks what holds for all of them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from privot.errors import UsageError, brief
 
 MAX_COUNT = 10**9
-"""Of whatever is drawn, kept in memory or repeated, unless `_RANGES` says otherwise."""
+"""Largest count of anything that is drawn, kept in memory or repeated, unless `_RANGES` says otherwise."""
 SMALLEST, LARGEST = 1e-300, 1e300
-"""Beyond them squares and inverses are no numbers, or have lost their digits."""
+"""Outside these bounds squares and inverses overflow, or lose their digits."""
 _ACCOUNTED = (0, 10**15)
 _RANGES = {
     "seed": (0, 2**128 - 1),
@@ -26,13 +26,13 @@ _RANGES = {
     "steps": _ACCOUNTED,
     "releases": _ACCOUNTED,
 }
-"""By parameter, the least and the most that can be meant in any command."""
+"""Smallest and largest value of a parameter, in any command."""
 _MAY_BE_INFINITE = {"patience"}
-"""Parameters for which "inf" says: without an end."""
+"""Parameters for which "inf" means: without end."""
 
 
 def with_bounds(command: Any) -> Any:
-    """`command` and all below it, with every number checked before the command begins."""
+    """`command` and all its subcommands, with every number checked before the command begins."""
     for parameter in command.params:
         parameter.callback = _checked(parameter.callback)
     for below in getattr(command, "commands", {}).values():
@@ -41,7 +41,7 @@ def with_bounds(command: Any) -> Any:
 
 
 def check_words(arguments: list[str]) -> None:
-    """Refuse empty values: no option and no argument has a use for one, and as a path it would be this folder."""
+    """Refuse empty values: no option or argument needs one, and as a path it would mean the current folder."""
     for before, word in zip(["", *arguments], arguments, strict=False):
         if not word.strip() or (word.startswith("--") and word.endswith("=")):
             name = word[:-1] or (before if before.startswith("-") else "An argument")
@@ -70,7 +70,12 @@ def _check(parameter: Any, value: Any) -> None:
     if isinstance(value, float):
         if value == math.inf and parameter.name in _MAY_BE_INFINITE:
             return
-        if not math.isfinite(value):
-            raise UsageError(f"{name} must be a finite number, got {value}.")
-        if value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
-            raise UsageError(f"{name} must be 0 or of a size from {SMALLEST:g} to {LARGEST:g}, got {value:g}.")
+        check_float(name, value)
+
+
+def check_float(name: str, value: float) -> None:
+    """Refuse a number that is not finite, or whose square or inverse is none; `name` is its option."""
+    if not math.isfinite(value):
+        raise UsageError(f"{name} must be a finite number, got {value}.")
+    if value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
+        raise UsageError(f"{name} must be 0, or between {SMALLEST:g} and {LARGEST:g} in size, got {value:g}.")

@@ -1,20 +1,83 @@
-"""Options that mean the same in every command that has them."""
+"""Options that mean the same in every command that has them, each declared once."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu or cuda.")]
+
+# budgets
+Epsilon = Annotated[float, typer.Option(help="Target epsilon.")]
+OptionalEpsilon = Annotated[float | None, typer.Option(help="Target epsilon.")]
+Delta = Annotated[float, typer.Option(help="Target delta, between 0 and 1.")]
+OptionalDelta = Annotated[float | None, typer.Option(help="Target delta, between 0 and 1.")]
+Neighbours = Annotated[str, typer.Option("--adjacency", help="Neighbouring data sets: replace-one or add-remove.")]
+OptionalNeighbours = Annotated[
+    str | None, typer.Option("--adjacency", help="Neighbouring data sets: replace-one or add-remove.")
+]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="Ledger to charge. Default: beside the private data, its name with .ledger added."),
+]
+NewRecords = Annotated[bool, typer.Option(help="Treat the data as a new data set with its own budget.")]
+AllowUnproven = Annotated[bool, typer.Option(help="Allow methods without a privacy proof.")]
+
+# public facts about the data
 Classes = Annotated[
     str | None,
+    typer.Option(metavar="NAMES", help="Public class names of a folder of images, in label order: a,b,c."),
+]
+ClassesOrNumber = Annotated[
+    str | None,
+    typer.Option(metavar="N|NAMES", help="Public number of classes, or class names of a folder of images: a,b,c."),
+]
+Shape = Annotated[str | None, typer.Option(help="Public image shape: 28,28 or 32,32,3.")]
+ValueRange = Annotated[
+    str | None, typer.Option("--range", metavar="LOW,HIGH", help="Public range of all values: 0,255.")
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Public schema of a table (.json, .toml); see privot schema.")
+]
+WordVectorFile = Annotated[
+    Path | None, typer.Option("--words", help="Public word vectors (.npz: words, vectors); the data are then texts.")
+]
+
+# jobs that can be resumed
+OutFolder = Annotated[Path, typer.Option(help="Output folder.")]
+Resume = Annotated[bool, typer.Option(help="Go on with the job in OUT without paying again, or start one.")]
+PayAgain = Annotated[bool, typer.Option(help="With --resume: pay again for a release that was lost.")]
+Checkpoint = Annotated[float, typer.Option(help="Seconds between checkpoints.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be repeated.")
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything except the noise.")]
+TrainingSteps = Annotated[int | None, typer.Option(help="Training steps; chosen from the data's size if omitted.")]
+SpreadsheetSafe = Annotated[
+    bool,
     typer.Option(
-        metavar="NAMES", help="Of a folder of images: the public names of its classes, a,b,c, in the order 0, 1, 2."
+        "--spreadsheet-safe",
+        help="In CSV tables, put an apostrophe before text that starts with = + - @, which spreadsheets may run.",
     ),
 ]
-Shape = Annotated[str | None, typer.Option(help="Public shape of an image: 28,28 or 32,32,3.")]
-NewRecords = Annotated[
-    bool, typer.Option(help="State that these are new records, which get a budget of their own in this ledger.")
+
+# sketches and signatures
+Prototypes = Annotated[
+    str | None, typer.Option(help="Public data that the sketch is built around; the same for all parties.")
 ]
+Radius = Annotated[
+    float | None, typer.Option(help="Public bound on the usual norm of a record; the same for all parties.")
+]
+SigningKey = Annotated[
+    Path | None, typer.Option("--key", help="Private key that signs; created, with its .pub, if it does not exist.")
+]
+Trust = Annotated[
+    list[Path] | None, typer.Option(help="Accept only signatures by this public key (.pub); may be repeated.")
+]
+
+# answers
+PublicSeed = Annotated[int, typer.Option(help="Seed of random choices.")]
+Chart = Annotated[Path | None, typer.Option(help="Chart to write (.png, .svg or .pdf).")]

@@ -1,7 +1,7 @@
-"""`--resume --out DIR` alone: what else a job was started with is taken from the folder, so nothing has to be repeated.
+"""`--resume --out DIR` alone: all other options of the job are recalled from its folder.
 
 `job.json` is untrusted input. Only options that a job may keep are taken from it, and only as text that is then parsed
-and checked like anything that is typed.
+and checked like typed text.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from privot.errors import DataError
+from privot.errors import DataError, brief
 
 COMMANDS = ("synth", "adapt")
 KEY = "command"
-"""Under which name `job.json` keeps the arguments and options of its command."""
+"""The field of `job.json` with the arguments and options of its command."""
 _NOT_KEPT = {"out", "resume", "pay_again", "new_records", "allow_unproven", "as_json", "ask", "answer", "trust", "help"}
-"""Said anew each time, or of no use to a job that goes on."""
+"""Options that must be typed each time, or that mean nothing to a resumed job."""
 _MAX_WORDS, _MAX_LETTERS = 500, 100_000
 
 
 def kept(context: Any, ledger: Path | None = None) -> list[list[str]]:
-    """What a job keeps of its command: [option, values …], or ["", value …] for arguments; paths made absolute."""
+    """What a job keeps of its command: [option, value], or ["", value] for arguments; paths are made absolute."""
     found = []
     for parameter in context.command.params:
         value = context.params.get(parameter.name)
@@ -42,7 +42,7 @@ def kept(context: Any, ledger: Path | None = None) -> list[list[str]]:
 
 
 def _absolute(value: Any) -> str:
-    """Files by their whole path, so that a job goes on from any folder; everything else as it is."""
+    """Files by their absolute path, so that a job can be resumed from any folder; everything else as it is."""
     text = str(value)
     is_file = isinstance(value, Path) or (bool(text) and text != "digits" and _exists(text))
     return str(Path(text).absolute()) if is_file else text
@@ -55,16 +55,16 @@ def _exists(text: str) -> bool:
         return False
 
 
-def recalled(arguments: list[str], commands: Any) -> list[str]:
-    """`arguments`, and beside `--resume` whatever else the job in `--out` was started with.
+def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
+    """`arguments`, and beside `--resume` whatever else the job in `--out` was started with; and a line that says so.
 
     `commands` maps names to commands with their parameters. What is typed counts; the job's own checks refuse it where
-    the job was started with something else.
+    the job was started with something else. The line is empty unless the data was recalled.
     """
     # options of privot itself may come first
     at = 0 if arguments and not arguments[0].startswith("-") else _first(arguments)
     if at is None or arguments[at] not in COMMANDS or "--resume" not in arguments or "--answer" in arguments:
-        return arguments
+        return arguments, ""
     command = commands[arguments[at]]
     options = {
         name: parameter
@@ -75,13 +75,39 @@ def recalled(arguments: list[str], commands: Any) -> list[str]:
     given, typed = _typed(arguments[at + 1 :], options)
     out = Path(given.get("--out", ""))
     if not given.get("--out") or not (out / "job.json").exists():
-        return arguments
-    # code that only a file names is not run: a network of one's own is typed again
+        return arguments, ""
+    # code that only a file names is not run: a custom network must be typed again
     entries = [entry for entry in _entries(out, options) if entry[0] != "--network" or ":" not in entry[1]]
     more = [word for entry in entries if entry[0] and entry[0] not in given for word in entry]
     values = [entry[1] for entry in entries if not entry[0]]
-    # arguments come in one order: those that are not typed are the last ones
-    return [*arguments, *more, *(["--", *values[typed:]] if values[typed:] else [])]
+    # arguments have a fixed order: those that were not typed are the last ones
+    rest = values[typed:]
+    if not rest:
+        return [*arguments, *more], ""
+    named = {entry[0]: entry[1] for entry in entries if len(entry) == 2 and entry[0] not in given}
+    return [*arguments, *more, "--", *rest], _note(out, rest, named)
+
+
+def _note(out: Path, data: list[str], options: dict[str, str]) -> str:
+    """One line about what was recalled. It quotes `job.json`, which is untrusted, so control characters are escaped."""
+    found = [f"data {' and '.join(map(_shown, data))}"]
+    if "--ledger" in options:
+        found.append(f"ledger {_shown(options['--ledger'])}")
+    found += [f"{name} = {_number(options[o])}" for o, name in (("--epsilon", "ε"), ("--delta", "δ")) if o in options]
+    return f"Going on with the job in {out}: {', '.join(found)}."
+
+
+def _number(text: str) -> str:
+    """A number as all commands print it; text that is none is shown as text."""
+    try:
+        return f"{float(text):g}"
+    except ValueError:
+        return _shown(text)
+
+
+def _shown(text: str) -> str:
+    """Text as it is where that is harmless, else escaped and cut."""
+    return text if text.isprintable() and len(text) <= 300 else brief(text)
 
 
 def _first(arguments: list[str]) -> int | None:
@@ -109,11 +135,11 @@ def _typed(words: list[str], options: dict[str, Any]) -> tuple[dict[str, str], i
 
 
 def _entries(out: Path, options: dict[str, Any]) -> list[list[str]]:
-    """What the job in `out` keeps; nothing where an earlier privot, or Python, started it."""
+    """What the job in `out` keeps; nothing if an earlier version, or Python, started it."""
     from privot.jobs.job import Job
 
     entries = Job.open(out).settings.get(KEY, [])
-    wrong = DataError(f"{out / 'job.json'} keeps a command that cannot be read: type all options once more.")
+    wrong = DataError(f"{out / 'job.json'} keeps a command that cannot be read: type all options again.")
     if not isinstance(entries, list) or len(entries) > _MAX_WORDS:
         raise wrong
     allowed = {name for name, parameter in options.items() if parameter.name not in _NOT_KEPT} | {""}

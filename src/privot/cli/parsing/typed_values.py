@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from privot.cli.parsing.option_bounds import check_float
 from privot.errors import UsageError, brief
 
 
-def read_pair(text: str) -> tuple[float, float]:
-    """LOW,HIGH."""
+def read_pair(text: str, option: str = "--range") -> tuple[float, float]:
+    """LOW,HIGH, two finite numbers; `option` is named in a refusal."""
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"A range is written LOW,HIGH, got {brief(text)}.") from None
+        raise UsageError(f"{option} must be LOW,HIGH, two numbers, got {brief(text)}.") from None
+    for end in (low, high):
+        check_float(option, end)
     return low, high
 
 
@@ -22,7 +25,7 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     try:
         return None if text is None else tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"A shape is written HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {brief(text)}.") from None
+        raise UsageError(f"--shape must be HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS, got {brief(text)}.") from None
 
 
 def read_classes(text: str) -> int | tuple[str, ...]:
@@ -31,7 +34,7 @@ def read_classes(text: str) -> int | tuple[str, ...]:
     if len(parts) == 1 and re.fullmatch(r"-?[0-9]{1,9}", parts[0]):
         return int(parts[0])
     if not all(parts):
-        raise UsageError("Classes are written N, or NAME,NAME,… with no name empty.")
+        raise UsageError("--classes must be a number, or NAME,NAME,… with no name empty.")
     return tuple(parts)
 
 
@@ -41,7 +44,7 @@ def read_options(given: list[str] | None) -> dict[str, Any]:
     for text in given or []:
         name, separator, value = text.partition("=")
         if not separator or not name:
-            raise UsageError(f"An option is written NAME=VALUE, got {brief(text)}.")
+            raise UsageError(f"--set must be NAME=VALUE, got {brief(text)}.")
         for kind in (int, float, str):
             try:
                 options[name] = kind(value)

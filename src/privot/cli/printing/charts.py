@@ -16,7 +16,7 @@ _LINES = {Standing.PROVEN: "-", Standing.ASYMPTOTIC: "--", Standing.UNPROVEN: ":
 
 
 def draw_comparison(comparison: AccountantComparison, out: Path) -> None:
-    """ε against σ, one line an accountant, dashed where it is no bound."""
+    """ε against σ, one line per accountant, dashed where it is no bound."""
     check_ending(out)
     figure, panels = new_figure(1, 1, (8.0, 5.0))
     axes = panels[0][0]
@@ -41,13 +41,13 @@ def draw_comparison(comparison: AccountantComparison, out: Path) -> None:
 
 
 def check_ending(out: Path) -> None:
-    """Refuse a chart whose name says no kind that can be drawn."""
+    """Refuse a chart with an ending that cannot be drawn."""
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise UsageError(f"A chart is drawn as .png, .svg or .pdf, not as {out.suffix or 'a file without ending'!r}.")
+        raise UsageError(f"A chart must be a .png, .svg or .pdf file, got {out.suffix or 'a name without ending'!r}.")
 
 
 def draw_benchmark(found: dict[str, Any], out: Path) -> None:
-    """Seconds against points, one panel a job, one line for each who did it."""
+    """Seconds against points, one panel per job, one line per library."""
     jobs = list(dict.fromkeys(row["job"] for row in found["rows"]))
     figure, panels = new_figure(1, len(jobs), (6.0 * len(jobs), 4.5))
     for job, axes in zip(jobs, panels[0], strict=True):
@@ -56,7 +56,7 @@ def draw_benchmark(found: dict[str, Any], out: Path) -> None:
             line = [(row["n"], row["seconds"]) for row in rows if row["who"] == who]
             style = {"privot": "-", "floor": ":"}.get(who, "--")
             axes.plot(*zip(*line, strict=True), style, marker="o", markersize=4, label=who)
-        axes.set(xscale="log", yscale="log", xlabel="points a side", ylabel="seconds, value and gradient", title=job)
+        axes.set(xscale="log", yscale="log", xlabel="points per side", ylabel="seconds, value and gradient", title=job)
         axes.grid(True, which="both", alpha=0.25)
         axes.legend()
     figure.suptitle(found["device"], fontsize=10)
@@ -69,7 +69,7 @@ def draw_growth(found: dict[str, Any], out: Path) -> None:
     sizes = [row["n"] for row in found["rows"]]
     panels: list[tuple[str, str, Callable[[int], float], str]] = [
         ("sliced", "seconds, value and gradient", lambda n: n * math.log(n), "n·log n"),
-        ("sinkhorn_an_iteration", "seconds an iteration, streamed Sinkhorn", lambda n: n * n, "n²"),
+        ("sinkhorn_an_iteration", "seconds per iteration, streamed Sinkhorn", lambda n: n * n, "n²"),
         ("sinkhorn_bytes", "bytes beyond the points, streamed Sinkhorn", lambda n: n, "n"),
     ]
     figure, boxes = new_figure(1, 3, (14.0, 4.2))
@@ -81,7 +81,7 @@ def draw_growth(found: dict[str, Any], out: Path) -> None:
                 sizes, [values[-1] * law(n) / law(sizes[-1]) for n in sizes], "--", color="0.5", label=f"as {name}"
             )
             axes.legend()
-        axes.set(xscale="log", yscale="log", xlabel="points a side", ylabel=label)
+        axes.set(xscale="log", yscale="log", xlabel="points per side", ylabel=label)
         axes.grid(True, which="both", alpha=0.25)
     figure.suptitle(f"{found['device']}, {found['slices']} slices", fontsize=10)
     save_figure(figure, out)
@@ -132,7 +132,7 @@ def draw_transport(x: Any, y: Any, plan: Any, out: Path) -> None:
 
 
 def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, what: str, out: Path) -> None:
-    """The matrix of distances with alike parties side by side, the dendrogram behind that order, and a map."""
+    """The matrix of distances with similar parties side by side, the dendrogram behind that order, and a map."""
     from scipy.cluster.hierarchy import dendrogram
 
     from privot.federation.sketches.sketch_matrix import map_of
@@ -147,13 +147,13 @@ def draw_parties(distances: Any, names: list[str], order: list[int], tree: Any, 
         panels[0][0].set_xticks(range(len(names)), [names[k] for k in order], rotation=90, fontsize=7)
         panels[0][0].set_yticks(range(len(names)), [names[k] for k in order], fontsize=7)
     dendrogram(tree, labels=names, no_labels=not few, ax=panels[0][1], color_threshold=0.0, above_threshold_color="0.3")
-    panels[0][1].set(title="who is alike (average linkage)", ylabel=what)
+    panels[0][1].set(title="similar parties (average linkage)", ylabel=what)
     points = map_of(distances)
     panels[0][2].scatter(points[:, 0], points[:, 1], s=14)
     for name, point in zip(names, points, strict=True):
         if few:
             panels[0][2].annotate(name, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
-    panels[0][2].set(title="a map (classical scaling)", aspect="equal")
+    panels[0][2].set(title="map (classical scaling)", aspect="equal")
     save_figure(figure, out)
 
 

@@ -1,4 +1,4 @@
-"""What a command says when it is interrupted: what was paid, what is kept, and the command that goes on."""
+"""What an interrupted command prints: what was paid, what is saved, and the command that resumes it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,15 @@ from privot.errors import StoppedError
 if TYPE_CHECKING:
     from privot.jobs.job import Job
 
-WAITING = "Stopping as soon as what is paid for is kept; Ctrl-C once more stops at once, and may lose it."
-SAME_COMMAND = "the same command again goes on, and what is paid for is not charged a second time"
+NOTHING_PAID = "Interrupted: nothing was paid, and there is nothing to resume."
+WAITING = "Stopping as soon as the paid release is saved; press Ctrl-C again to stop at once, which may lose it."
 
 
 def sentence() -> str:
-    """What is said of an interrupt that no command speaks of itself: what this process charged."""
+    """The sentence for an interrupt about which the command itself says nothing: what this process charged."""
     if not charged:
-        return "Interrupted: nothing was paid, and nothing is left to go on with."
-    return f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; privot ledger show lists what was paid."
-
-
-@contextmanager
-def saying(words: str) -> Iterator[None]:
-    """Where something was charged within, an interrupt says so and then `words`."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not charged:
-            raise
-        raise StoppedError(f"Interrupted: {_times(len(charged))} charged to {charged[-1]}; {words}.") from None
+        return NOTHING_PAID
+    return f"Interrupted: charged {_times(len(charged))} to {charged[-1]}; privot ledger show lists what was paid."
 
 
 @contextmanager
@@ -51,14 +40,14 @@ def telling(command: str, job: Job, spent: Callable[[str], int]) -> Iterator[Non
         kept, blocks, step = _on_disk(job)
         if not kept and not blocks:
             raise StoppedError(
-                f"Interrupted: {_times(paid)} charged, and stopped before the release was kept: that budget is spent. "
-                f"To charge a second time: {again} --pay-again"
+                f"Interrupted: charged {_times(paid)}, but stopped before the release was saved: that budget is spent. "
+                f"To pay a second time: {again} --pay-again"
             ) from None
-        lost = "; the block under way is lost" if not kept and blocks < paid else ""
+        lost = "; the block in progress is lost" if not kept and blocks < paid else ""
         reached = f", trained up to step {step}" if step else ""
         raise StoppedError(
-            f"Interrupted: {_times(paid)} charged, what was released is kept{reached}{lost}. Go on, without paying for "
-            f"it again, with: {again}"
+            f"Interrupted: charged {_times(paid)}; the release is saved{reached}{lost}. "
+            f"Go on without paying again with: {again}"
         ) from None
 
 
@@ -67,7 +56,7 @@ def _times(count: int) -> str:
 
 
 def _on_disk(job: Job) -> tuple[bool, int, int]:
-    """(whether a release is kept, how many blocks the checkpoint has seen, up to which step it was trained)."""
+    """(whether a release is saved, how many blocks the checkpoint has seen, up to which step it was trained)."""
     from privot.errors import PrivotError
     from privot.jobs.tensor_files import read_tensors
 

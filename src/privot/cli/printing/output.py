@@ -1,4 +1,4 @@
-"""How answers are printed: one JSON object, or a few aligned lines a person reads."""
+"""How answers are printed: as one JSON object, or as a few aligned lines."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import typer
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """`answer` as the one JSON object on standard output; numbers JSON cannot say become null."""
-    typer.echo(json.dumps(_sayable(answer), indent=2, ensure_ascii=False, allow_nan=False))
+    """`answer` as the one JSON object on standard output; numbers that JSON cannot express become null."""
+    typer.echo(json.dumps(_expressible(answer), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _sayable(value: Any) -> Any:
+def _expressible(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {str(k): _sayable(v) for k, v in value.items()}
+        return {str(k): _expressible(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_sayable(v) for v in value]
+        return [_expressible(v) for v in value]
     return value
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Name and value, aligned."""
+    """Print names and values, aligned."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         typer.echo(f"{name:<{width}}  {value}")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as their widest cell, the header underlined."""
+    """Print columns as wide as their widest cell, with the header underlined."""
     table = [list(header), *[list(r) for r in rows]]
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
     for number, row in enumerate(table):
@@ -43,5 +43,5 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def number(value: float | None, digits: int = 5) -> str:
-    """A number for people: ∞ where there is none."""
+    """A number as text: ∞ where there is none."""
     return "∞" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"

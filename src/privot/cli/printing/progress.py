@@ -1,4 +1,4 @@
-"""Progress on standard error: of training with the ε spent, of audits and simulations; silent where nobody looks."""
+"""Progress of training, audits and simulations, on standard error if that is a terminal."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def training_bar(epsilon: float, quiet: bool = False) -> Iterator[Callable[[int,
 
 @contextmanager
 def audit_bar(quiet: bool = False, still: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A function to call with (what is attacked now, attacks done, attacks in all; 0 where nobody can say).
+    """A function to call with (current attack, attacks done, attacks in all; 0 if that is not known).
 
-    With `still` no thread redraws it: an audit that takes times must not be disturbed.
+    With `still` no thread redraws it: an audit that measures times must not be disturbed.
     """
     console = Console(stderr=True, quiet=quiet)
     columns = (SpinnerColumn(), TextColumn("audit  {task.description}"), TextColumn("{task.fields[of]}"))

@@ -1,10 +1,10 @@
-"""The sentence for an error that nobody foresaw: it names the type and never the words, which may quote a record."""
+"""The sentence for an unexpected error: it names the type, never the message, which may quote a record."""
 
 from __future__ import annotations
 
 OUT_OF_MEMORY = "The machine ran out of memory: use smaller sizes, or a machine with more of it."
 _ALLOCATORS = ("can't allocate memory", "not enough memory", "out of memory")
-"""What PyTorch says in a plain RuntimeError when memory runs out."""
+"""Parts of the plain RuntimeError that PyTorch raises when memory runs out."""
 
 
 def unforeseen(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""From what `privot audit MECHANISM` was told to the attack on it, with σ found from ε where that is given."""
+"""The attack on a mechanism that the options of `privot audit` describe, with σ computed from ε where that is given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def attack_on(name: str, **said: Any) -> Attack:
-    """The attack on one mechanism, with σ found from ε where that is given."""
+    """The attack on the mechanism `name`; `said` are the options of the command by their names."""
     from privot.accounting import embedding, gradient, projection
     from privot.audit.attacks.dp_sgd_attack import DPSGDAttack
     from privot.audit.attacks.embedding_attack import EmbeddingAttack
@@ -19,9 +19,9 @@ def attack_on(name: str, **said: Any) -> Attack:
     from privot.guarantee import Adjacency
 
     if said["adjacency"] is None:
-        raise UsageError("Say who are neighbours: --adjacency replace-one or add-remove; there is no default.")
+        raise UsageError("A mechanism needs --adjacency replace-one or add-remove; there is no default.")
     if (said["sigma"] is None) == (said["epsilon"] is None):
-        raise UsageError("Say either --sigma or --epsilon.")
+        raise UsageError("A mechanism needs either --sigma or --epsilon.")
     adjacency = Adjacency.parse(said["adjacency"])
     delta, batch, steps, device = said["delta"], said["batch"], said["steps"], said["device"]
     if name == "sketch":
@@ -66,7 +66,7 @@ def _sketch_attack(adjacency: Any, said: dict[str, Any]) -> Attack:
 
     dim, sigma = said["dim"], said["sigma"]
     if dim < 2 or said["classes"] < 0:
-        raise UsageError("A sketch to be attacked needs --dim 2 or more, and --classes 0 or more.")
+        raise UsageError("privot audit sketch needs --dim of at least 2, and --classes of at least 0.")
     if sigma is None:
         bound = worst_design(dim).sensitivity(adjacency)
         sigma = calibrate(lambda s: Gaussian(s, bound, adjacency), epsilon=said["epsilon"], delta=said["delta"])

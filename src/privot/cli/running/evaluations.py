@@ -1,0 +1,109 @@
+"""What `privot evaluate` computes: classifiers trained on synthetic data and tested on real data, for tables or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privot.cli.records import is_folder, read_records, stated
+
+if TYPE_CHECKING:
+    from privot.data import Dataset
+    from privot.tables import TableCodec
+
+
+def evaluate_table_data(
+    synthetic: str, folder: Path | None, test: str, codec: TableCodec, private: str | None, seed: int
+) -> dict[str, Any]:
+    """Scores of a synthetic table, by itself or in a `folder` of `privot synth`."""
+    from privot.evaluation.table_quality import MODELS, evaluate_table, train_and_test
+    from privot.opening import check_inside
+    from privot.synthesis.output.html_report import CONFIDENTIAL
+    from privot.synthesis.tabular.table_folder import SYNTHETIC, find_synthetic
+    from privot.tables import read_table
+
+    if folder is not None:
+        synthetic = str(check_inside(find_synthetic(folder) or folder / f"{SYNTHETIC}.csv", folder))
+    made, real = read_table(synthetic), read_table(test)
+    records = None if private is None else read_table(private)
+    answer = {
+        **evaluate_table(made, real, codec, private=records, seed=seed).to_dict(),
+        "records": {"synthetic": made.rows, "test": real.rows},
+        "privacy": CONFIDENTIAL,
+    }
+    if records is not None and codec.classes is not None:
+        scores = {model: train_and_test(records, real, codec, model, seed) for model in MODELS}
+        answer["real"] = {name: score.accuracy for name, score in scores.items()}
+        answer["real_auc"] = {name: score.auc for name, score in scores.items()}
+        answer["privacy"] = f"{CONFIDENTIAL}; the figures on real were trained on --private records, without privacy"
+    return answer
+
+
+def evaluate_arrays(
+    synthetic: str,
+    folder: Path | None,
+    test: str,
+    *,
+    classes: str | None,
+    shape: str | None,
+    inception: Path | None,
+    takes: tuple[float, float],
+    device: str,
+    seed: int,
+) -> dict[str, Any]:
+    """Scores of synthetic rows or images, by themselves or in a `folder` of `privot synth`; FID with a network."""
+    from privot.errors import DataError
+    from privot.evaluation import CLASSIFIERS, fid, score
+    from privot.jobs.released_files import read_json
+    from privot.opening import check_inside
+    from privot.synthesis.output.html_report import CONFIDENTIAL
+    from privot.synthesis.output.output_folder import SYNTHETIC
+    from privot.synthesis.output.saved_model import CONFIG
+
+    facts, params = stated(classes, shape), {} if folder is None else read_json(folder / CONFIG)["params"]
+    if facts.shape is None and params.get("shape"):
+        facts = replace(facts, shape=tuple(params["shape"]))
+    if facts.classes is None and isinstance(params.get("class_names"), list):
+        # the names that the generator was trained with, where the test set is a folder of images too
+        facts = replace(facts, classes=tuple(params["class_names"]))
+    size = facts.shape
+    # in a file labels are numbers, whatever the classes are called
+    numbered = replace(facts, classes=None)
+    made = read_records(str(check_inside(folder / SYNTHETIC, folder)) if folder else synthetic, numbered)
+    real = read_records(test, facts if is_folder(test) else numbered, part="test")
+    if made.y is None or real.y is None:
+        raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
+    names = [name for name, recipe in CLASSIFIERS.items() if size or not recipe.images]
+    answer: dict[str, Any] = {
+        "scores": {
+            name: score(name, made.x, made.y, real.x, real.y, shape=size, device=device, seed=seed) for name in names
+        },
+        "records": {"synthetic": len(made.x), "test": len(real.x)},
+        "privacy": CONFIDENTIAL,
+    }
+    if inception is not None:
+        if size is None:
+            raise DataError("FID needs images: give --shape.")
+        span = _black_and_white(made, real, params)
+        answer["fid"] = fid(made.x, real.x, size, inception, span=span, takes=takes, device=device)
+    return answer
+
+
+def _black_and_white(made: Dataset, real: Dataset, params: dict[str, Any]) -> tuple[float, float]:
+    """The ends of the public range; where none is known, 0 and the brightest value there is."""
+    import numpy as np
+
+    brightest = max(float(np.max(made.x)), float(np.max(real.x)))
+    black, white = params.get("low", min(0.0, float(np.min(made.x)))), params.get("high", brightest)
+    return float(np.min(black)), float(np.max(white))
+
+
+def keep_evaluation(folder: Path | None, answer: dict[str, Any]) -> None:
+    """Leave the evaluation in a `folder` of `privot synth`, and show it in its report."""
+    from privot.jobs.released_files import write_json
+    from privot.synthesis.output.html_report import write_report
+
+    if folder is not None:
+        write_json(folder / "evaluation.json", answer)
+        write_report(folder)

@@ -1,0 +1,158 @@
+"""One `privot sketch`: a sketch that is paid for once and delivered, also after a failure."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privot.cli import ledgers
+from privot.cli.records import load_points, stated
+from privot.cli.sketch_files import check_one_design, public_design
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from privot.data import Dataset, StatedFacts
+    from privot.federation import Sketch
+    from privot.ledger import Ledger
+    from privot.mechanisms import SketchDesign
+
+
+@dataclass(frozen=True)
+class SketchOptions:
+    """The options of `privot sketch`, as they were typed."""
+
+    data: str
+    epsilon: float
+    delta: float
+    adjacency: str
+    out: Path
+    prototypes: str | None
+    radius: float | None
+    value_range: str | None
+    seed: int
+    classes: str | None
+    shape: str | None
+    words: Path | None
+    ledger: Path | None
+    new_records: bool
+    key: Path | None
+
+
+@dataclass(frozen=True)
+class SketchAnswer:
+    """A sketch with its design; the ledger that paid, if any; whether an earlier attempt paid; who signed."""
+
+    sketch: Sketch
+    design: SketchDesign
+    ledger: Path | None
+    before: bool
+    signer: str | None
+
+
+def release_sketch(options: SketchOptions) -> SketchAnswer:
+    """Check everything, charge the ledger of the data once, and write the sketch."""
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.errors import UsageError
+    from privot.federation import sketch as release
+    from privot.federation.wire.signing import make_key, public_name, read_key
+    from privot.vault import Vault
+
+    o = options
+    check_epsilon(o.epsilon), check_delta(o.delta)
+    _check_place(o.out)
+    span = check_one_design(o.prototypes, o.value_range, o.radius)
+    facts = stated(o.classes, o.shape)
+    records = load_points(o.data, o.words, facts, labels=facts.count is not None, private=True)
+    if facts.count is not None and records.y is None:
+        raise UsageError("--classes needs labels in the data.")
+    design = _design(o, span, records, facts)
+    # nothing is clipped: every coordinate of a sketch is bounded by itself
+    held: dict[str, Any] = {"clip": 1.0, "adjacency": o.adjacency, "classes": facts.count}
+    held |= {"x": records.x, "y": records.y, "label": ledgers.label_of(o.data)}
+    signing = None if o.key is None else read_key(o.key) if o.key.exists() else make_key(o.key)
+    signer = None if signing is None else public_name(signing)
+    # checked before a ledger is created, so that what cannot be used leaves none behind
+    vault = Vault(**held, budget=(o.epsilon, o.delta))
+    with ExitStack() as stack:
+        book = _ledger(stack, o)
+        if book is None:
+            # the data is public: there is nobody whose budget could be spent
+            made = release(vault, epsilon=o.epsilon, delta=o.delta, design=design, purpose=f"sketch {o.out.name}")
+            made.save(o.out, signing)
+            return SketchAnswer(made, design, None, False, signer)
+        made, before = _paid(o, design, book, held, signing)
+        return SketchAnswer(made, design, book.path, before, signer)
+
+
+def _design(o: SketchOptions, span: tuple[float, float] | None, records: Dataset, facts: StatedFacts) -> SketchDesign:
+    from privot.errors import UsageError
+
+    dim = records.x.shape[1]
+    around = None if o.prototypes is None else load_points(o.prototypes, o.words, facts).x
+    design = public_design(dim, around, span, o.radius, o.seed)
+    if design.dim != dim:
+        raise UsageError(f"The public data has {design.dim} columns, and DATA has {dim}: both need the same columns.")
+    return design if facts.count is None else design.labelled(facts.count)
+
+
+def _ledger(stack: ExitStack, o: SketchOptions) -> Ledger | None:
+    """The ledger that pays; none for built-in data."""
+    from privot.ledger import Ledger
+
+    if o.ledger is not None:
+        return stack.enter_context(Ledger.open(o.ledger))
+    if o.data in ledgers.BUILT_IN:
+        return None
+    return stack.enter_context(ledgers.open_ledger(ledgers.default_ledger(o.data, o.out), only_open=False))
+
+
+def _paid(
+    o: SketchOptions, design: SketchDesign, book: Ledger, held: dict[str, Any], signing: Ed25519PrivateKey | None
+) -> tuple[Sketch, bool]:
+    """The sketch that `book` pays for, or paid for in an earlier attempt; and whether it did."""
+    from privot.federation.sketches.delivering import due
+    from privot.federation.sketches.sketch_order import Order
+    from privot.guarantee import Adjacency
+    from privot.vault.budget import row_digests
+
+    # a ledger that is named has a budget for the records; only the one beside them may be new
+    terms = (o.epsilon, o.delta) if o.ledger is None or o.new_records else None
+    vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, **held)
+    order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
+    name = book.fingerprint({"x": row_digests(held["x"], held["y"])})
+    folder = book.path.with_name(book.path.name + ".sketches")
+    with due(vault, order, folder, name, f"sketch {o.out.name}") as found:
+        _deliver(found.sketch, o.out, signing)
+        return found.sketch, found.before
+
+
+def _check_place(out: Path) -> None:
+    """Refuse, before anything is paid for, a name that is taken or that cannot be written."""
+    from privot.errors import DataError, UsageError
+
+    if out.exists():
+        raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
+    if not out.parent.is_dir():
+        raise UsageError(f"There is no folder {out.parent}: create it before the sketch is paid for.")
+    try:
+        with tempfile.NamedTemporaryFile(dir=out.parent, prefix=f".{out.name}", suffix=".part"):
+            pass
+    except OSError as error:
+        raise DataError(f"{out} cannot be written ({error.strerror}): nothing was paid.") from None
+
+
+def _deliver(made: Sketch, out: Path, signing: Ed25519PrivateKey | None) -> None:
+    """Write the sketch; where that fails, say that it is paid for and kept."""
+    from privot.errors import DataError
+
+    try:
+        made.save(out, signing)
+    except OSError as error:
+        raise DataError(
+            f"{out} cannot be written ({error.strerror}): the sketch is paid for and kept beside the ledger, so run "
+            "the command again, with another --out if needed, which costs nothing more."
+        ) from None

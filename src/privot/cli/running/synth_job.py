@@ -1,0 +1,290 @@
+"""One `privot synth`, from its options to a finished folder; a file goes straight into a vault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from privot.cli import ledgers
+from privot.cli.parsing.typed_values import positive, read_options, read_pair
+from privot.cli.records import is_folder, read_records, stated
+from privot.cli.table_input import check_spreadsheet_safe, kind_for, open_codec, table_facts, table_records
+from privot.jobs.charges import charges, spent_in_ledger
+
+if TYPE_CHECKING:
+    from privot.data import Dataset, StatedFacts
+    from privot.guarantee import Adjacency, Guarantee
+    from privot.jobs.job import Job
+    from privot.ledger import Ledger
+    from privot.synthesis import Synthesizer
+    from privot.synthesis.training_loop.distributed import Team
+    from privot.tables import TableCodec
+    from privot.vault import Vault
+
+BUILT_IN_FACTS: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "high": 1.0, "classes": 10}}
+"""Public facts about built-in data."""
+
+
+@dataclass(frozen=True)
+class SynthOptions:
+    """The options of `privot synth`, as they were typed."""
+
+    data: str
+    epsilon: float
+    delta: float
+    adjacency: str
+    out: Path
+    schema: Path | None
+    method: str
+    device: str
+    ledger: Path | None
+    resume: bool
+    pay_again: bool
+    new_records: bool
+    classes: str | None
+    shape: str | None
+    value_range: str | None
+    records: int | None
+    samples: int
+    spreadsheet_safe: bool
+    steps: int | None
+    settings: list[str] | None
+    clip: float | None
+    allow_unproven: bool
+    checkpoint: float
+    seed: int | None
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class SynthAnswer:
+    """What a synthesis ends with: its guarantee, the ledger that paid, and the classes that were left out."""
+
+    guarantee: Guarantee
+    ledger: Path
+    spent: dict[str, Any] | None
+    left_out: Sequence[int | str]
+
+
+def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | None:
+    """Run or resume the job; None in a process that only helps another one to train.
+
+    What belongs to `context` is released when the command ends, however it ends.
+    """
+    from privot.errors import UsageError
+    from privot.synthesis.design import usable_device
+    from privot.synthesis.methods.embedding_training import follow
+    from privot.synthesis.training_loop.distributed import Team
+
+    where = usable_device(options.device)
+    # left when the command ends: the others must not wait for ever
+    team = context.with_resource(Team.join(where))
+    if team.rank > 0:
+        follow(team, where)
+        return None
+    if team.size > 1 and options.method != "embedding":
+        raise UsageError(f"Only embedding trains with several processes: start {options.method} without torchrun.")
+    _check(options)
+    return SynthJob(options).run(context, team)
+
+
+def _check(options: SynthOptions) -> None:
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.errors import UsageError
+
+    check_epsilon(options.epsilon), check_delta(options.delta)
+    if options.samples < 1:
+        raise UsageError(f"--samples must be at least 1, got {options.samples}.")
+    if not 0.0 <= options.checkpoint < float("inf"):
+        raise UsageError(f"--checkpoint must be a number of seconds, at least 0, got {options.checkpoint:g}.")
+    if options.clip is not None and options.method != "sliced":
+        raise UsageError("--clip works with --method sliced only: the other methods bound what they release.")
+
+
+class SynthJob:
+    """The job that the options describe: planned here, then started or resumed by `run`."""
+
+    def __init__(self, options: SynthOptions) -> None:
+        from privot.errors import UsageError
+        from privot.guarantee import Adjacency
+
+        self.options = o = options
+        self.codec: TableCodec | None = open_codec(o.schema)
+        if o.spreadsheet_safe:
+            check_spreadsheet_safe(kind_for(o.data, self.codec))
+        given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
+        given |= {"--records": o.records, "--steps": o.steps}
+        self.known = BUILT_IN_FACTS.get(o.data, {}) if self.codec is None else table_facts(self.codec, given)
+        settings = read_options(o.settings)
+        if o.method != "embedding" and o.steps is not None:
+            settings["steps"] = positive(o.steps)
+        low, high = self.known.get("low"), self.known.get("high")
+        if o.value_range is not None:
+            low, high = read_pair(o.value_range)
+        if low is None or high is None:
+            raise UsageError("The range of values is public and must be stated: give --range LOW,HIGH.")
+        self.span: tuple[float, float] = (low, high)
+        self.facts: StatedFacts = stated(self.known.get("classes") if o.classes is None else o.classes, o.shape)
+        self.synthesizer = self._synthesizer(settings)
+        self.params = self.synthesizer.to_params()
+        self.adjacency: Adjacency = Adjacency.parse(o.adjacency)
+        self.asked = {"classes": self.facts.count, "steps": None if o.steps is None else positive(o.steps)}
+
+    def _synthesizer(self, settings: dict[str, Any]) -> Synthesizer:
+        from privot.synthesis import Synthesizer
+
+        o = self.options
+        return Synthesizer(
+            o.epsilon,
+            o.delta,
+            method=o.method,
+            shape=self.facts.shape or self.known.get("shape"),
+            low=self.span[0],
+            high=self.span[1],
+            records=o.records,
+            options=settings or None,
+            codec=self.codec,
+            class_names=self.facts.names if is_folder(o.data) else None,
+            device=o.device,
+            seed=o.seed,
+            allow_unproven=o.allow_unproven,
+        )
+
+    def run(self, context: typer.Context, team: Team) -> SynthAnswer:
+        """Start the job, or go on with the one in the output folder, and leave everything there."""
+        from privot.cli.printing.interrupts import telling
+        from privot.jobs.job import NAME
+        from privot.synthesis.output.output_folder import write_folder
+
+        o = self.options
+        earlier = self._prepare(context, o.resume and (o.out / NAME).exists())
+        read: list[Dataset] = []
+        design: dict[str, Any] = {}
+        if earlier is None:
+            # read and designed before a ledger is created: what cannot be used leaves none behind, and sets no budget
+            read.append(self._records())
+            design = self._design(read[0])
+        place = o.ledger or ledgers.default_ledger(o.data, o.out)
+        with ledgers.open_ledger(place, only_open=earlier is not None) as book:
+            job, opened = self._opened(context, book, read, design, earlier)
+            with job.alone(), telling("synth", job, charges(book)):
+                self._train(job, opened, book, team)
+                spent = spent_in_ledger(book, job)
+                kind = kind_for(o.data, self.codec)
+                write_folder(self.synthesizer, o.out, o.samples, o.seed, kind, spent, o.spreadsheet_safe)
+        return SynthAnswer(self.synthesizer.guarantee_, book.path, spent, self._left_out())
+
+    def _prepare(self, context: typer.Context, going_on: bool) -> Job | None:
+        """The job to go on with; or None and a new output folder, removed again if no job is started in it."""
+        from privot.jobs.job import Job, prepared
+
+        o = self.options
+        if o.resume and not going_on and not o.as_json:
+            typer.echo(f"There is no job in {o.out} to go on with: a new one starts.", err=True)
+        if going_on:
+            ledgers.check_same_records(o.new_records)
+            job = Job.open(o.out)
+            self._check_same(job)
+            return job
+        ledgers.check_no_job(o.out)
+        context.with_resource(prepared(o.out))
+        return None
+
+    def _opened(
+        self, context: typer.Context, book: Ledger, read: list[Dataset], design: dict[str, Any], earlier: Job | None
+    ) -> tuple[Job, Callable[[], Vault]]:
+        """The job, new or resumed, and how its vault is opened: at once for a new one, when needed for the other."""
+        from privot.cli.parsing.recalled_options import KEY, kept
+        from privot.jobs.job import Job
+
+        if earlier is not None:
+            # a resumed job has a budget already: what its folder says may not set one, in whichever ledger
+            return earlier, lambda: self._vault(self._records(), book, None)
+        # handed on, not kept: from here on only the vault has the records
+        vault = self._vault(read.pop(), book, (self.options.epsilon, self.options.delta))
+        told = {"params": self.params, "design": design, "asked": self.asked, "ledger": book.identity}
+        return Job.start(self.options.out, {**told, KEY: kept(context, book.path)}), lambda: vault
+
+    def _train(self, job: Job, opened: Callable[[], Vault], book: Ledger, team: Team) -> None:
+        from privot.cli.printing.progress import training_bar
+
+        o = self.options
+        with training_bar(o.epsilon, quiet=o.as_json) as tell, ledgers.second_charges():
+            self.synthesizer.run(
+                job,
+                opened,
+                charges(book),
+                ledger=book.identity,
+                pay_again=o.pay_again,
+                progress=tell,
+                every=o.checkpoint,
+                team=team,
+            )
+
+    def _records(self) -> Dataset:
+        from privot.errors import UsageError
+
+        data = self.options.data
+        if self.codec is not None:
+            return table_records(data, self.codec)
+        if data.lower().endswith(".parquet"):
+            raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
+        records = read_records(data, self.facts, private=True)
+        if records.y is not None and self.facts.classes is None:
+            raise UsageError("The data has labels: state the number of classes (--classes N), or --classes 0.")
+        return records
+
+    def _clip(self, held: Dataset) -> float:
+        """The bound on norms, by a public rule; all methods but sliced bound what they release themselves."""
+        low, high = self.span
+        sliced = self.options.method == "sliced"
+        ruled = 0.35 * held.x.shape[1] ** 0.5 * max(abs(low), abs(high)) if sliced else 1.0
+        return float(self.known.get("clip", ruled if self.options.clip is None else self.options.clip))
+
+    def _held(self, records: Dataset) -> dict[str, Any]:
+        """What a vault of these records is made with."""
+        classes = self.facts.count
+        held: dict[str, Any] = {"x": records.x, "y": records.y if classes else None, "classes": classes or None}
+        return held | {"clip": self._clip(records), "adjacency": self.adjacency}
+
+    def _design(self, records: Dataset) -> dict[str, Any]:
+        """What the synthesizer decides from the public facts; the vault that states them knows no ledger."""
+        from privot.vault import Vault
+
+        facts = Vault(**self._held(records), budget=(self.options.epsilon, self.options.delta)).facts
+        design: dict[str, Any] = self.synthesizer.design(facts).to_dict()
+        if self.asked["steps"] is not None and self.options.method == "embedding":
+            design["rules"]["steps"] = self.asked["steps"]
+        return design
+
+    def _vault(self, records: Dataset, book: Ledger, terms: tuple[float, float] | None) -> Vault:
+        """The records in a vault, on the budget that `book` has for them, else on `terms`."""
+        label, held = ledgers.label_of(self.options.data), self._held(records)
+        return ledgers.open_vault(book, terms=terms, new_records=self.options.new_records, label=label, **held)
+
+    def _check_same(self, job: Job) -> None:
+        """Refuse to resume a job with other options than it was started with."""
+        from privot.errors import DataError
+
+        said = job.settings
+        try:
+            found = {**said["params"], **said["asked"], "adjacency": said["design"]["adjacency"]}
+            # without it nobody could tell whether another ledger holds the charge
+            found["ledger"] = said["ledger"]
+        except (KeyError, TypeError):
+            raise DataError(
+                f"The job in {job.folder} was not started by privot synth: go on with it in Python."
+            ) from None
+        job.check_same({**self.params, **self.asked, "adjacency": str(self.adjacency)}, found)
+
+    def _left_out(self) -> Sequence[int | str]:
+        """Classes with too few records to be told from the noise, by name where they have names."""
+        if self.codec is not None or not self.synthesizer.labels_:
+            return []
+        gone = [int(c) for c in (self.synthesizer.counts_ == 0.0).nonzero()[0]]
+        names = self.synthesizer.class_names
+        return gone if names is None else [names[c] for c in gone]
