@@ -275,7 +275,7 @@ def test_a_party_that_leaves_in_the_middle_of_fedwad_spoils_only_its_own_pairs(f
     federation.channel = LocalChannel({**{d.name: d.handle for d in federation.desks[:2]}, desk.name: leaves})
     result = federation.run(job(federation.members, "fedwad"))
     assert not result["complete"]
-    assert "cannot be used" in result["missing"]["party 2"]
+    assert "sent an invalid answer" in result["missing"]["party 2"]
     assert result["distances"][0][1] > 0
     assert result["distances"][0][2] is None
     federation.channel = LocalChannel({d.name: d.handle for d in federation.desks})
@@ -297,8 +297,8 @@ def test_answers_to_other_questions_are_refused(federation: Federation) -> None:
     inside = Answer.opened(good, federation.members[0].signer)
     key = read_key(federation.folder / "0" / "signing.key")
     for dishonest, why in (
-        (Answer(inside.request), "neither"),
-        (Answer(inside.request, sketch=inside.sketch, refusal="no"), "neither"),
+        (Answer(inside.request), "must hold exactly one of"),
+        (Answer(inside.request, sketch=inside.sketch, refusal="no"), "must hold exactly one of"),
         (Answer(inside.request, sketch=b"nonsense"), "damaged"),
     ):
         with pytest.raises(DataError, match=why):

@@ -83,7 +83,7 @@ def test_a_false_design_affects_only_that_partys_distances(federation: Federatio
     start = time.perf_counter()
     result = federation.run(job(federation.members, "sketch"))
     assert time.perf_counter() - start < 5.0
-    assert "cannot be used" in result["missing"]["party 0"]
+    assert "sent an invalid answer" in result["missing"]["party 0"]
     for key in ("w2", "sliced"):
         assert result[key][1][2] == pytest.approx(honest[key][1][2], abs=1e-12)
         assert result[key][0][1] is None

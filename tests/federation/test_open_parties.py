@@ -75,7 +75,7 @@ def test_policies_that_contradict_themselves_are_refused(tmp_path: Path) -> None
     for body, why in (
         ("", r"neither \[data\].*nor \[open\]"),
         (OPEN + rule("sketch", asker), r"allows sketches and has no \[data\]"),
-        ("[open]\n", r"\[open\] does not say file"),
+        ("[open]\n", r"\[open\] must state file"),
         (DATA.replace("r.npz", "open.npz") + OPEN, r"\[open\] names the file of \[data\]"),
     ):
         path.write_text(f'version = 1\nname = "one"\n{body}')
