@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import random
 from functools import lru_cache
@@ -41,7 +40,6 @@ from privot.errors import DataError, NoTheoremError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
-logging.getLogger().setLevel(logging.ERROR)
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 DELTA = 1e-5

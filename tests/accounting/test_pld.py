@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from functools import lru_cache
 
@@ -22,7 +21,6 @@ from privot.accounting.pld.grid import discretise
 from privot.guarantee import Adjacency
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
-logging.getLogger().setLevel(logging.ERROR)  # dp-accounting warns that optimistic estimates use another algorithm
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 

@@ -112,5 +112,9 @@ def test_the_command_draws_and_says_the_privacy(tmp_path: Path, capsys) -> None:
     text = capsys.readouterr().out
     assert "replace-one, proven" in text
     assert run(["federate", "matrix", str(tmp_path / "p0.sketch")]) == 2
+    (tmp_path / "empty").mkdir()
+    capsys.readouterr()
+    assert run(["federate", "matrix", str(tmp_path / "p0.sketch"), str(tmp_path / "empty")]) == 3
+    assert "holds no sketch files" in capsys.readouterr().err
     (tmp_path / "other.pub").write_text("11" * 32)
     assert run(["federate", "matrix", str(tmp_path), "--trust", str(tmp_path / "other.pub")]) == 3
