@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warm
 from privot.cli import run
 from privot.jobs.job import Job
 from privot.ledger import Ledger
@@ -46,16 +47,15 @@ def interrupted(
     number: int = signal.SIGINT,
     wait: float = 0.0,
     cwd: Path | None = None,
+    fresh: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Start `privot …`, send the signal once `when` is true, and wait for its end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "privot", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    """Start `privot …`, send the signal once `when` is true, and wait for its end. `fresh`: nothing is loaded yet."""
+    words = ["-m", "privot", *arguments]
+    if fresh:
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process: Any = subprocess.Popen([sys.executable, *words], **pipes, cwd=cwd)
+    else:
+        process = warm.Process(words, cwd)
     until = time.monotonic() + 280
     while not when(process.pid) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
@@ -113,9 +113,7 @@ def test_a_synthesis_interrupted_before_it_paid_says_so(data: Path, tmp_path: Pa
         "cli.main()"
     )
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
-    found = subprocess.run(
-        [sys.executable, "-c", code, *words, "--json", "--out", str(out)], capture_output=True, text=True
-    )
+    found = warm.run(["-c", code, *words, "--json", "--out", str(out)])
     assert (found.returncode, found.stdout) == (130, "")
     assert "nothing was paid" in found.stderr
     assert charges(tmp_path / "data.npz.ledger") == 0
@@ -135,7 +133,7 @@ def test_an_interrupt_between_charge_and_release_waits_for_the_release(data: Pat
         "cli.main()"
     )
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
-    found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
+    found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     assert (out / "release.npz").exists()
     assert "what was released is kept" in found.stderr
@@ -158,7 +156,7 @@ def test_a_second_interrupt_between_charge_and_release_says_that_the_budget_is_s
         "cli.main()"
     )
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
-    found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
+    found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     assert "stopped before the release was kept: that budget is spent" in found.stderr
     assert "--pay-again" in found.stderr
@@ -219,7 +217,9 @@ def test_an_interrupted_adaptation_goes_on_without_options(tmp_path: Path) -> No
 )
 def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
     # once NumPy is loaded the command is under way
-    found = interrupted(words.split(), lambda pid: "numpy" in Path(f"/proc/{pid}/maps").read_text(), wait=0.3)
+    found = interrupted(
+        words.split(), lambda pid: "numpy" in Path(f"/proc/{pid}/maps").read_text(), wait=0.3, fresh=True
+    )
     assert (found.returncode, found.stdout) == (130, "")
     assert found.stderr == "privot: Interrupted: nothing was paid, and nothing is left to go on with.\n"
 
