@@ -142,6 +142,8 @@ def _main() -> None:
 
     for name in _PRELOADED:
         importlib.import_module(name)
+    # as in conftest.py: jobs write short tables
+    importlib.import_module("privot.guarantee").TABLE_DELTAS = (1e-10, 1e-6, 1e-3, 0.5)  # type: ignore[attr-defined]
     gc.freeze()
     request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request is None:

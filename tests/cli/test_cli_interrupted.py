@@ -20,7 +20,7 @@ import warm
 from privot.cli import run
 from privot.jobs.job import Job
 from privot.ledger import Ledger
-from privot.synthesis import Synthesizer
+from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.checkpoint import Keeper, load
 from privot.synthesis.methods.embedding_training import train
 from privot.vault import Vault
@@ -89,7 +89,8 @@ def test_training_writes_a_checkpoint_on_the_way_out(tmp_path: Path) -> None:
     """The signal comes during step 20 or 21; no checkpoint was due for hours."""
     x = np.clip(np.random.default_rng(0).normal(0.5, 0.1, size=(60, 2)), 0, 1)
     vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(5.0, 1e-5))
-    synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1)
+    generator = {"kind": "mlp", "dim": 2, "classes": 1, "segments": [[0, 2, "interval"]], "latent": 4, "hidden": [16]}
+    synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1, rules=Rules(generator, 60, 16, 1e-2))
     design = synthesizer.design(vault.facts)
     release = vault.release(design.mechanism, purpose="test", delta=1e-5)
     path = tmp_path / "checkpoint.safetensors"
@@ -211,7 +212,7 @@ def test_an_interrupted_adaptation_goes_on_without_options(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "words",
     [
-        "compare digits digits --slices 2000000",
+        "compare digits digits --slices 100000",
         "audit embedding --sigma 1 --adjacency add-remove --runs 10000000",
     ],
 )

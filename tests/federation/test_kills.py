@@ -24,7 +24,7 @@ def test_a_party_killed_at_any_step_pays_once_and_answers_alike(tmp_path: Path) 
     request.write_bytes(
         Request("sketch", "ab" * 16, 0, member.signer, order=ORDER).sealed(read_key(tmp_path / "hub" / "signing.key"))
     )
-    command = [sys.executable, str(Path(__file__).with_name("kill_desk.py")), str(tmp_path / "0"), str(request), "20"]
+    command = [sys.executable, str(Path(__file__).with_name("kill_desk.py")), str(tmp_path / "0"), str(request), "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ), check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -199,7 +199,7 @@ IDS = ["plain, 1", "plain, 10", "around, 1", "around, 10"]
 
 @pytest.mark.parametrize(("design", "epsilon"), [(PLAIN, 1.0), (PLAIN, 10.0), (AROUND, 1.0), (AROUND, 10.0)], ids=IDS)
 def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float) -> None:
-    pairs, alarms = 150, 0
+    pairs, alarms = 100, 0
     sigma = sketched(rows(0, 300), epsilon, design).public["sigma"]
     for k in range(pairs):
         both = []
@@ -207,7 +207,7 @@ def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float
             vault = Vault(rows(1000 + 2 * k + i, 300), clip=1.0, adjacency="replace-one", budget=(epsilon, 1e-5))
             both.append(sketch(vault, sigma=sigma, design=design))
         alarms += tell_apart(*both, draws=300) <= 0.05
-    # a rate of 5 % exceeds this once in a thousand runs
+    # a rate of 5 % exceeds this once in a thousand runs; one of 20 % is seen in 95 of 100
     assert alarms <= binom.ppf(0.999, pairs, 0.05)
 
 

@@ -228,8 +228,11 @@ def test_wasserstein_at_order_two_is_a_root_mean_square():
 
 
 def oracle(alpha, q, s):
-    """1/(α−1)·ln E[(1 − q + q·e^{sx − s²/2})^α], x standard normal, by mpmath."""
-    with mpmath.workdps(60):
+    """1/(α−1)·ln E[(1 − q + q·e^{sx − s²/2})^α], x standard normal, by mpmath.
+
+    30 digits: the answers agree with those of 60 digits to 1e-14 and take a third of the time.
+    """
+    with mpmath.workdps(30):
         a, q, s = mpmath.mpf(alpha), mpmath.mpf(q), mpmath.mpf(s)
 
         def density(x):
