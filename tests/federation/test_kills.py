@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from federation_folders import ORDER, coordinator, party
 
 from privot.federation.coordination.requests import Request
@@ -15,6 +16,7 @@ from privot.federation.parties.desk import Desk
 from privot.federation.wire.signing import read_key
 
 
+@pytest.mark.kills
 def test_a_party_killed_at_any_step_pays_once_and_answers_alike(tmp_path: Path) -> None:
     asker = coordinator(tmp_path / "hub")
     member = party(tmp_path / "0", 0, asker)

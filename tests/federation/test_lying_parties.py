@@ -68,6 +68,7 @@ LIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_about_the_design_spoils_the_liars_distances_only(world: World, name: str) -> None:
     honest = world.run(job(world.members, "sketch"), "honest")

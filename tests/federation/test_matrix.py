@@ -97,6 +97,7 @@ def test_one_sketch_or_two_designs_are_no_matrix() -> None:
         distance_matrix([one, sketched(1, DESIGNS["around"])])
 
 
+@pytest.mark.slow
 def test_the_command_draws_and_says_the_privacy(tmp_path: Path, capsys) -> None:
     key = make_key(tmp_path / "k")
     for k in range(4):

@@ -197,6 +197,7 @@ def test_only_sketches_of_one_design_are_compared(one: Sketch) -> None:
 IDS = ["plain, 1", "plain, 10", "around, 1", "around, 10"]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("design", "epsilon"), [(PLAIN, 1.0), (PLAIN, 10.0), (AROUND, 1.0), (AROUND, 10.0)], ids=IDS)
 def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float) -> None:
     pairs, alarms = 100, 0
@@ -222,6 +223,7 @@ def test_differences_are_seen() -> None:
     assert found.w2.value > found.w2.null_level
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["box", "plain", "labelled"])
 def test_no_distance_is_larger_than_is_publicly_possible(kind: str) -> None:
     g, few = np.random.default_rng(0), 12
@@ -259,6 +261,7 @@ def test_an_order_says_that_records_are_bounded_and_so_does_the_sketch(design: S
     assert not Shared.of(made.public, sketched(rows(1)).public).bounded
 
 
+@pytest.mark.statistical
 def test_the_sliced_interval_holds_where_noise_hides_the_distance() -> None:
     g = np.random.default_rng(1)
     design = SketchDesign.box(64, 0.0, 1.0)
@@ -274,6 +277,7 @@ def test_the_sliced_interval_holds_where_noise_hides_the_distance() -> None:
     assert held >= binom.ppf(1e-5, 40, 0.95)
 
 
+@pytest.mark.statistical
 def test_intervals_hold_what_the_sketches_would_say_without_noise() -> None:
     x, y = rows(1), rows(2) + 1.0
     public = sketched(x).public

@@ -223,7 +223,7 @@ def test_patience_that_is_no_time_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.federation
-@pytest.mark.slow
+@pytest.mark.kills
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 def test_a_killed_superlink_and_a_killed_coordinator_end_everybody_in_time_with_a_reason(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "federation_kills.py"

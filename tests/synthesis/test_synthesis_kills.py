@@ -14,7 +14,7 @@ MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "2"))
 """How many jobs are killed; ten for the evidence."""
 
 
-@pytest.mark.slow
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 def test_killed_streams_charge_all_their_blocks_and_never_more(tmp_path: Path) -> None:
     killer = Path(__file__).with_name("killer.py")
@@ -33,7 +33,7 @@ def test_killed_streams_charge_all_their_blocks_and_never_more(tmp_path: Path) -
         assert 40 - 5 * job["kills"] <= job["steps"] <= 40
 
 
-@pytest.mark.slow
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("kind", ["arrays", "table"])
 def test_killed_jobs_pay_once_and_end_as_if_undisturbed(tmp_path: Path, kind: str) -> None:

@@ -166,6 +166,7 @@ print(json.dumps({"lost": lost}))
 """
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("method", ["embedding", "sinkhorn"])
 def test_fit_killed_at_any_moment_goes_on_with_the_same_call(method: str, tmp_path: Path) -> None:
