@@ -20,6 +20,8 @@ from privot.common import files
 from privot.federation.wire.signing import seal
 from privot.release import Release
 
+pytestmark = pytest.mark.slow
+
 TERMS = "--epsilon 5 --delta 1e-5".split()
 QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
 

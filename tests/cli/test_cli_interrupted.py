@@ -25,6 +25,8 @@ from privot.synthesis.checkpoint import Keeper, load
 from privot.synthesis.methods.embedding_training import train
 from privot.vault import Vault
 
+pytestmark = pytest.mark.kills
+
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1".split()
 
 

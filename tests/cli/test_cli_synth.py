@@ -19,6 +19,8 @@ from privot.cli import run
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 
+pytestmark = pytest.mark.slow
+
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
 QUICK = "--steps 20 --samples 60 --seed 1 --device cpu".split()
 

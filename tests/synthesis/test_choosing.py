@@ -32,6 +32,8 @@ from privot.synthesis.refinement.relabelling import Drawn, Labelling, _first_wei
 from privot.synthesis.refinement.warp_selection import EACH, WarpSelection, classifiers, warped
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 TERMS = (8.0, 1e-5)
 PLAN = WarpSelection(sigma=8.0, factors=(0.5, 1.0, 2.0), samples=60)
 LABELLING = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
@@ -90,7 +92,7 @@ def test_the_factor_with_the_most_hits_is_taken_and_saved(
         pixels, seen_by_network = np.where(np.arange(3) == 1, 100, 0), np.where(np.arange(3) == best, 1000, 0)
         return np.stack([pixels, seen_by_network], axis=1).reshape(-1)
 
-    monkeypatch.setattr("privot.mechanisms.accuracy_counts.Hits._count", count)
+    monkeypatch.setattr("privot.mechanisms.accuracy_counts.CorrectCounts._count", count)
     done = small().fit(vault())
     assert seen == [6]
     assert done.generator_.config["warp"] == pytest.approx(0.05 * PLAN.factors[best])
@@ -214,7 +216,7 @@ def test_a_part_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pyt
     def refuse(*_: Any) -> Any:
         raise UsageError("no")
 
-    monkeypatch.setattr("privot.mechanisms.accuracy_counts.Hits.event", refuse)
+    monkeypatch.setattr("privot.mechanisms.accuracy_counts.CorrectCounts.event", refuse)
     with pytest.raises(UsageError, match="no"):
         Synthesizer.from_params(job.settings["params"], "cpu").run(
             job, lambda: held, spent(ledger), ledger=ledger.identity, pay_again=True

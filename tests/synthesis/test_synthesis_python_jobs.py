@@ -17,6 +17,8 @@ from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 STREAMED = {"steps": 24, "blocks": 6, "batch": 20}
 
 
