@@ -81,9 +81,11 @@ def test_a_lie_about_the_design_spoils_the_liars_distances_only(world: World, na
         return Answer(digest(data), sketch=changed).sealed(read_key(world.folder / "0" / "signing.key"))
 
     world.channel = AtHand({desk.name: lies, **{d.name: d.handle for d in world.desks[1:]}})
-    start = time.perf_counter()
+    start, worked = time.monotonic(), time.process_time()
     result = world.run(job(world.members, "sketch"))
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - worked < 5.0
+    # nobody waited for an answer until the job's end, a minute later
+    assert time.monotonic() - start < 30.0
     assert "cannot be used" in result["missing"]["party 0"]
     for key in ("w2", "sliced"):
         assert result[key][1][2] == pytest.approx(honest[key][1][2], abs=1e-12)

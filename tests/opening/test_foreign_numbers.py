@@ -109,10 +109,10 @@ def test_a_guarantee_of_many_distinct_events_is_refused_at_once(tmp_path: Path) 
         ),
     }
     for event in many.values():
-        start = time.monotonic()
+        start = time.process_time()
         with pytest.raises(DataError, match="distinct events where at most 16"):
             read_guarantee(stated(event))
-        assert time.monotonic() - start < 10.0
+        assert time.process_time() - start < 10.0
     (tmp_path / "guarantee.json").write_text(stated(many["projections"]))
     assert run(["audit", str(tmp_path / "guarantee.json")]) == 3
 
