@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from privot.ledger import Ledger
+
 pytestmark = pytest.mark.slow
 
 STEP = """
@@ -21,11 +23,11 @@ from privot.synthesis.methods.embedding_training import _Step
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.distributed import Team
-from privot.synthesis.training_state import Training
+from privot.synthesis.training_state import TrainingState
 
 team = Team.join("cpu")
 config = {"kind": "mlp", "dim": 3, "classes": 2, "latent": 2, "hidden": [], "segments": [[0, 3, "interval"]]}
-training = Training.start(Rules(config, 1, 4, 0.1), 5, "cpu")
+training = TrainingState.start(Rules(config, 1, 4, 0.1), 5, "cpu")
 training.optimizer = torch.optim.SGD(training.generator.parameters(), lr=1.0)
 means = torch.linspace(-1, 1, 2 * 10).view(2, 10)
 step = _Step(training, Fourier(3, 5, [0.5], 1), means, torch.tensor([0.3, 0.7]), team)
@@ -84,13 +86,8 @@ def test_a_team_pays_once_and_writes_once(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout)["samples"] == 50
     assert (out / "report.html").exists()
-    shown = subprocess.run(
-        [sys.executable, "-m", "privot", "ledger", "show", str(tmp_path / "digits.ledger"), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert shown.stdout.count('"purpose"') == 1
+    with Ledger.open(tmp_path / "digits.ledger") as ledger:
+        assert len(ledger.entries()) == 1
 
 
 @pytest.mark.parametrize("wrong", [["--epsilon", "-1"], ["--epsilon", "5", "--method", "sinkhorn"]])
