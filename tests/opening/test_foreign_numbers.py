@@ -79,6 +79,7 @@ def test_every_number_of_a_sketch_has_a_range(facts: dict[str, Any], pair: tuple
         Sketch.from_bytes(stating(pair[0], **facts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [False, True])
 def test_sketches_whose_numbers_lie_at_the_ends_of_their_ranges_are_compared(labelled: bool) -> None:
     base, other = made(3, 2 if labelled else 0), made(4, 2 if labelled else 0)

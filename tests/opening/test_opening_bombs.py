@@ -67,6 +67,7 @@ FILES: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.slow
 def test_data_bombs_are_refused_in_one_sentence_each_below_half_a_gibibyte(tmp_path: Path) -> None:
     for name, make in FILES.items():
         assert write(tmp_path / name, make()).stat().st_size < 40 << 20
