@@ -105,6 +105,7 @@ def test_refusals_make_no_file(capsys, tmp_path, monkeypatch, arguments, code):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_demo_ends_in_a_guarantee_and_refuses_a_second_helping(capsys, tmp_path):
     out = tmp_path / "demo"
     assert run(["demo", "--out", str(out), "--steps", "150", "--json"]) == 0
