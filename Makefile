@@ -1,21 +1,29 @@
-# Two commands are all a newcomer types: make demo, make test.
+# Three commands are all a newcomer types: make demo, make check, make test.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test coverage lint docs bench fuzz wheel-test clean setup
+.PHONY: demo check test coverage lint docs bench fuzz wheel-test clean setup
 
 demo: $(READY)
 	$(BIN)/privot demo
 
-# one thread a process: a process a core is started, and threads that wait for each other take twice as long;
-# and compiled files kept wherever Python is told not to: tests start many processes
+# One thread per process: pytest starts a process per core, and threads that wait for each other take twice as long.
+# PYTHONDONTWRITEBYTECODE is cleared because tests start many processes, and each would compile everything again.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+
+# While working: style, types, import contracts, and every test that is not marked slow, statistical, kills, federation
+# or wheel. Three minutes on two cores.
+check: lint
+	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel)"
+
+# Before a merge: the same, and every test, whatever its marks. Twelve minutes on two cores.
 test: lint
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST)
 
 coverage: lint
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks fuzz
@@ -30,7 +38,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/accounting.py
 
-# hostile options, files, folders and messages: ten minutes on two cores; what failed is kept in fuzz-failures/
+# Hostile options, files, folders and messages, in ten minutes on two cores. What failed is kept in fuzz-failures/.
 fuzz: $(READY)
 	$(BIN)/python -m fuzz $(FUZZ)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fuzz.calls import call
 from fuzz.case import Case
 
 MAX_SECONDS = 60.0
@@ -133,6 +134,8 @@ def _child(case: Case, folder: Path) -> int:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_BYTES, MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    # what is imported late would be compiled into its own folder, which is not the case's doing
+    sys.dont_write_bytecode = True
     warnings.resetwarnings()
     warnings.simplefilter("default")
     sys.addaudithook(_watch(folder))
@@ -157,8 +160,6 @@ def _called(case: Case) -> int:
 
     unforeseen.unforeseen = noted
     if case.arguments[0].startswith("@"):
-        from fuzz.calls import call
-
         warnings.simplefilter("ignore")
         return call(case.arguments)
     try:

@@ -1,6 +1,24 @@
-"""Hypothesis draws the same examples at every run, so that a pass or a failure can be repeated."""
+"""What holds for all tests: repeatable examples, and short tables of ε where a table is not what is tested."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
+# Hypothesis draws the same examples at every run, so that a pass or a failure can be repeated
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+WHOLE_JOBS = {"adaptation", "audit", "cli", "federation", "synthesis", "training", "valuation"}
+"""Folders whose jobs write guarantees; what a guarantee says is tested in accounting/ and test_guarantee.py."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A written guarantee tabulates ε at 17 δ, half a second each where steps are sampled: whole jobs write four."""
+    with pytest.MonkeyPatch.context() as patch:
+        if WHOLE_JOBS & set(request.path.parts):
+            patch.setattr("privot.guarantee.TABLE_DELTAS", (1e-10, 1e-6, 1e-3, 0.5))
+        yield

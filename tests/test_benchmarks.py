@@ -43,11 +43,13 @@ def answers() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
 def test_a_benchmark_answers_help_without_running(path: Path, answers: dict[str, str]) -> None:
     assert answers[str(path)] == ""
 
 
+@pytest.mark.slow
 def test_the_attack_on_words_recovers_words_from_messages_that_hide_nothing(tmp_path: Path) -> None:
     dice = np.random.default_rng(0)
     letters = "abcdefghijklmnopqrstuvwxyz"

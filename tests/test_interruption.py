@@ -20,6 +20,8 @@ def test_a_message_that_cannot_be_written_does_not_end_what_is_paid_for() -> Non
     def fail() -> None:
         raise OSError("the terminal is gone")
 
+    # a shell ignores the signal for what it runs in the background
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     done: list[bool] = []
     interruption.tell_when_waiting(fail)
     try:
@@ -27,4 +29,5 @@ def test_a_message_that_cannot_be_written_does_not_end_what_is_paid_for() -> Non
             _interrupted(done)
     finally:
         interruption.tell_when_waiting(lambda: None)
+        signal.signal(signal.SIGINT, before)
     assert done == [True]

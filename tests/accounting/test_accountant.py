@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import random
 from functools import lru_cache
@@ -41,7 +40,6 @@ from privot.errors import DataError, NoTheoremError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
-logging.getLogger().setLevel(logging.ERROR)
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 DELTA = 1e-5
@@ -102,6 +100,7 @@ def their_pld(event: Event) -> theirs.PrivacyLossDistribution | None:
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([ADD, REPLACE]).flatmap(trees), st.integers(0, 2**31))
 def test_a_tree_costs_the_same_however_it_is_composed(tree: Event, seed: int) -> None:
@@ -127,6 +126,7 @@ def test_a_tree_costs_the_same_however_it_is_composed(tree: Event, seed: int) ->
         assert whole == pytest.approx(total.get_epsilon_for_delta(DELTA), rel=3e-3, abs=2e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(trees(REPLACE), trees(REPLACE))
 def test_more_events_never_cost_less(first: Event, second: Event) -> None:
@@ -151,6 +151,7 @@ def their_epsilon(accountant: type, event: dp_accounting.DpEvent) -> float:
     return float(kind.get_epsilon(DELTA))
 
 
+@pytest.mark.slow
 def test_replace_one_means_the_same_to_both_accountants() -> None:
     """Records clipped to C = ½ and σ = ½: replacing one moves the sum by Δ = 2C = 1, so σ/Δ = ½ and σ/C = 1.
 
@@ -263,6 +264,7 @@ def test_delta_and_epsilon_of_a_guarantee_agree() -> None:
         assert guarantee.delta(guarantee.epsilon()) == pytest.approx(DELTA, rel=0.02)
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(st.sampled_from([ADD, REPLACE]).flatmap(steps), st.integers(1, 40))
 def test_epsilon_falls_as_delta_grows(event: Event, times: int) -> None:
@@ -272,6 +274,7 @@ def test_epsilon_falls_as_delta_grows(event: Event, times: int) -> None:
     assert min(costs) >= 0.0
 
 
+@pytest.mark.slow
 def test_mixing_published_bounds_with_others_still_charges_the_failure() -> None:
     published = Projection(784, 200, 5.0, 1.0, REPLACE, "independent", "bernstein", 1e-7)
     alone = account(Gaussian(2.0, 1.0, REPLACE), DELTA)
@@ -350,6 +353,7 @@ WRITTEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", WRITTEN, ids=lambda e: e.kind)
 def test_a_guarantee_reads_back_and_composes(event: Event) -> None:
     guarantee = account(event, DELTA)

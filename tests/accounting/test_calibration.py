@@ -43,6 +43,7 @@ def check_tight(make, epsilon: float, delta: float) -> float:
     return sigma
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.floats(-2.0, 2.0),
@@ -69,6 +70,7 @@ def test_a_calibrated_sigma_meets_its_budget_and_is_tight(
         assert sigma == pytest.approx(math.sqrt(times) / gaussian.largest_shift(epsilon, delta), rel=3e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0])
 @pytest.mark.parametrize("frame", ["orthogonal", "independent"])
 def test_projections_and_laplace_calibrate(epsilon: float, frame: str) -> None:
@@ -119,6 +121,7 @@ def test_steps_that_a_sigma_pays_for() -> None:
     assert more.guarantee.epsilon() > 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_the_largest_batch(adjacency: str) -> None:
     common = {"adjacency": adjacency, "delta": 1e-5, "sigma": 3.0, "records": 2000, "steps": 200}

@@ -100,6 +100,7 @@ def trees(adjacency: Adjacency) -> st.SearchStrategy[Event]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(adjacencies.flatmap(trees))
 def test_events_read_back_equal(event: Event) -> None:

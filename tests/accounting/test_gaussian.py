@@ -61,6 +61,7 @@ def test_epsilon_is_the_smallest_that_meets_delta(log_shift: float, log_delta: f
         assert gaussian_delta(shift, 0.0) <= delta * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.floats(-3.0, 3.0), st.floats(-100.0, -0.05))
 def test_the_largest_shift_inverts_epsilon(log_epsilon: float, log_delta: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from functools import lru_cache
 
@@ -22,7 +21,6 @@ from privot.accounting.pld.grid import discretise
 from privot.guarantee import Adjacency
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
-logging.getLogger().setLevel(logging.ERROR)  # dp-accounting warns that optimistic estimates use another algorithm
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
@@ -40,6 +38,7 @@ def composed(event: Event, times: int, backward: bool = False) -> Composition:
 # --- closed forms ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shift", "times", "delta"),
     [
@@ -76,6 +75,7 @@ def test_gaussian_compositions_agree_wherever_they_are_tried(
     assert ours <= exact * (1 + 1e-3) + 1e-3 * shift * math.sqrt(times)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.floats(-3.0, -0.02), st.floats(-1.5, 0.7), st.floats(-9.0, -1.0), st.booleans())
 def test_two_sampled_steps_agree_with_an_exact_integral(
@@ -144,6 +144,7 @@ def gaussian_pld(sigma: float, q: float, pessimistic: bool = True) -> theirs.Pri
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "sigma", "times"),
     [(0.01, 1.0, 1000), (0.001, 0.7, 10_000), (0.1, 2.0, 100), (0.5, 5.0, 300), (0.02, 0.6, 50), (0.9, 3.0, 10)],
@@ -222,6 +223,7 @@ def sampled_events(draw: st.DrawFn) -> Event:
     return Sampled(event, Poisson(batch / 1000) if adjacency is ADD else FixedSize(batch, 1000))
 
 
+@pytest.mark.slow
 @settings(max_examples=7, deadline=None)
 @given(sampled_events(), st.floats(0.31, 5.0), st.floats(-12.0, -2.0))
 def test_composed_losses_are_never_above_renyi(event: Event, log_times: float, log_delta: float) -> None:
@@ -252,6 +254,7 @@ def test_a_discretised_step_is_a_law_that_dominates(event: Event, log_grid: floa
         assert coarse >= Composition([(one, 1)]).delta(epsilon) * (1 - 1e-9) - 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(sampled_events(), st.integers(2, 2000), st.floats(-10.0, -2.0))
 def test_epsilon_and_delta_invert_each_other(event: Event, times: int, log_delta: float) -> None:

@@ -59,6 +59,7 @@ def test_an_answer_below_the_window_is_not_taken_for_zero():
     assert curve.delta(found) <= 1.8e-5 * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_large_delta_is_answered_tightly():
     curve = EventCurve((Repeated(Laplace(1.0, 0.5, REPLACE), 2),))
     target = 0.9 * curve.delta(0.0)
@@ -119,6 +120,7 @@ def test_more_steps_than_the_fft_can_carry_are_still_bounded():
     assert account(event, delta).epsilon() >= limit > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [13, 1000, 10**6, 10**9])
 def test_rounding_noise_only_ever_raises_what_is_read(times):
     """At tilts far from the best one the answer drowns in noise; every attempt must still be a bound."""
@@ -160,6 +162,7 @@ def _two_points(p, q, times):
     return Composition([(step, times)]), exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "q", "times", "delta"),
     [

@@ -26,6 +26,7 @@ def survival(table: ProjectionLaw, at: np.ndarray) -> np.ndarray:
     return tails[np.searchsorted(table.values, at, side="right")]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("dim", "slices", "orthogonal"), SMALL)
 def test_the_law_lies_above_drawn_directions_and_close(dim: int, slices: int, orthogonal: bool) -> None:
     """Against the empirical survival: never below by five standard errors, never above by more than that and 1 %."""
@@ -70,6 +71,7 @@ def test_the_law_of_two_directions_lies_above_an_integrated_convolution() -> Non
         assert true * (1 - 1e-7) <= ours <= true * 1.02 + 1e-12, h
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "slices", "orthogonal"), [*SMALL, *LARGE])
 def test_moments_of_the_law_are_never_below_the_exact_ones(dim: int, slices: int, orthogonal: bool) -> None:
     """E e^{cH} rises with the law, so a law above H has larger moments, here by at most 1 % of the logarithm."""
@@ -112,6 +114,7 @@ def test_log_moments_agree_with_mpmath(dim: int, slices: int, orthogonal: bool, 
     assert float(log_moment(dim, slices, orthogonal, c)[0]) == pytest.approx(float(truth), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "slices"), [(5, 3), (12, 8), (2, 40)])
 @pytest.mark.parametrize("failure", [0.2, 0.01, 1e-4])
 def test_bernsteins_bound_holds_and_the_clt_does_not_always(dim: int, slices: int, failure: float) -> None:

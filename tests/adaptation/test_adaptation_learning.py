@@ -18,6 +18,8 @@ from privot.adaptation.transformations import Warp, transformation
 from privot.errors import UsageError
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 
 def bumps(records: int, at: float, seed: int) -> np.ndarray:
     """Images of 12 × 12 with one bright spot around column `at`, as rows."""

@@ -27,6 +27,8 @@ from privot.mechanisms import RandomProjection
 from privot.release import Release
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 ONE = Adjacency.REPLACE_ONE
 SMALL = AdaptationConfig(method="sliced", batch=16, warmup=2, blocks=3, steps=2, finish=2, slices=7, augment=False)
 

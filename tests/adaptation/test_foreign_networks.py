@@ -14,6 +14,8 @@ from privot.adaptation import DomainAdapter
 from privot.cli import run
 from privot.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 

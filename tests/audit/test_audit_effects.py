@@ -34,6 +34,7 @@ def the_halving_decides(generator: np.random.Generator, records: int, halvings: 
     return generator.random((records, halvings)) < rate, np.zeros((records, halvings), dtype=bool)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("law", "excess", "beyond"),
     [(nothing, 0.0, 0.0), (each_alone, 0.03, 0.049), (the_record_decides, 0.03, 0.2), (the_halving_decides, 0.2, 0.2)],

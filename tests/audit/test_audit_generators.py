@@ -19,6 +19,8 @@ from privot.synthesis import Rules, Synthesizer  # noqa: E402
 from privot.synthesis.output.output_folder import write_folder  # noqa: E402
 from privot.vault import Vault  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def people(count: int, seed: int, dim: int = 6) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((count, dim))

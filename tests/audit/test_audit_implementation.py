@@ -28,6 +28,8 @@ from privot.noise import SeededNoise, SystemNoise, add_noise
 from privot.release import Release
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 

@@ -148,6 +148,7 @@ def test_good_guesses_of_the_kind_gain_nothing_over_non_members(digits: Array) -
     assert found.exact.inside == 0.0
 
 
+@pytest.mark.slow
 def test_a_sketch_recovers_nothing_above_its_prototypes(digits: Array, design: SketchDesign) -> None:
     found = inside_gain(
         "sketch",

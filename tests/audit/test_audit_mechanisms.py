@@ -25,6 +25,8 @@ from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.transport.slice_directions import draw_directions
 
+pytestmark = pytest.mark.statistical
+
 DELTA = 1e-5
 ADD, ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 

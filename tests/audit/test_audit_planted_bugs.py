@@ -39,6 +39,8 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import RandomProjection
 from privot.mechanisms.mechanism import Facts
 
+pytestmark = pytest.mark.statistical
+
 DELTA = 1e-5
 
 

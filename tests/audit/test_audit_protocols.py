@@ -22,6 +22,8 @@ from privot.audit.statistics.recovery import draw_recoveries, judge, psnr
 from privot.errors import DataError, UsageError
 from privot.transport import exact, interpolate
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def digits() -> np.ndarray:

@@ -17,6 +17,8 @@ from privot.guarantee import Adjacency
 from privot.mechanisms import ClippedGradients, Query
 from privot.noise import SystemNoise
 
+pytestmark = pytest.mark.slow
+
 
 class Machine:
     """A clock that work advances, on a machine that is now and then busy with something else."""

@@ -17,6 +17,8 @@ from privot.errors import BudgetError
 from privot.guarantee import Guarantee
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 TERMS = "--epsilon 5 --delta 1e-5".split()
 QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
 

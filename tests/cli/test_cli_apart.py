@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file
 
+import warm
 from privot.adaptation.adaptation_answer import to_bytes
 from privot.adaptation.adaptation_request import AdaptationRequest
 from privot.cli import run
 from privot.common import files
 from privot.federation.wire.signing import seal
 from privot.release import Release
+
+pytestmark = pytest.mark.slow
 
 TERMS = "--epsilon 5 --delta 1e-5".split()
 QUICK = "--seed 1 --device cpu --range 0,1 --set fit=3 --set finish=10".split()
@@ -79,9 +79,7 @@ def refused(capsys: Any, code: int, wanted: int, says: str) -> None:
 @pytest.mark.slow
 def test_two_processes_exchange_two_files_and_end_with_a_model(world: World) -> None:
     def privot(*words: str) -> Any:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "privot", *words, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        done = warm.run(["-m", "privot", *words, "--json"])
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -18,6 +18,8 @@ from privot.release import Release
 from privot.transport import interpolate
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--runs", "60", "--trials", "60000", "--json"]
 
 

@@ -16,6 +16,8 @@ from privot.errors import DataError
 from privot.federation.parties.desk import Desk
 from privot.federation.parties.enrolment import make_party
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["--classes", "a_rare,b,c"]
 SHAPE = ["--shape", "8,8"]
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()

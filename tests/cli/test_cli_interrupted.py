@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warm
 from privot.cli import run
 from privot.jobs.job import Job
 from privot.ledger import Ledger
-from privot.synthesis import Synthesizer
+from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.methods.embedding_training import train
 from privot.synthesis.training_loop.checkpoint import Keeper, load
 from privot.vault import Vault
+
+pytestmark = pytest.mark.kills
 
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1".split()
 
@@ -46,16 +49,15 @@ def interrupted(
     number: int = signal.SIGINT,
     wait: float = 0.0,
     cwd: Path | None = None,
+    fresh: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Start `privot …`, send the signal once `when` is true, and wait for its end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "privot", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    """Start `privot …`, send the signal once `when` is true, and wait for its end. `fresh`: nothing is loaded yet."""
+    words = ["-m", "privot", *arguments]
+    if fresh:
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process: Any = subprocess.Popen([sys.executable, *words], **pipes, cwd=cwd)
+    else:
+        process = warm.Process(words, cwd)
     until = time.monotonic() + 280
     while not when(process.pid) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
@@ -89,7 +91,8 @@ def test_interrupted_training_writes_a_checkpoint(tmp_path: Path) -> None:
     """The signal comes during step 20 or 21; the next checkpoint was due hours later."""
     x = np.clip(np.random.default_rng(0).normal(0.5, 0.1, size=(60, 2)), 0, 1)
     vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(5.0, 1e-5))
-    synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1)
+    generator = {"kind": "mlp", "dim": 2, "classes": 1, "segments": [[0, 2, "interval"]], "latent": 4, "hidden": [16]}
+    synthesizer = Synthesizer(5.0, 1e-5, device="cpu", seed=1, rules=Rules(generator, 60, 16, 1e-2))
     design = synthesizer.design(vault.facts)
     release = vault.release(design.mechanism, purpose="test", delta=1e-5)
     path = tmp_path / "checkpoint.safetensors"
@@ -113,9 +116,7 @@ def test_a_synthesis_interrupted_before_it_paid_says_so(data: Path, tmp_path: Pa
         "cli.main()"
     )
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
-    found = subprocess.run(
-        [sys.executable, "-c", code, *words, "--json", "--out", str(out)], capture_output=True, text=True
-    )
+    found = warm.run(["-c", code, *words, "--json", "--out", str(out)])
     assert (found.returncode, found.stdout) == (130, "")
     assert "nothing was paid" in found.stderr
     assert charges(tmp_path / "data.npz.ledger") == 0
@@ -135,7 +136,7 @@ def test_an_interrupt_between_charge_and_release_waits_for_the_release(data: Pat
         "cli.main()"
     )
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
-    found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
+    found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     assert (out / "release.npz").exists()
     assert "the release is saved" in found.stderr
@@ -158,7 +159,7 @@ def test_a_second_interrupt_between_charge_and_release_says_that_the_budget_is_s
         "cli.main()"
     )
     words = ["synth", str(data), *TERMS, "--classes", "2", "--range", "0,1", "--steps", "20", "--samples", "50"]
-    found = subprocess.run([sys.executable, "-c", code, *words, "--out", str(out)], capture_output=True, text=True)
+    found = warm.run(["-c", code, *words, "--out", str(out)])
     assert found.returncode == 130, found.stderr
     assert "stopped before the release was saved: that budget is spent" in found.stderr
     assert "--pay-again" in found.stderr
@@ -213,13 +214,15 @@ def test_an_interrupted_adaptation_is_resumed_without_repeating_options(tmp_path
 @pytest.mark.parametrize(
     "words",
     [
-        "compare digits digits --slices 2000000",
+        "compare digits digits --slices 100000",
         "audit embedding --sigma 1 --adjacency add-remove --runs 10000000",
     ],
 )
 def test_an_interrupted_command_that_pays_nothing_says_so(words: str) -> None:
     # once NumPy is loaded the command is under way
-    found = interrupted(words.split(), lambda pid: "numpy" in Path(f"/proc/{pid}/maps").read_text(), wait=0.3)
+    found = interrupted(
+        words.split(), lambda pid: "numpy" in Path(f"/proc/{pid}/maps").read_text(), wait=0.3, fresh=True
+    )
     assert (found.returncode, found.stdout) == (130, "")
     assert found.stderr == "privot: Interrupted: nothing was paid, and there is nothing to resume.\n"
 

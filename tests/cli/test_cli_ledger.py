@@ -105,6 +105,7 @@ def test_refused_commands_create_no_file(capsys, tmp_path, monkeypatch, argument
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_demo_ends_with_a_guarantee_and_refuses_a_second_release(capsys, tmp_path):
     out = tmp_path / "demo"
     assert run(["demo", "--out", str(out), "--steps", "150", "--json"]) == 0

@@ -12,6 +12,8 @@ import pytest
 
 from privot.cli.printing.progress import audit_bar
 
+pytestmark = pytest.mark.slow
+
 WORDS = "audit projection --sigma 1 --adjacency replace-one --dim 4 --runs 60 --trials 60000".split()
 
 

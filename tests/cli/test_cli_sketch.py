@@ -14,6 +14,8 @@ from privot.federation.sketches import signed_sketch
 from privot.jobs import once
 from privot.ledger import Ledger
 
+pytestmark = pytest.mark.slow
+
 TERMS = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+import warm
 from privot.accounting import Gaussian, account
 from privot.cli import run
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
+
+pytestmark = pytest.mark.slow
 
 TERMS = "--epsilon 5 --delta 1e-5 --adjacency add-remove".split()
 QUICK = "--steps 20 --samples 60 --seed 1 --device cpu".split()
@@ -441,11 +442,8 @@ def test_two_processes_on_one_folder_pay_once(capsys: Any, data: str, tmp_path: 
     # fresh processes: one that has used tensors cannot be forked safely
     program = "import sys; from privot.cli import run; sys.exit(run(sys.argv[1:]))"
     words = command(data, out, "--ledger", str(ledger), "--resume")
-    children = [
-        subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(3)
-    ]
-    codes = [child.wait(timeout=300) for child in children]
+    children = [warm.Process(["-c", program, *words]) for _ in range(3)]
+    codes = [child.wait() for child in children]
     assert 0 in codes
     assert set(codes) <= {0, 2}
     assert len(entries(ledger, capsys)) == 1

@@ -19,6 +19,8 @@ from privot.jobs.tensor_files import read_tensors
 from privot.release import Release
 from privot.tables import Schema, TableCodec, encode_file, read_table, write_table
 
+pytestmark = pytest.mark.slow
+
 TERMS = "--epsilon 2 --delta 1e-6 --adjacency add-remove".split()
 QUICK = "--samples 80 --seed 1 --device cpu".split()
 PLAIN: dict[str, Any] = {

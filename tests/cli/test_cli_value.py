@@ -11,6 +11,8 @@ import pytest
 
 from privot.cli import run
 
+pytestmark = pytest.mark.slow
+
 MIDDLES = np.array([[0.9, 0.1, 0.5], [0.1, 0.9, 0.5], [0.5, 0.5, 0.1]])
 
 

@@ -12,6 +12,8 @@ import torch
 from privot.errors import DataError, UsageError
 from privot.evaluation import CLASSIFIERS, fid, frechet_distance, score
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from federation_folders import ORDER, coordinator, party
 
 from privot.federation.coordination.requests import Request
@@ -15,6 +16,7 @@ from privot.federation.parties.desk import Desk
 from privot.federation.wire.signing import read_key
 
 
+@pytest.mark.kills
 def test_a_party_killed_at_any_step_pays_once_and_gives_the_same_answer(tmp_path: Path) -> None:
     asker = coordinator(tmp_path / "hub")
     member = party(tmp_path / "0", 0, asker)
@@ -24,7 +26,7 @@ def test_a_party_killed_at_any_step_pays_once_and_gives_the_same_answer(tmp_path
     request.write_bytes(
         Request("sketch", "ab" * 16, 0, member.signer, order=ORDER).sealed(read_key(tmp_path / "hub" / "signing.key"))
     )
-    command = [sys.executable, str(Path(__file__).with_name("kill_desk.py")), str(tmp_path / "0"), str(request), "20"]
+    command = [sys.executable, str(Path(__file__).with_name("kill_desk.py")), str(tmp_path / "0"), str(request), "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ), check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

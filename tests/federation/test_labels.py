@@ -143,6 +143,7 @@ def test_shrinking_is_closer_to_the_truth_where_a_class_is_mostly_noise() -> Non
     assert np.mean(off, 0)[0] < np.mean(off, 0)[1] / 10
 
 
+@pytest.mark.statistical
 def test_false_alarms_do_not_rise_with_classes() -> None:
     pairs, alarms = 60, 0
 
@@ -154,6 +155,7 @@ def test_false_alarms_do_not_rise_with_classes() -> None:
     assert alarms <= 11
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_samples_of_one_distribution_stay_below_the_null_level(epsilon: float) -> None:
     pairs, beyond = 30, 0
@@ -187,6 +189,7 @@ def test_the_test_of_no_difference_uses_labels() -> None:
     assert renamed.otdd.value <= renamed.otdd.null_level
 
 
+@pytest.mark.statistical
 def test_intervals_cover_the_distance_without_noise() -> None:
     (x, y), (z, _) = labelled(1), labelled(2, shift=1.0)
     mixed = np.where(np.arange(900) % 4 > 0, y, 0)
@@ -243,6 +246,7 @@ def test_sketches_without_labels_are_refused(tmp_path: Path) -> None:
         label_distance(sketched(x, y), sketched(x, y, design=plain))
 
 
+@pytest.mark.slow
 def test_the_command_line_uses_labels(tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for k in range(2):

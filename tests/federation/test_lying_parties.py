@@ -68,6 +68,7 @@ LIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
 def test_a_false_design_affects_only_that_partys_distances(federation: Federation, name: str) -> None:
     honest = federation.run(job(federation.members, "sketch"), "honest")
@@ -80,9 +81,11 @@ def test_a_false_design_affects_only_that_partys_distances(federation: Federatio
         return Answer(digest(data), sketch=changed).sealed(read_key(federation.folder / "0" / "signing.key"))
 
     federation.channel = LocalChannel({desk.name: lies, **{d.name: d.handle for d in federation.desks[1:]}})
-    start = time.perf_counter()
+    start, worked = time.monotonic(), time.process_time()
     result = federation.run(job(federation.members, "sketch"))
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - worked < 5.0
+    # nobody waited for an answer until the job's end, a minute later
+    assert time.monotonic() - start < 30.0
     assert "sent an invalid answer" in result["missing"]["party 0"]
     for key in ("w2", "sliced"):
         assert result[key][1][2] == pytest.approx(honest[key][1][2], abs=1e-12)

@@ -97,6 +97,7 @@ def test_one_sketch_or_two_designs_are_refused() -> None:
         distance_matrix([one, sketched(1, DESIGNS["around"])])
 
 
+@pytest.mark.slow
 def test_the_command_draws_and_states_the_privacy(tmp_path: Path, capsys) -> None:
     key = make_key(tmp_path / "k")
     for k in range(4):
@@ -112,5 +113,9 @@ def test_the_command_draws_and_states_the_privacy(tmp_path: Path, capsys) -> Non
     text = capsys.readouterr().out
     assert "replace-one, proven" in text
     assert run(["federate", "matrix", str(tmp_path / "p0.sketch")]) == 2
+    (tmp_path / "empty").mkdir()
+    capsys.readouterr()
+    assert run(["federate", "matrix", str(tmp_path / "p0.sketch"), str(tmp_path / "empty")]) == 3
+    assert "holds no sketch files" in capsys.readouterr().err
     (tmp_path / "other.pub").write_text("11" * 32)
     assert run(["federate", "matrix", str(tmp_path), "--trust", str(tmp_path / "other.pub")]) == 3

@@ -198,9 +198,10 @@ def test_only_sketches_of_one_design_are_compared(one: Sketch) -> None:
 IDS = ["plain, 1", "plain, 10", "around, 1", "around, 10"]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("design", "epsilon"), [(PLAIN, 1.0), (PLAIN, 10.0), (AROUND, 1.0), (AROUND, 10.0)], ids=IDS)
 def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float) -> None:
-    pairs, alarms = 150, 0
+    pairs, alarms = 100, 0
     sigma = sketched(rows(0, 300), epsilon, design).public["sigma"]
     for k in range(pairs):
         both = []
@@ -208,7 +209,7 @@ def test_false_alarms_are_as_rare_as_stated(design: SketchDesign, epsilon: float
             vault = Vault(rows(1000 + 2 * k + i, 300), clip=1.0, adjacency="replace-one", budget=(epsilon, 1e-5))
             both.append(sketch(vault, sigma=sigma, design=design))
         alarms += tell_apart(*both, draws=300) <= 0.05
-    # a rate of 5 % exceeds this once in a thousand runs
+    # a rate of 5 % exceeds this once in a thousand runs; one of 20 % is seen in 95 of 100
     assert alarms <= binom.ppf(0.999, pairs, 0.05)
 
 
@@ -223,6 +224,7 @@ def test_differences_are_detected() -> None:
     assert found.w2.value > found.w2.null_level
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["box", "plain", "labelled"])
 def test_no_distance_is_larger_than_is_publicly_possible(kind: str) -> None:
     g, few = np.random.default_rng(0), 12
@@ -260,6 +262,7 @@ def test_an_order_and_its_sketch_state_that_records_are_bounded(design: SketchDe
     assert not Shared.of(made.public, sketched(rows(1)).public).bounded
 
 
+@pytest.mark.statistical
 def test_the_sliced_interval_covers_where_noise_hides_the_distance() -> None:
     g = np.random.default_rng(1)
     design = SketchDesign.box(64, 0.0, 1.0)
@@ -275,6 +278,7 @@ def test_the_sliced_interval_covers_where_noise_hides_the_distance() -> None:
     assert held >= binom.ppf(1e-5, 40, 0.95)
 
 
+@pytest.mark.statistical
 def test_intervals_cover_the_distance_without_noise() -> None:
     x, y = rows(1), rows(2) + 1.0
     public = sketched(x).public

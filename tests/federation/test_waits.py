@@ -29,6 +29,8 @@ from privot.federation.flower.superlink import SuperLink
 from privot.federation.flower.watching import Late, bounded, pauses
 
 LOG = logging.getLogger("test")
+SOON = 10.0
+"""Seconds that a busy machine may add; what is left at its deadline here would otherwise hang for 30 or more."""
 
 
 def nothing() -> None:
@@ -43,14 +45,14 @@ def test_a_call_that_hangs_is_left_at_its_deadline() -> None:
     began = time.monotonic()
     with pytest.raises(Late):
         bounded(lambda: time.sleep(30.0), 0.3, nothing)
-    assert 0.3 <= time.monotonic() - began < 3.0
+    assert 0.3 <= time.monotonic() - began < SOON
 
 
 def test_a_call_that_hangs_is_left_as_soon_as_what_it_depends_on_has_died() -> None:
     began = time.monotonic()
     with pytest.raises(NoAnswerError, match="it died"):
         bounded(lambda: time.sleep(30.0), 20.0, dead)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < SOON
 
 
 def test_results_and_errors_of_a_call_are_passed_on() -> None:
@@ -95,7 +97,7 @@ def test_an_exchange_without_nodes_ends_at_its_deadline_and_names_the_absent(tmp
     made, signer = channel(tmp_path, lambda name: SimpleNamespace(nodes=[]))
     began = time.monotonic()
     assert list(made.exchange({signer: b"question"}, 0.5)) == [(signer, ABSENT)]
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < SOON
     # every call was given no more time than was left
     assert 0.0 < max(made._client.limits) <= 0.5
 
@@ -105,7 +107,7 @@ def test_an_exchange_with_a_superlink_that_hangs_ends_at_its_deadline(tmp_path: 
     began = time.monotonic()
     with pytest.raises(NoAnswerError, match="did not answer before the deadline"):
         list(made.exchange({signer: b"question"}, 0.5))
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < SOON
 
 
 def test_an_exchange_with_a_superlink_that_refuses_connections_says_so_at_its_deadline(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_an_exchange_with_a_superlink_that_refuses_connections_says_so_at_its_de
     began = time.monotonic()
     with pytest.raises(NoAnswerError, match=r"did not answer before the deadline.*superlink\.log"):
         list(made.exchange({signer: b"question"}, 0.5))
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < SOON
 
 
 def test_an_exchange_ends_at_once_when_the_superlink_has_died(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_an_exchange_ends_at_once_when_the_superlink_has_died(tmp_path: Path) ->
     began = time.monotonic()
     with pytest.raises(NoAnswerError, match="it died"):
         list(made.exchange({signer: b"question"}, 60.0))
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < SOON
 
 
 def test_leaving_a_superlink_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +135,7 @@ def test_leaving_a_superlink_that_hangs_ends(tmp_path: Path, monkeypatch: pytest
     made._client.close = nothing
     began = time.monotonic()
     made.__exit__(None, None, None)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < SOON
 
 
 def test_a_superlink_that_was_killed_is_named_with_its_log(tmp_path: Path) -> None:
@@ -223,7 +225,7 @@ def test_a_patience_that_is_not_positive_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.federation
-@pytest.mark.slow
+@pytest.mark.kills
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 def test_a_killed_superlink_and_a_killed_coordinator_end_all_processes_in_time_with_a_reason(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "federation_kills.py"

@@ -279,6 +279,7 @@ EVENTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(charges=st.lists(EVENTS, min_size=1, max_size=12), budget=st.floats(0.2, 2.0))
 def test_any_sequence_of_charges(tmp_path_factory: pytest.TempPathFactory, charges: list[Event], budget: float) -> None:

@@ -22,7 +22,7 @@ CHARGES = int(os.environ.get("PRIVOT_LEDGER_CHARGES", "300"))
 """Charges each of the two processes must see acknowledged; 1,000 for the evidence."""
 
 
-@pytest.mark.slow
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 def test_two_processes_killed_at_random(ledger: Ledger, path: Path) -> None:
     data = ledger.fingerprint({"x": np.zeros(1)})

@@ -175,6 +175,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [100, 60_000, 131_073])
 def test_no_file_may_grow(ledger: Ledger, data: str, path: Path, room: int) -> None:
     """The system refuses to write beyond `room` bytes: the anchor fails first, or the log does."""
@@ -224,6 +225,7 @@ except PrivotError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "file", "key", "says"),
     [

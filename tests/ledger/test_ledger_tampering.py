@@ -51,6 +51,7 @@ def test_the_chain_is_what_it_says(filled: Path) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", range(1, ROWS + 1))
 @pytest.mark.parametrize("column", COLUMNS)
 def test_an_edited_value(filled: Path, raw: Callable[..., None], row: int, column: str) -> None:
@@ -255,6 +256,7 @@ def content(image: bytes) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_any_flipped_byte_of_any_row(filled: Path) -> None:
     image = filled.read_bytes()
     positions = content(image)
@@ -308,6 +310,7 @@ def test_flips_in_the_log_of_a_killed_process(filled: Path, tmp_path: Path) -> N
         noticed(crashed)
 
 
+@pytest.mark.slow
 def test_flips_in_a_tree_of_several_pages(ledger: Ledger, path: Path) -> None:
     data = ledger.fingerprint({"x": np.zeros(1)})
     ledger.set_budget(data, 5.0, DELTA, ADD, "many")

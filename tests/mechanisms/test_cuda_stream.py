@@ -287,6 +287,7 @@ def test_noise_on_a_gpu_is_fresh_at_every_step_and_of_the_size_that_is_counted()
     assert abs(float(lagged)) < 5.0 / (299 * 360) ** 0.5
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 def test_samples_are_of_the_rate_that_is_counted(device: str) -> None:
     """One record far from all others, which lie where the points do: the answer says whether it took part.

@@ -65,10 +65,12 @@ def test_few_of_many_columns_have_the_beta_law() -> None:
     assert stats.kstest(caught, stats.beta(2.5, 198.0).cdf).pvalue < 1e-4
 
 
+@pytest.mark.statistical
 def test_whole_frames_catch_exactly_their_number() -> None:
     np.testing.assert_allclose(shares(6, 18, "orthogonal", 8)[:200], 3.0, rtol=1e-13)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("dim", "rest"), [(5, 2), (8, 1), (8, 7)])
 def test_partial_frame_has_the_beta_law(dim: int, rest: int) -> None:
     law = stats.beta(rest / 2, (dim - rest) / 2)

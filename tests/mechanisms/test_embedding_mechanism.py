@@ -165,6 +165,7 @@ def test_sums_in_blocks_are_the_sums() -> None:
         assert value["counts"][c] == pytest.approx((y == c).sum() * (1 - MARGIN), rel=1e-9)
 
 
+@pytest.mark.statistical
 def test_noise_has_the_variance_that_is_counted() -> None:
     x, y = np.random.default_rng(10).uniform(size=(50, 3)), np.arange(50) % 5
     mechanism = MeanEmbedding(Fourier(3, 2000, [1.0], 11), 2.5, labels=True)

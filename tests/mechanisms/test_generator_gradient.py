@@ -82,6 +82,7 @@ def test_the_whole_vector_is_clipped() -> None:
     assert float(value.norm()) == pytest.approx(clip * (1.0 - MARGIN), rel=1e-3)
 
 
+@pytest.mark.statistical
 def test_noise_is_fresh_and_of_the_size_that_is_counted() -> None:
     stream = opened().stream(make(sigma=2.0, clip=1e-3, steps=400, sweeps=14), purpose="test")
     values = torch.stack([torch.as_tensor(stream.ask(query()).value) for _ in range(400)])
@@ -96,6 +97,7 @@ def test_an_empty_sample_is_noise_alone() -> None:
     assert float(value.abs().max()) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "asked"),
     [

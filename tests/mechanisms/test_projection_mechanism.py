@@ -169,6 +169,7 @@ def test_rows_of_a_batch_come_in_random_order() -> None:
     assert abs(rises - 0.5) < 0.02
 
 
+@pytest.mark.statistical
 def test_noise_has_the_variance_that_is_counted() -> None:
     records = Plain(np.zeros((400, 3)), 0.5)
     mechanism = RandomProjection(slices=100, sigma=2.5)

@@ -120,6 +120,7 @@ def test_a_record_moves_one_group_a_column() -> None:
     assert moved[int(8 * x[399, 0])] == pytest.approx(y[399] - chance, abs=1 / PARTS)
 
 
+@pytest.mark.statistical
 def test_noise_on_scores_is_accepted_at_sigma_and_rejected_at_two_thirds() -> None:
     x, y = table(300)
 

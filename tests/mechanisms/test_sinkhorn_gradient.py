@@ -74,6 +74,7 @@ def answer(mechanism: SanitizedGradient, records: Plain, noise: Any, asked: Grad
     return [told(step, asked)[0] for step in range(steps)][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", [[0, 3, 6, 1], [0, 1, 2], [2, 5], []])
 def test_balanced_classes_move_each_to_its_own(sample: list[int]) -> None:
     """Against the converging solver, class by class: each class of the points weighs its share of those present."""

@@ -47,6 +47,7 @@ def kolmogorov(draws: Floats) -> float:
 KOLMOGOROV_BOUND = math.sqrt(math.log(2 / FALSE_ALARM) / 2)
 
 
+@pytest.mark.statistical
 def test_ten_million_draws_pass_kolmogorov_smirnov(ten_million: Floats) -> None:
     assert kolmogorov(ten_million) < KOLMOGOROV_BOUND
 

@@ -79,6 +79,7 @@ def test_every_number_of_a_sketch_has_a_range(facts: dict[str, Any], pair: tuple
         Sketch.from_bytes(stating(pair[0], **facts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [False, True])
 def test_sketches_whose_numbers_lie_at_the_ends_of_their_ranges_are_compared(labelled: bool) -> None:
     base, other = made(3, 2 if labelled else 0), made(4, 2 if labelled else 0)
@@ -109,10 +110,10 @@ def test_a_guarantee_of_many_distinct_events_is_refused_at_once(tmp_path: Path) 
         ),
     }
     for event in many.values():
-        start = time.monotonic()
+        start = time.process_time()
         with pytest.raises(DataError, match="distinct events where at most 16"):
             read_guarantee(stated(event))
-        assert time.monotonic() - start < 10.0
+        assert time.process_time() - start < 10.0
     (tmp_path / "guarantee.json").write_text(stated(many["projections"]))
     assert run(["audit", str(tmp_path / "guarantee.json")]) == 3
 

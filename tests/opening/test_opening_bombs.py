@@ -25,7 +25,7 @@ from privot.tables import read_chunks, read_table
 
 LIMIT = "more than the 512 MiB that are read"
 _LOADING = """
-import json, os, resource, sys
+import json, os, re, sys
 from pathlib import Path
 from privot.data import load
 from privot.errors import DataError
@@ -43,7 +43,9 @@ folder, names = Path(sys.argv[1]), sys.argv[2:]
 found = {name: said(load, folder / name, name) for name in names}
 found["words.npz"] = said(WordVectors.load, folder / "words.npz", "")
 found["release.npz"] = said(Release.load, folder / "release.npz", "")
-print(json.dumps({"said": found, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+# the peak since this program began: ru_maxrss also counts what the process that started it had held
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+print(json.dumps({"said": found, "peak": int(peak[1]) * 1024}))
 """
 
 
@@ -65,6 +67,7 @@ FILES: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.slow
 def test_data_bombs_are_refused_in_one_sentence_each_below_half_a_gibibyte(tmp_path: Path) -> None:
     for name, make in FILES.items():
         assert write(tmp_path / name, make()).stat().st_size < 40 << 20

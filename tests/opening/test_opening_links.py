@@ -34,6 +34,7 @@ def copy(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
+@pytest.mark.slow
 def test_a_report_does_not_publish_what_a_link_points_to(copy: Path, tmp_path: Path, capsys) -> None:
     (tmp_path / "secret.png").write_bytes(SECRET)
     os.symlink(tmp_path / "secret.png", copy / "grid.png")

@@ -61,9 +61,9 @@ def test_json_with_brackets_in_its_texts_is_read() -> None:
 
 
 def test_long_texts_in_json_are_passed_over_in_linear_time() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert len(parse_json('"' + "\\\\" * (1 << 23) + '"')) == 1 << 23
-    assert time.monotonic() - start < 20.0
+    assert time.process_time() - start < 20.0
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_long_texts_in_json_are_passed_over_in_linear_time() -> None:
     ],
 )
 def test_toml_that_nobody_writes_by_hand_is_refused_at_once(text: str, words: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(DataError, match=words):
         parse_toml(text.encode())
-    assert time.monotonic() - start < 5.0
+    assert time.process_time() - start < 5.0
 
 
 def test_toml_as_people_write_it_is_read() -> None:

@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "src" / "privot").rglob("*.py"))
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "ot": "pot"}
 """Module → distribution, where their names differ."""
 GUARDED = {
-    "triton": ("kernels", "phases"),
+    "triton": ("cuda",),
     "geomloss": ("bench",),
     "jax": ("bench",),
     "ott": ("bench",),

@@ -111,6 +111,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int | str,
     return dict(zip(commands, without(ALL, "commands", folder, list(commands.values())), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDING)
 def test_a_command_without_its_package_names_the_extra_and_exits_with_2(name: str, said: dict[str, Any]):
     code, words = said[name]
@@ -145,6 +146,7 @@ def test_public_names_without_their_package_raise_the_sentence(tmp_path: Path):
         assert "pip install 'privot[" in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", ["jinja2", "safetensors"])
 def test_nothing_is_paid_for_a_synthesis_that_could_not_be_written(hidden: str, tmp_path: Path):
     [(code, words)] = without(hidden, "commands", tmp_path, [NEEDING["synth"][0]])

@@ -12,6 +12,8 @@ from privot.cli import run as run_command
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.studies import STUDIES, find_study
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"steps": 10, "count": 12, "dim": 40}
 
 

@@ -34,6 +34,8 @@ from privot.synthesis.refinement.relabelling import Drawn, Labelling, _first_wei
 from privot.synthesis.refinement.warp_selection import EACH, WarpSelection, classifiers, warped
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 TERMS = (8.0, 1e-5)
 PLAN = WarpSelection(sigma=8.0, factors=(0.5, 1.0, 2.0), samples=60)
 LABELLING = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)

@@ -32,6 +32,8 @@ from privot.synthesis.methods.embedding_method import beside
 from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 TERMS = (8.0, 1e-5)
 PLAN = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import warm
 
 MOMENTS = int(os.environ.get("PRIVOT_SYNTH_KILLS", "2"))
 """How many jobs are killed; ten for the evidence."""
 
 
-@pytest.mark.slow
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 def test_killed_streams_charge_all_their_blocks_and_never_more(tmp_path: Path) -> None:
     killer = Path(__file__).with_name("killer.py")
     moments = max(1, MOMENTS // 2)
-    said = subprocess.run(
-        [sys.executable, str(killer), str(tmp_path), str(moments), "1", "sinkhorn"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    said = warm.run([str(killer), str(tmp_path), str(moments), "1", "sinkhorn"], timeout=600)
     assert said.returncode == 0, said.stderr
     undisturbed, *jobs = (json.loads(line) for line in said.stdout.splitlines())
     assert (undisturbed["charges"], undisturbed["steps"]) == (8, 40)
@@ -38,17 +33,12 @@ def test_killed_streams_charge_all_their_blocks_and_never_more(tmp_path: Path) -
         assert 40 - 5 * job["kills"] <= job["steps"] <= 40
 
 
-@pytest.mark.slow
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("kind", ["arrays", "table"])
 def test_killed_jobs_pay_once_and_end_as_if_undisturbed(tmp_path: Path, kind: str) -> None:
     killer = Path(__file__).with_name("killer.py")
-    said = subprocess.run(
-        [sys.executable, str(killer), str(tmp_path), str(MOMENTS), "1", kind],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    said = warm.run([str(killer), str(tmp_path), str(MOMENTS), "1", kind], timeout=600)
     assert said.returncode == 0, said.stderr
     undisturbed, *jobs = (json.loads(line) for line in said.stdout.splitlines())
     assert undisturbed["charges"] == 1

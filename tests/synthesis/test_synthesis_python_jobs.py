@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,13 @@ import numpy as np
 import pytest
 from synthesis_samples import Killed, rules, toy
 
+import warm
 from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger
 from privot.synthesis import Synthesizer
 from privot.vault import Vault
+
+pytestmark = pytest.mark.slow
 
 STREAMED = {"steps": 24, "blocks": 6, "batch": 20}
 
@@ -134,7 +135,7 @@ def test_a_folder_that_holds_something_else_is_refused_in_words_of_the_library(t
 LIVES = """
 import json, os, signal, sys, time
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent)]
 import torch
 from privot.errors import LostReleaseError
 from test_synthesis_python_jobs import asked, opened
@@ -167,13 +168,13 @@ print(json.dumps({"lost": lost}))
 """
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("method", ["embedding", "sinkhorn"])
 def test_fit_killed_at_any_moment_goes_on_with_the_same_call(method: str, tmp_path: Path) -> None:
     opened(tmp_path, budget=30.0)
     moments = json.dumps(np.random.default_rng(3).uniform(0.0, 0.6, 4).tolist())
-    command = [sys.executable, "-c", LIVES, str(Path(__file__).parent), str(tmp_path), method, moments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ended = warm.run(["-c", LIVES, str(Path(__file__).parent), str(tmp_path), method, moments])
     assert ended.returncode == 0, ended.stderr
     *_, (epsilon, drawn), last = map(json.loads, ended.stdout.splitlines())
     assert epsilon <= 5.0

@@ -31,6 +31,8 @@ from privot.synthesis.training_loop.training_state import TrainingState
 from privot.transport import sinkhorn, with_labels
 from privot.vault import Vault
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, Any] = {"steps": 12, "blocks": 4, "batch": 20}
 SINKHORN = {**SMALL, "points": 10, "sweeps": 14}
 SLICED = {**SMALL, "slices": 4, "repeats": 2, "replay": 2, "over": 2}

@@ -56,6 +56,7 @@ def seeded(x, seed=1, **kw):
     return vault(x, noise=SeededNoise(seed), **kw)
 
 
+@pytest.mark.statistical
 def test_one_step_is_the_clipped_sum_plus_noise_of_the_stated_size():
     x = np.array([[3.0, 4.0], [0.3, 0.4], [-30.0, 0.0]])
     exact = np.array([0.6, 0.8]) + np.array([0.3, 0.4]) + np.array([-1.0, 0.0])
@@ -69,6 +70,7 @@ def test_one_step_is_the_clipped_sum_plus_noise_of_the_stated_size():
     assert abs(squared / (0.25 * 4 / 9) - 1) > wide
 
 
+@pytest.mark.statistical
 def test_a_sample_is_drawn_by_the_sampler_that_is_counted():
     """Rows of distinct powers show who took part: everybody, about a third of the time, on their own."""
     x = np.eye(6)

@@ -16,6 +16,7 @@ def on_the_line(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.sqrt(np.mean((np.quantile(x, GRID) - np.quantile(y, GRID)) ** 2)))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sizes", [(80, 80), (80, 200)])
 def test_the_interval_covers_the_mean_distance_between_such_samples(sizes: tuple[int, int]) -> None:
     generator = np.random.default_rng(0)

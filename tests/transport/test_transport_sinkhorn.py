@@ -62,6 +62,7 @@ def test_gaussians_in_closed_form() -> None:
     assert value == pytest.approx(closed, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["sqeuclidean", "l1", ("mixture", 0.7)])
 @pytest.mark.parametrize("reg", [0.05, 0.5, 5.0])
 def test_value_plan_and_marginals_agree_with_pot(cost: str | tuple[str, float], reg: float) -> None:
@@ -94,6 +95,7 @@ def test_agrees_with_geomloss(debias: bool) -> None:
         assert (mine - 2 * other).norm() < 0.01 * mine.norm()  # its ε-scaling lags behind by 1 − scaling
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["sqeuclidean", "l1", ("mixture", 0.7)])
 def test_gradients_agree_with_finite_differences(cost: str | tuple[str, float]) -> None:
     x, y = (torch.tensor(t, requires_grad=True) for t in clouds(5, 4))
@@ -129,6 +131,7 @@ def test_a_batch_is_its_problems() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["sqeuclidean", "l1"])
 def test_streaming_changes_nothing(monkeypatch: pytest.MonkeyPatch, cost: str) -> None:
     x, y = (torch.tensor(t, requires_grad=True) for t in clouds(50, 37))
@@ -286,6 +289,7 @@ def test_the_divergence_at_large_regularisation_is_the_squared_distance_of_means
     assert sinkhorn_divergence(x, y, 1e6).value == pytest.approx(((x.mean(0) - y.mean(0)) ** 2).sum(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_semi_debiased_loss_is_its_two_terms() -> None:
     x, y = torch.tensor(rng.normal(size=(14, 3)), requires_grad=True), torch.tensor(rng.normal(size=(9, 3)))
     result = semi_debiased(x, y, reg=3.0, p=0.4, m=2.0, tol=1e-11)  # n = 10, n' = 4

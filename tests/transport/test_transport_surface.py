@@ -106,6 +106,7 @@ def test_every_name_is_there_and_no_other() -> None:
         _ = transport.nothing
 
 
+@pytest.mark.slow
 def test_importing_the_barrier_imports_no_tensors_and_pot_prints_nothing() -> None:
     code = (
         "import sys, privot, privot.mechanisms\n"

@@ -21,6 +21,8 @@ from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
 from privot.valuation.party_values import _Pools, _stand_ins, _with_noise
 from privot.valuation.shapley import CoalitionPlan
 
+pytestmark = pytest.mark.slow
+
 MIDDLES = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 DESIGN = SketchDesign.box(3, -1.0, 2.0).labelled(3)
 

@@ -46,6 +46,7 @@ def step(sigma=1.0, q=0.01, sensitivity=1.0):
     return Sampled(Gaussian(sigma, sensitivity, AR), Poisson(q))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("delta", [1e-5, 1e-9])
 def test_renyi_is_opacus_rdp_on_the_same_orders(history, delta):
@@ -79,6 +80,7 @@ def test_renyi_is_dp_accountings_rdp_on_the_same_orders(history):
     assert ours.epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", [[(4.0, 0.1, 50)], [(2.0, 0.05, 10)]])
 def test_privacy_losses_are_dp_accountings_pld(history):
     import dp_accounting
@@ -123,6 +125,7 @@ def test_the_limit_is_opacus_gdp_and_no_bound():
     assert whole.shift() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alpha", "q", "sigma"), [(1.1, 0.01, 1.0), (2.5, 0.3, 0.7), (7.3, 1e-4, 3.0), (10.9, 0.02, 0.5)]
 )
@@ -138,6 +141,7 @@ def test_fractional_orders_are_the_integral(alpha, q, sigma):
     assert curve(step(sigma, q), (alpha,))[0] == pytest.approx(exact, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "sigma"), [(0.01, 1.0), (0.2, 2.0)])
 def test_moments_are_the_published_integrals(q, sigma):
     """α(λ) = ln max(E₁, E₂), both integrated, λ = 1 … 8."""
@@ -160,6 +164,7 @@ def test_moments_are_the_published_integrals(q, sigma):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.floats(0.6, 20), st.floats(1e-4, 0.3), st.integers(1, 2000))
 def test_the_order_of_the_proven_accountants(sigma, q, times):
@@ -228,8 +233,11 @@ def test_wasserstein_at_order_two_is_a_root_mean_square():
 
 
 def oracle(alpha, q, s):
-    """1/(α−1)·ln E[(1 − q + q·e^{sx − s²/2})^α], x standard normal, by mpmath."""
-    with mpmath.workdps(60):
+    """1/(α−1)·ln E[(1 − q + q·e^{sx − s²/2})^α], x standard normal, by mpmath.
+
+    30 digits: the answers agree with those of 60 digits to 1e-14 and take a third of the time.
+    """
+    with mpmath.workdps(30):
         a, q, s = mpmath.mpf(alpha), mpmath.mpf(q), mpmath.mpf(s)
 
         def density(x):
@@ -240,6 +248,7 @@ def oracle(alpha, q, s):
         return float(mpmath.log(mpmath.quad(density, ends)) / (a - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "s"),
     [

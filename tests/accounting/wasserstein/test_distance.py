@@ -46,6 +46,7 @@ def by_quadrature(mu, q, d):
         return float(mpmath.quad(density, edges, maxdegree=4) ** (1 / mu))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "q", "d"), [(2, 0.1, 1.0), (8, 0.3, 2.0)])
 def test_a_sampled_step_is_that_of_quadrature(mu, q, d):
     assert sampled_distance(mu, q, d, 1.0) == pytest.approx(by_quadrature(mu, q, d), rel=1e-8)
@@ -104,6 +105,7 @@ def test_noise_lowers_it_and_none_leaves_the_diracs():
     assert sampled_distance(5, 1.0, 3.0, 7.0) == 3.0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("mu", [1.0, 2.0, 3.5])
 def test_against_sorted_quantiles(noise, mu):

@@ -37,6 +37,7 @@ def laws(draw):
 few = settings(max_examples=5)
 
 
+@pytest.mark.slow
 @few
 @given(laws(), laws(), st.floats(1, 16))
 def test_1_symmetry_and_3_non_negativity(p, q, mu):
@@ -45,6 +46,7 @@ def test_1_symmetry_and_3_non_negativity(p, q, mu):
     assert distance(mu, p, p) == 0.0
 
 
+@pytest.mark.slow
 @few
 @given(laws(), laws(), laws(), st.floats(1, 8))
 def test_2_triangle_inequality(p, q, r, mu):

@@ -23,6 +23,8 @@ from privot.synthesis.tabular.table_fit import order_of
 from privot.synthesis.tabular.table_model import Factor, Levels
 from privot.tables import Column, Schema, Table, TableCodec, encode_file, read_table, write_table
 
+pytestmark = pytest.mark.slow
+
 ROWS = 6000
 
 

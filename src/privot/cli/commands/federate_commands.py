@@ -213,9 +213,13 @@ def join(
 
 
 def _sketches_in(folder: Path) -> list[Path]:
+    from privot.errors import DataError
     from privot.opening import check_inside
 
-    return [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
+    found = [check_inside(path, folder) for path in sorted(folder.glob("*.sketch"))]
+    if not found:
+        raise DataError(f"The folder {folder.name!r} holds no sketch files: expected files named *.sketch.")
+    return found
 
 
 @app.command()

@@ -1,0 +1,197 @@
+"""Processes that start with PyTorch loaded: forks of one process that has imported it and done nothing else.
+
+A process of its own spends four seconds of a core on imports before a job begins. Tests that need many processes (to
+kill, to interrupt, to run at once) take them from here; tests of what happens while a process starts do not. The
+process that is forked has run no tensor operation and has one thread. Each process of pytest starts one, when a test
+first asks for it, and ends it with itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+_PRELOADED = (
+    "matplotlib.figure", "safetensors.torch", "scipy.stats", "sklearn.linear_model", "torch", "torch._dynamo",
+    "privot.adaptation", "privot.cli.app", "privot.synthesis", "privot.synthesis.output.html_report", "privot.vault",
+)  # fmt: skip
+
+
+class Process:
+    """One started process: what `subprocess.Popen` offers, as far as tests need it; output is kept in files."""
+
+    def __init__(self, arguments: list[str], cwd: Path | None = None) -> None:
+        """`arguments` as for Python: -m privot …, -c CODE …, or FILE …; the environment is that of this process."""
+        self.args, self.returncode = arguments, None
+        self._kept = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115
+        request = {"arguments": arguments, "cwd": str(cwd or Path.cwd()), "environment": dict(os.environ)}
+        self.pid = int(_ask(request, [kept.fileno() for kept in self._kept]))
+
+    def poll(self) -> int | None:
+        """The exit code, or minus the signal that ended it; None while it runs."""
+        if self.returncode is None:
+            self.returncode = _ask({"wait": self.pid}, [])
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float = 300.0) -> int:
+        """The exit code; a process that takes longer is killed, and that is an error."""
+        end = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > end:
+                os.kill(self.pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            time.sleep(0.005)
+        return int(self.returncode or 0)
+
+    def communicate(self, timeout: float = 300.0) -> tuple[str, str]:
+        """Wait; (standard output, standard error)."""
+        self.wait(timeout)
+        said = []
+        for kept in self._kept:
+            kept.seek(0)
+            said.append(kept.read())
+            kept.close()
+        return said[0], said[1]
+
+
+def run(arguments: list[str], cwd: Path | None = None, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
+    """Start a process, wait for its end, and give back what it said."""
+    process = Process(arguments, cwd)
+    out, err = process.communicate(timeout)
+    return subprocess.CompletedProcess(arguments, int(process.returncode or 0), out, err)
+
+
+_line: dict[int, socket.socket] = {}
+
+
+def _ask(request: dict[str, Any], files: list[int]) -> Any:
+    line = _line.get(os.getpid()) or _start()
+    data = json.dumps(request).encode()
+    socket.send_fds(line, [len(data).to_bytes(8, "big")], files)
+    line.sendall(data)
+    answer = line.makefile("rb", buffering=0).readline()
+    if not answer:
+        raise RuntimeError("The process that is forked has ended.")
+    return json.loads(answer)
+
+
+def _start() -> socket.socket:
+    ours, theirs = socket.socketpair()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, str(theirs.fileno())]
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
+    theirs.close()
+    _line[os.getpid()] = ours
+
+    def end() -> None:
+        ours.close()
+        process.wait(10)
+
+    atexit.register(end)
+    return ours
+
+
+def _serve(line: socket.socket) -> dict[str, Any] | None:
+    """Fork for every request; comes back with the request in a fork, and with nothing when nobody asks any more."""
+    while True:
+        head, files, _, _ = socket.recv_fds(line, 8, 2)
+        if not head:
+            return None
+        size, data = int.from_bytes(head, "big"), b""
+        while len(data) < size:
+            data += line.recv(size - len(data))
+        request: dict[str, Any] = json.loads(data)
+        if "wait" in request:
+            done, status = os.waitpid(request["wait"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if done else None
+        else:
+            answer = os.fork()
+            if answer == 0:
+                line.close()
+                for file, number in zip(files, (1, 2), strict=True):
+                    os.dup2(file, number)
+            for file in files:
+                os.close(file)
+            if answer == 0:
+                return request
+        line.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def _main() -> None:
+    import importlib
+
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    # as in conftest.py: jobs write short tables
+    importlib.import_module("privot.guarantee").TABLE_DELTAS = (1e-10, 1e-6, 1e-3, 0.5)  # type: ignore[attr-defined]
+    gc.freeze()
+    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if request is None:
+        os._exit(0)
+    code = 1
+    try:
+        code = _run(request)
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+        traceback.print_exc()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # what Python does at its end, but for taking every module apart, which costs a fork more than its start
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _run(request: dict[str, Any]) -> int:
+    """Do what `python ARGUMENTS` does; the exit code."""
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environment"], OMP_NUM_THREADS="1")
+    tempfile.tempdir = None
+    first, *rest = request["arguments"]
+    if first == "-m":
+        sys.path[0] = request["cwd"]
+        sys.argv = rest
+        code: Callable[[], Any] = partial(runpy.run_module, rest[0], run_name="__main__", alter_sys=True)
+    elif first == "-c":
+        sys.path[0] = ""
+        sys.argv = ["-c", *rest[1:]]
+        code = partial(exec, compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.path[0] = str(Path(first).parent)
+        sys.argv = [first, *rest]
+        code = partial(runpy.run_path, first, run_name="__main__")
+    try:
+        code()
+    except SystemExit as stop:
+        if isinstance(stop.code, str):
+            print(stop.code, file=sys.stderr)
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
+if __name__ == "__main__":
+    _main()
