@@ -1,4 +1,4 @@
-# Three commands are all a newcomer types: make demo, make check, make test.
+# Two commands are all a newcomer types: make demo, make test. `make check` is for everyday work on the code.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
