@@ -1,4 +1,4 @@
-"""What `layers` does on CUDA; Triton is imported only where there is such a device."""
+"""What `fused_layers` does on CUDA; Triton is imported only where there is such a device."""
 
 from __future__ import annotations
 

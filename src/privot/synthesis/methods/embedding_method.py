@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from privot.accounting import embedding
 from privot.accounting.events import Composed, Event, Gaussian, leaves
@@ -114,6 +114,8 @@ class EmbeddingDesign(GeneratorDesign):
 
 class EmbeddingMethod:
     """`embedding`: noise at the mean embedding, released once."""
+
+    watched: ClassVar[str] = "squared MMD to the noisy means"
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> EmbeddingDesign:
         """σ from (ε, δ) and the later parts; features, generator and training from public facts."""

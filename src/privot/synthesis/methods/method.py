@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from privot.guarantee import Guarantee
 from privot.jobs.payments import Payments
@@ -50,6 +50,9 @@ class SynthesisRun:
 
 class SynthesisMethod(Protocol):
     """Where the noise enters, and how a model is trained on what is released."""
+
+    watched: ClassVar[str]
+    """What the curve of training shows: public, since it follows from releases."""
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> Design:
         """What would be released and trained for `config` on records with these public `facts`; costs nothing."""

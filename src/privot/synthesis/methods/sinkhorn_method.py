@@ -42,6 +42,7 @@ class SinkhornMethod(StreamingMethod):
     """`sinkhorn`: noise at the gradient."""
 
     name = "sinkhorn"
+    watched = "released gradient / noise alone"
 
     kind: ClassVar[type[SanitizedGradient]] = SanitizedGradient
 

@@ -48,6 +48,7 @@ class SlicedMethod(StreamingMethod):
     """`sliced`: noise at the projection."""
 
     name = "sliced"
+    watched = "squared sliced distance, both sides noisy"
 
     def design(
         self,

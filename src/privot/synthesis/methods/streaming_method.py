@@ -111,6 +111,7 @@ class StreamingMethod(ABC):
     """A method that trains on a stream of releases; subclasses say where the noise enters."""
 
     name: ClassVar[str]
+    watched: ClassVar[str]
 
     @abstractmethod
     def design(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from privot.errors import UsageError
 from privot.mechanisms.mechanism import Facts
@@ -15,6 +15,8 @@ from privot.synthesis.tabular.table_design import TableDesign
 
 class TableMethod:
     """Noise at the counts of a table's cells, released once."""
+
+    watched: ClassVar[str] = "loss of the label's model"
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> TableDesign:
         """What (ε, δ) buys for the schema."""

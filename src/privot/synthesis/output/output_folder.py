@@ -12,6 +12,7 @@ import numpy as np
 from privot.errors import DataError, UsageError
 from privot.jobs.released_files import write_bytes
 from privot.jobs.spending import write_spent
+from privot.synthesis.methods import method_named
 from privot.synthesis.output.figures import draw_curve, draw_grid
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.tabular import table_folder as tables
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 SYNTHETIC = "synthetic.npz"
 _PICTURED = 10_000
 """Synthetic rows that the picture of a table is drawn from, at least."""
-CURVES = {
-    "embedding": "squared MMD to the noisy means",
-    "sinkhorn": "released gradient / noise alone",
-    "sinkhorn-parameters": "released gradient / noise alone",
-    "sliced": "squared sliced distance, both sides noisy",
-}
-"""What is watched during training: public, since it follows from releases."""
 
 
 def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = None) -> None:
@@ -100,4 +94,4 @@ def _write_pictures(synthesizer: Synthesizer, folder: Path, seed: int | None) ->
         images, _ = synthesizer.sample(len(wanted), labels=wanted, seed=seed)
         unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
         write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
-    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_, CURVES[synthesizer.method]))
+    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_, method_named(synthesizer.method).watched))
