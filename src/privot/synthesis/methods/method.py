@@ -1,6 +1,6 @@
 """What a synthesis method offers, and the run that it works on; it knows no particular method.
 
-A method is one module with a class that has these three functions, and one line in the registry
+A method is one module with a class that has `plan`, `read_design`, `run` and `watched`, and one line in the registry
 (`privot.synthesis.methods.METHODS`). It asks `run.payments` for releases and does not see the vault behind them.
 """
 
