@@ -83,7 +83,7 @@ class Shuffled(ClippedGradients):
         indices = self._order[(step % steps) * size : (step % steps + 1) * size]  # type: ignore[attr-defined]
         rows = records.rows(indices)
         norms = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-        total = (rows * np.minimum(1.0, self.clip / norms)).sum(axis=0)
+        total = (rows * np.minimum(1.0, self.clip_norm / norms)).sum(axis=0)
         return add_noise(total, noise, event.event.sigma), {"step": step}
 
 

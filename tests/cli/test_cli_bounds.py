@@ -112,12 +112,16 @@ def test_a_certificate_needs_a_valid_host_name_or_address(host: str, folder: Pat
 
 @pytest.mark.parametrize("seed", [-1, 1.5, 2**128, True])
 def test_sampling_with_an_invalid_seed_is_refused(seed: Any) -> None:
-    from privot.synthesis import Synthesizer
+    import torch
 
-    synthesizer = Synthesizer()
-    synthesizer.generator_ = object()
+    from privot.synthesis import build
+    from privot.synthesis.fitted import FittedGenerator
+
+    network = {"kind": "mlp", "dim": 2, "classes": 1, "segments": [[0, 2, "interval"]], "latent": 2, "hidden": []}
+    with torch.random.fork_rng():
+        fitted = FittedGenerator(build(network), None, np.ones(1), False, (0.0, 1.0))
     with pytest.raises(UsageError, match="seed"):
-        synthesizer.sample(3, seed=seed)
+        fitted.sample(3, seed=seed)
 
 
 @pytest.mark.parametrize("runs", ["1", "2", "9"])

@@ -19,7 +19,7 @@ OWN = {
     "jobs/once.py": "writes",
     "ledger/anchor.py": "writes",
     "ledger/ledger_key.py": "writes",
-    "cli/commands/answer.py": "compares two answers of the user's own",
+    "cli/running/paid_answer.py": "compares two answers of the user's own",
     "release.py": "json.loads of what json.dumps just wrote",
     "synthesis/methods/embedding_method.py": "json.loads of what json.dumps just wrote",
     "synthesis/tabular/table_design.py": "json.loads of what json.dumps just wrote",
