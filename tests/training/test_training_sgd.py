@@ -538,3 +538,19 @@ def test_samples_made_for_other_records_are_refused_before_paying():
 def test_a_clipping_bound_that_bounds_nothing_is_refused(kind, clip):
     with pytest.raises(UsageError, match="clipping bound"):
         kind(Rows(2), Query(np.zeros(2)), 1.0, clip, Poisson(0.5))
+
+
+def test_a_target_epsilon_calibrates_the_noise_and_is_what_the_vault_charges():
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    terms = {"clip_norm": 1.0, "sampling_rate": 0.1, "steps": 5, "learning_rate": 0.1, "expected_batch_size": 20.0}
+    y = np.zeros(200, dtype=np.int64)
+    vault = Vault(x, y, classes=2, clip=5.0, adjacency="add-remove", budget=(2.0, 1e-5))
+    made = train(vault, Rows(3), np.zeros(3), target_epsilon=1.0, delta=1e-5, purpose="target", **terms)
+    assert 0.99 < made.guarantee.epsilon(1e-5) <= 1.0
+    for wrong in ({}, {"target_epsilon": 1.0}, {"sigma": 1.0, "target_epsilon": 1.0, "delta": 1e-5}):
+        with pytest.raises(UsageError, match="target_epsilon"):
+            train(vault, Rows(3), np.zeros(3), purpose="target", **terms, **wrong)
+    with pytest.raises(UsageError, match="honest variant"):
+        train(
+            vault, Rows(3), np.zeros(3), target_epsilon=1.0, delta=1e-5, variant="published", purpose="target", **terms
+        )

@@ -1,4 +1,4 @@
-"""The answer to a request: one release, paid for once by whoever holds the target, signed; read back distrustfully."""
+"""The answer to a request: one release, paid for once by the target's holder, signed; read back as untrusted input."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from privot.vault import Vault
 KIND = "adaptation answer"
 SUFFIX = ".release"
 _ELSEWHERE = (
-    "whoever answered has the records and the noise that the answer states: a signature shows which key signed it, "
-    "not that"
+    "the party that answered has the records and the noise that the answer states: a signature shows which key signed "
+    "it, not that"
 )
 
 

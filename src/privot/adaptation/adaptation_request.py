@@ -1,4 +1,4 @@
-"""What an engineer asks of whoever holds the target, as a plain JSON file; all of it is public, none of it trusted.
+"""What an engineer asks of the target's holder, as a plain JSON file: all of it public, untrusted input.
 
 A request says which public map of a record is to be summed, over how many records, and what that may cost. The
 mechanism, its sensitivity and its σ follow from that by the reader's own code: the σ in the file is there for people,

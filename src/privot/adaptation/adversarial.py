@@ -43,7 +43,7 @@ class Judged(nn.Module):
 
 
 class DomainGradients:
-    """∇ −log(1 − D(g(x))) at public weights, one a record, of g's parameters and then the discriminator's; float64."""
+    """∇ −log(1 − D(g(x))) at public weights, per record, of g's parameters and then the discriminator's; float64."""
 
     def __init__(self, judged: Judged) -> None:
         mixing = mixing_layers(judged)
@@ -77,7 +77,7 @@ class DomainGradients:
         return {name: part.reshape(shape).clone() for name, part, shape in named}
 
     def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | Tensor:
-        """One gradient a record, of shape (records, size); labels are not looked at."""
+        """One gradient per record, of shape (records, size); labels are not looked at."""
         x = torch.as_tensor(np.asarray(rows), dtype=torch.float64, device=self.device)
         found = self._each(self.split(weights), x)
         flat = torch.cat([found[name].reshape(len(rows), -1) for name in self._names], dim=1)

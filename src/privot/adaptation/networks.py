@@ -50,7 +50,9 @@ class Networks(nn.Module):
         with torch.no_grad():
             latent = self.g(torch.zeros(2, columns))
             if latent.dim() != 2 or self.h(latent).shape != (2, classes):
-                raise UsageError("The networks must take rows to a latent vector each, and that to one score a class.")
+                raise UsageError(
+                    "The networks must take rows to a latent vector each, and that to one score per class."
+                )
         self.size = int(latent.shape[1])
 
     def forward(self, rows: Tensor) -> Tensor:

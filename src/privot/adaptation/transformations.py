@@ -81,7 +81,7 @@ class Warp(Transformation):
         self.register_buffer("width", torch.ones(6))
 
     def draws(self, bend: bool) -> int:
-        """Ten for the map and appearance, and two a knot of a bend."""
+        """Ten for the map and appearance, and two per knot of a bend."""
         return 6 + _APPEARANCE + (2 * _KNOTS**2 if bend else 0)
 
     def standardise(self, unit: Tensor) -> None:

@@ -45,7 +45,7 @@ def made_once(
     """The content of `path` by `make`(secret, choices), for `Vault.release_once`: a kill loses neither budget nor file.
 
     The secret and what was chosen lie beside `path` from before the charge until the file is on disk. `path` is not
-    there yet; whoever calls keeps other processes out (`lock_folder`).
+    there yet; the caller keeps other processes out (`lock_folder`).
     """
     kept = path.with_suffix(KEPT)
     if not kept.exists():

@@ -1,7 +1,7 @@
 """What the ledger holds beside what a folder's guarantee states: one small public file; it opens no ledger itself.
 
 A guarantee is of what was released. Where a release was lost and paid for again, or other releases were made from the
-same records, the ledger holds more, and whoever reads the folder should see both numbers. They are about budgets, not
+same records, the ledger holds more, and a reader of the folder should see both numbers. They are about budgets, not
 about records.
 """
 

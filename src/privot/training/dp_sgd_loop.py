@@ -13,7 +13,14 @@ from privot.accounting.accountants import Count, RunningAccountant
 from privot.common.arguments import check_count, check_positive
 from privot.errors import UsageError, brief
 from privot.guarantee import Guarantee, Standing
-from privot.mechanisms.gradients.dp_sgd import ClippedGradients, Gradients, PublishedGradients, Query, default_sampling
+from privot.mechanisms.gradients.dp_sgd import (
+    ClippedGradients,
+    Gradients,
+    PublishedGradients,
+    Query,
+    default_sampling,
+    sigma_for_target,
+)
 from privot.vault import Vault
 
 if TYPE_CHECKING:
@@ -48,7 +55,8 @@ def train(
     gradients: Gradients,
     weights: Array,
     *,
-    sigma: float,
+    sigma: float | None = None,
+    target_epsilon: float | None = None,
     clip_norm: float,
     sampling_rate: float,
     steps: int,
@@ -74,6 +82,9 @@ def train(
         Initial weights, (size,); public.
     sigma
         Standard deviation of the noise; it is not multiplied by `clip_norm`.
+    target_epsilon
+        In place of `sigma`: the ε at `delta` that all steps together may cost; the noise is calibrated to it. Of the
+        variant "honest" only.
     clip_norm
         Largest norm of one record's gradient: longer ones are clipped.
     sampling_rate
@@ -96,7 +107,7 @@ def train(
     allow_unproven
         Required for the published variant and for accountants that use gradient distances.
     delta
-        The δ at which the guarantee is stated.
+        The δ at which the guarantee is stated; `target_epsilon` needs it.
 
     Returns
     -------
@@ -129,6 +140,19 @@ def train(
     others = [a for a in accountants if not a.need_distances]
     query = Query(weights)
     sampling = default_sampling(vault.facts.adjacency, sampling_rate, vault.facts.records)
+    if sigma is None:
+        if target_epsilon is None or delta is None or variant != "honest":
+            raise UsageError("Give sigma, or for the honest variant target_epsilon and delta.")
+        sigma = sigma_for_target(
+            target_epsilon=target_epsilon,
+            target_delta=delta,
+            clip_norm=clip_norm,
+            sampling=sampling,
+            steps=steps,
+            adjacency=vault.facts.adjacency,
+        )
+    elif target_epsilon is not None:
+        raise UsageError("Give sigma or target_epsilon, not both.")
     mechanism: ClippedGradients | PublishedGradients
     if variant == "honest":
         mechanism = ClippedGradients(gradients, query, sigma, clip_norm, sampling, steps, witnesses)

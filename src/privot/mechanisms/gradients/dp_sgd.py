@@ -50,7 +50,7 @@ class Gradients(Protocol):
     """How many parameters there are."""
 
     def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | Tensor:
-        """One gradient a record, of shape (records, size), each of that record alone; a tensor stays where it lies."""
+        """One gradient per record, of shape (records, size), each of that record alone; a tensor keeps its device."""
         ...
 
     def mean(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:

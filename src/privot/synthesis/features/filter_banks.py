@@ -125,7 +125,7 @@ class Bank:
         return self.plain(x) * self.gain
 
     def plain(self, x: torch.Tensor) -> torch.Tensor:
-        """u without its gain, of generated samples on a GPU: whoever looks at u can multiply its own weights by it."""
+        """u without its gain, of generated samples on a GPU: a reader of u multiplies its own weights by it."""
         small = x.shape[1] * self.size * self._side**2 <= _MAX_DENSE and self.axes.channels <= _FEW
         answers = self._product if small else self._convolution
         return pooled(x, *answers(x)).reshape(len(x), -1)

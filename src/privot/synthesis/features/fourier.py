@@ -48,7 +48,7 @@ def feature_map(fields: Mapping[str, Any]) -> FeatureMap:
 class Fourier:
     """Random Fourier features (Rahimi & Recht 2007): φ(x) = (cos 2πWx', sin 2πWx')/√m, of norm exactly 1.
 
-    x' is x scaled from its public range [`low`, `high`] (numbers, or one a column) to [0, 1] and clamped there.
+    x' is x scaled from its public range [`low`, `high`] (numbers, or one per column) to [0, 1] and clamped there.
     The rows of W are Gaussian with standard deviation 1/(2π·bandwidth), m/B of them for each of the B
     `bandwidths`, so that ⟨φ(x), φ(y)⟩ ≈ mean over bandwidths h of exp(−‖x' − y'‖²/2h²). With `frame`
     "orthogonal" (Yu et al. 2016) rows come in blocks that are orthogonal, with the same lengths: less variance.
@@ -204,7 +204,7 @@ def kept_on(
 def public_range(
     low: float | Sequence[float], high: float | Sequence[float], dim: int
 ) -> tuple[float | list[float], float | list[float]]:
-    """The public range of values, a number or one a column; finite, and low < high everywhere."""
+    """The public range of values, a number or one per column; finite, and low < high everywhere."""
     lows, highs = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
     for ends in (lows, highs):
         if ends.ndim and ends.shape != (dim,):

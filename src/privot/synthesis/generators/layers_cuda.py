@@ -74,7 +74,7 @@ def _scatter(
 def _check_count(numbers: int) -> None:
     """Places are counted in 32 bits, which divide faster."""
     if numbers >= 2**31:
-        raise UsageError(f"{numbers} numbers are more than one layer makes at once: use fewer samples a step.")
+        raise UsageError(f"{numbers} numbers are more than one layer makes at once: use fewer samples per step.")
 
 
 class _Gathered(torch.autograd.Function):

@@ -119,7 +119,7 @@ class SinkhornMethod(StreamingMethod):
         return described(self.kind, {**fields, "sampling": sampling_from_dict(fields["sampling"]), "device": device})
 
     def trainer(self, training: TrainingState, mechanism: Any, options: Mapping[str, Any]) -> Step:
-        """One query a step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
+        """One query per step; what is watched is ‖released gradient‖/(σ√entries), which is 1 for noise alone."""
         n, groups = mechanism.points, mechanism.samples
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"

@@ -32,7 +32,7 @@ class SinkhornParametersMethod(SinkhornMethod):
     kind: ClassVar[type[SanitizedGradient]] = SanitizedParameters
 
     def options(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of `sinkhorn`; one sample a step, since a sum over several could not be clipped sample by sample."""
+        """Those of `sinkhorn`; one sample per step, since a sum over several could not be clipped sample by sample."""
         return super().options(problem, {"samples": 1, **given})
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedParameters:

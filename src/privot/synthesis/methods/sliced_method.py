@@ -108,7 +108,7 @@ class SlicedMethod(StreamingMethod):
         return described(RandomProjection, fields)
 
     def trainer(self, training: TrainingState, mechanism: Any, options: Mapping[str, Any]) -> Step:
-        """One release a step, trained on `repeats` times; what is watched is the loss of the last time."""
+        """One release per step, trained on `repeats` times; what is watched is the loss of the last time."""
         # each of the B rows stands against `over` generated ones, whose noise then weighs less
         over, replay = int(options["over"]), int(options.get("replay", 1))
         take = _SlicedStep(training, mechanism, options, mechanism.batch * over)

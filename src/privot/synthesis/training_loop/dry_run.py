@@ -19,7 +19,7 @@ from privot.synthesis.training_loop.training_state import TrainingState, generat
 
 def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = "cpu", seed: int = 0) -> None:
     """A first step of training against a mean embedding."""
-    _check_rules(rules, "one sample a class")
+    _check_rules(rules, "one sample per class")
     with _first_step("rules"):
         generator = TrainingState.start(rules, seed, device).generator
         _check_records(generator, classes, features.dim)
