@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from bombs import write
 
+from privot.audit.targets.release_file import read_guarantee_file
 from privot.errors import DataError
+from privot.federation.parties.request_memory import Memory
 from privot.federation.toml_tables import TomlTable
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json
-from privot.opening import MAX_DEPTH, parse_json, parse_toml, read_bytes
+from privot.opening import MAX_DEPTH, parse_json, parse_toml, read_bytes, read_text
 from privot.opening.archives import Archive, array_from, read_arrays
 from privot.tables import Schema
 
@@ -112,6 +114,13 @@ def test_every_reader_of_json_refuses_depth_with_one_sentence(tmp_path: Path) ->
         Schema.load(path)
     with pytest.raises(DataError, match="nested"):
         TomlTable.read(path, "policy", 1, set())
+
+
+def test_a_text_with_bytes_that_are_none_is_refused_by_all_who_read_texts(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b'{"at": 1}\n{"at": \xbe}\n')
+    for read in (read_text, Memory, read_guarantee_file):
+        with pytest.raises(DataError, match=r"'a\.txt' is damaged: it is not text in UTF-8"):
+            read(path)
 
 
 def test_a_text_has_a_size_that_no_option_raises(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def load_points(
 
     try:
         text = read_text(source)
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         raise DataError(f"{Path(source).name!r} cannot be read as text.") from None
     vectors = WordVectors.load(words)
     return Dataset(vectors.cloud(vectors.words_of(text)))

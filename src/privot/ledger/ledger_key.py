@@ -14,7 +14,7 @@ from pathlib import Path
 
 from privot.errors import CorruptLedgerError, DataError, UsageError
 from privot.ledger.ledger_files import beside
-from privot.opening import read_text
+from privot.opening import read_bytes
 
 _BYTES = 32
 MAX_KEY = 1 << 12
@@ -63,7 +63,7 @@ class Key:
         try:
             if os.name == "posix" and path.stat().st_mode & stat.S_IRWXO:
                 raise DataError(f"The key {path} is open to everybody: run chmod 600 on it.")
-            secret = bytes.fromhex(read_text(path, most=MAX_KEY).strip())
+            secret = bytes.fromhex(read_bytes(path, most=MAX_KEY).decode("ascii", "replace").strip())
         except FileNotFoundError:
             raise DataError(
                 f"The key {path} is missing; without it the ledger cannot be read or charged: restore it."

@@ -26,8 +26,11 @@ class _NotPlainError(ValueError):
 
 
 def read_text(path: str | Path, *, most: int = MAX_TEXT, inside: Path | None = None) -> str:
-    """A text in UTF-8; raises UnicodeDecodeError where it is none, OSError where there is no file."""
-    return read_bytes(path, most=most, inside=inside).decode("utf-8")
+    """A text in UTF-8; raises DataError where the file holds other bytes, OSError where there is no file."""
+    try:
+        return read_bytes(path, most=most, inside=inside).decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{Path(path).name!r} is damaged: it is not text in UTF-8.") from None
 
 
 def read_json(path: str | Path, *, inside: Path | None = None) -> Any:

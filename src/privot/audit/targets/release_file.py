@@ -15,7 +15,7 @@ from privot.audit.attacks.projection_attack import ProjectionAttack
 from privot.audit.findings import Check, Findings
 from privot.audit.implementation.floating_point import embedding_on_grid, on_grid
 from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE
-from privot.errors import DataError, said_by
+from privot.errors import said_by
 from privot.guarantee import Adjacency, Guarantee
 from privot.opening import read_text
 from privot.release import Release
@@ -30,10 +30,7 @@ def audit_guarantee(
 
 def read_guarantee_file(path: Path) -> Guarantee:
     """The guarantee in a JSON file, recomputed from its events."""
-    try:
-        return read_guarantee(read_text(path))
-    except UnicodeDecodeError:
-        raise DataError(f"{path.name!r} is not a guarantee that privot wrote: expected a text file.") from None
+    return read_guarantee(read_text(path))
 
 
 def audit_release(

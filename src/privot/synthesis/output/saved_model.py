@@ -111,5 +111,3 @@ def read_folder_guarantee(folder: Path) -> Guarantee:
         return read_guarantee(read_text(folder / GUARANTEE, inside=folder))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"There is no {GUARANTEE} in {folder}: give a folder that privot synth made.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{folder / GUARANTEE} is damaged: it is not text in UTF-8.") from None
