@@ -191,7 +191,12 @@ def _watch(folder: Path) -> Callable[[str, tuple[Any, ...]], None]:
         for path in paths:
             if isinstance(path, int) or path is None:
                 continue
-            real = os.path.realpath(os.fsdecode(path))
+            real = os.fsdecode(path)
+            if event in ("open", "os.mkdir", "os.truncate", "os.chmod"):
+                real = os.path.realpath(real)
+            else:
+                # these change a name, not the file that a link of that name leads to
+                real = os.path.join(os.path.realpath(os.path.dirname(real) or "."), os.path.basename(real))
             if not real.startswith((root, cache, "/dev/null", "/proc/self")):
                 os.write(note, f"{event} {real!r}\n".encode())
 
