@@ -91,3 +91,12 @@ def test_warnings_of_libraries_are_printed_with_debug_only() -> None:
     assert (quiet.returncode, quiet.stderr) == (0, "")
     debugged = subprocess.run([sys.executable, "-c", code, "--debug"], capture_output=True, text=True)
     assert "numpy says" in debugged.stderr
+
+
+@pytest.mark.parametrize("endless", ["a" * 5000, "a b " * 2000], ids=["one word", "many words"])
+def test_a_refusal_quotes_little_of_an_endless_argument(endless: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "digits", "digits", "--method", endless]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith("privot: Unknown method 'a")
+    assert line.count("\n") == 1
+    assert len(line) <= 1000

@@ -11,6 +11,11 @@ from privot.common import interruption
 
 __all__ = ["main"]
 
+MAX_WORD = 300
+"""The longest word of an error message, in characters: longer than most paths, …"""
+MAX_LINE = 900
+"""… and the longest message."""
+
 
 def main() -> None:
     """Run the command line; every refusal is one sentence on standard error and the exit code of its kind."""
@@ -100,5 +105,7 @@ def run(arguments: list[str], debug: bool = False) -> int:
 
 
 def _say(sentence: str) -> None:
-    """One line on standard error."""
-    print("privot: " + " ".join(sentence.split()), file=sys.stderr)
+    """One line on standard error; what it quotes of an endless argument is cut short."""
+    words = [word if len(word) <= MAX_WORD else word[:57] + "..." for word in sentence.split()]
+    line = "privot: " + " ".join(words)
+    print(line if len(line) <= MAX_LINE else line[: MAX_LINE - 3] + "...", file=sys.stderr)
