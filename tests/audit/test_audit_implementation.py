@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from broken import Repeating
 
+from privot.accounting import Gaussian, account
 from privot.accounting.sampling import Poisson
 from privot.audit import audit
 from privot.audit.attacks.dp_sgd_attack import RowGradients
@@ -17,10 +18,18 @@ from privot.audit.findings import Check, Finding, broken
 from privot.audit.implementation.code_audit import audit_implementation
 from privot.audit.implementation.disk_leftovers import checkpoint_reveals_no_record, holds, ledger_reveals_no_record
 from privot.audit.implementation.error_messages import MARKER, _check_output, errors_reveal_no_record
-from privot.audit.implementation.floating_point import FloatAttack, on_grid, plain_sum, trailing_zeros
+from privot.audit.implementation.floating_point import (
+    FloatAttack,
+    embedding_on_grid,
+    on_grid,
+    plain_sum,
+    trailing_zeros,
+)
 from privot.audit.implementation.key_reuse import draws_are_uncorrelated, no_key_twice
 from privot.audit.implementation.release_shapes import same_outline
 from privot.audit.simulation.neighbours import Neighbour
+from privot.audit.targets.transcript import audit_transcript
+from privot.errors import DataError
 from privot.guarantee import Adjacency
 from privot.jobs.tensor_files import write_tensors
 from privot.mechanisms import ClippedGradients, Query, RandomProjection
@@ -158,3 +167,29 @@ def test_all_audits_pass_on_our_code_and_state_what_was_done() -> None:
 
 def test_all_audits_find_noise_that_repeats() -> None:
     assert "no key serves twice" in broken([no_key_twice(Repeating())])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("odd", [np.inf, np.nan, 1e200])
+def test_messages_whose_distances_overflow_are_refused(odd: float) -> None:
+    points = np.random.default_rng(0).standard_normal((5, 2))
+    bad = points.copy()
+    bad[3, 1] = odd
+    for message, towards in ((bad, points), (points, bad)):
+        with pytest.raises(DataError, match="must be finite"):
+            audit_transcript(message, towards, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("value", "public"),
+    [
+        ({"sums": np.ones(2)}, {"count_weight": 0.5, "sigma": 1.0}),
+        (np.ones(2), {"count_weight": 0.5, "sigma": 1.0}),
+        ({"sums": np.ones(2), "counts": np.ones(2)}, {"count_weight": 0.5}),
+        ({"sums": np.ones(2), "counts": np.ones(2)}, {"count_weight": 2.0, "sigma": 1.0}),
+    ],
+    ids=["no counts", "one array", "no sigma", "a weight above 1"],
+)
+def test_a_release_that_lacks_a_part_of_an_embedding_is_one_sentence(value: object, public: dict[str, float]) -> None:
+    guarantee = account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5)
+    with pytest.raises(DataError, match="The release is damaged"):
+        embedding_on_grid(Release(value, guarantee, public))  # type: ignore[arg-type]

@@ -17,6 +17,8 @@ from privot.opening.archives import read_arrays
 Array = NDArray[np.float64]
 
 _WANTED = ("points", "towards", "t")
+MAX_VALUE = 1e100
+"""The largest coordinate of a message that is audited."""
 
 
 def read_transcript(path: Path) -> tuple[Array, Array, float]:
@@ -56,6 +58,9 @@ def audit_transcript(points: Array, towards: Array, t: float) -> Check:
 
 def records_behind(points: Array, towards: Array, t: float) -> tuple[Array, float, str] | None:
     """(records, relative error of the message that they reproduce, kind of defence data), or None."""
+    # squared distances must not overflow; a NaN is refused too
+    if not all(bool((np.abs(a) <= MAX_VALUE).all()) for a in (points, towards)):
+        raise DataError(f"The points of a message must be finite, and at most {MAX_VALUE:g} in size.")
     constant = bool((towards == towards[0]).all())
     if not constant and len(towards) != len(points):
         return None
