@@ -74,7 +74,7 @@ def mutated_json(content: bytes, random: Random) -> bytes:
     """One or a few fields replaced, removed or added; or text that is not quite JSON."""
     try:
         tree = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return mutated_bytes(content, random)
     if random.random() < 0.1:
         deep = 100_000
