@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from privot.mechanisms.gradients.dp_sgd import CHUNK
+from privot.mechanisms.gradients.gradient_function import CHUNK
 from privot.training.model_gradients import ModelGradients
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]

@@ -2,8 +2,9 @@
 
 from privot.mechanisms.directions import directions_of, draw_directions
 from privot.mechanisms.embedding import FeatureMap, MeanEmbedding
-from privot.mechanisms.gradients.dp_sgd import ClippedGradients, PublishedGradients, Query
+from privot.mechanisms.gradients.dp_sgd import ClippedGradients
 from privot.mechanisms.gradients.generator_gradient import Handle, ParameterQuery, SanitizedParameters
+from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Answering, Facts, Identified, Mechanism, Needs, Records
 from privot.mechanisms.projection import RandomProjection
@@ -18,6 +19,7 @@ from privot.mechanisms.table_counts.pair_weights import WeightRule
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.mechanisms.unproven.alignment import AlignmentQuery, PublishedAlignment
 from privot.mechanisms.unproven.interpolation import Interpolation
+from privot.mechanisms.unproven.published_gradients import PublishedGradients
 
 __all__ = [
     "LABEL",

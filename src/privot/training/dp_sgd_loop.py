@@ -13,14 +13,9 @@ from privot.accounting.accountants import Count, RunningAccountant
 from privot.common.arguments import check_count, check_positive
 from privot.errors import UsageError, brief
 from privot.guarantee import Guarantee, Standing
-from privot.mechanisms.gradients.dp_sgd import (
-    ClippedGradients,
-    Gradients,
-    PublishedGradients,
-    Query,
-    default_sampling,
-    sigma_for_target,
-)
+from privot.mechanisms.gradients.dp_sgd import ClippedGradients, default_sampling, sigma_for_target
+from privot.mechanisms.gradients.gradient_function import Gradients, Query
+from privot.mechanisms.unproven.published_gradients import PublishedGradients
 from privot.vault import Vault
 
 if TYPE_CHECKING:

@@ -6,14 +6,9 @@ they are made of earlier releases, into the mechanism's `Query`; the mechanism a
 
 from __future__ import annotations
 
-import math
-import pickle
-import random
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,53 +18,19 @@ from privot.accounting.calibration import calibrate
 from privot.accounting.events import Event, Gaussian, Sampled, repeated
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.common import arguments
-from privot.errors import UsageError, brief
+from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms.clipping import MARGIN, clip_rows
-from privot.mechanisms.gradients.clipped_sums import MAX_SAMPLE, clipped_sum, float_of, norm_rounding, sum_rounding
+from privot.mechanisms.clipping import MARGIN
+from privot.mechanisms.gradients.clipped_sums import MAX_SAMPLE, clipped_sum, float_of
+from privot.mechanisms.gradients.dp_sgd_terms import LEFT_OUT, _check_clip_norm, _check_terms, _parts, _settle, _tell
+from privot.mechanisms.gradients.gradient_function import CHUNK, Array, Gradients, Query
+from privot.mechanisms.gradients.gradient_trial import try_gradients
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise
-from privot.noise.adding import LARGEST_RATIO, check_ratio, grid_of
+from privot.noise.adding import LARGEST_RATIO, check_ratio
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Array = NDArray[np.float64]
-CHUNK = 64
-"""Records whose gradients are held at once."""
-_ALIKE = 1e-3
-"""Up to this share of its norm two gradients of one row may differ by rounding."""
-LEFT_OUT = 8
-"""Gradients with one record left out that the published variant compares, pair by pair, at every step."""
-
-
-class Gradients(Protocol):
-    """A public function: gradients of a public loss at given weights, record by record or of a batch's mean."""
-
-    size: int
-    """How many parameters there are."""
-
-    def each(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array | Tensor:
-        """One gradient per record, of shape (records, size), each of that record alone; a tensor keeps its device."""
-        ...
-
-    def mean(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
-        """The gradient of the mean loss of all rows together."""
-        ...
-
-
-class Query:
-    """The public weights that the next gradient is taken at; the training loop sets them between two releases."""
-
-    def __init__(self, weights: Array) -> None:
-        self.weights = np.array(weights, dtype=np.float64)
-
-    def set(self, weights: Array) -> None:
-        """Ask at other weights from now on."""
-        given = np.array(weights, dtype=np.float64)
-        if given.shape != self.weights.shape or not np.isfinite(given).all():
-            raise UsageError("The weights must be finite and keep their shape: use a smaller learning rate.")
-        self.weights = given
 
 
 @dataclass(frozen=True)
@@ -256,206 +217,10 @@ class ClippedGradients:
             yield each, len(part)
 
 
-def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) -> None:
-    """Refuse a function that fails on public rows, draws random numbers, or gives a row another gradient elsewhere.
-
-    Rows come again in another order, with others beside them and other labels there; and once more as they came; at the
-    first weights and at others, since a gradient may be 0 at those. That finds dropout, batch statistics and whatever
-    goes by place or company. It is a test of what the function promises, not a proof; rounding, which the clipping
-    margin is for, is let pass.
-    """
-    dice = np.random.default_rng(0)
-    rows, labels = dice.uniform(size=(CHUNK, dim)), dice.integers(0, classes, CHUNK)
-    order, kept = dice.permutation(CHUNK), np.arange(CHUNK) < CHUNK // 2
-    others = dice.uniform(size=rows.shape), dice.integers(0, classes, CHUNK)
-    again = rows, labels, np.flatnonzero(kept)
-    elsewhere = (
-        np.where(kept[:, None], rows, others[0])[order],
-        np.where(kept, labels, others[1])[order],
-        np.argsort(order)[kept],
-    )
-    states = _random_states()
-    for at in (weights, weights + 0.1 * dice.normal(size=weights.shape)):
-        first = _public_gradients(gradients, at, *again)
-        limit = _ALIKE * (np.linalg.norm(first, axis=1) + 1e-12)
-        for given in (again, elsewhere):
-            off = np.linalg.norm(_public_gradients(gradients, at, *given) - first, axis=1)
-            if (off > limit).any():
-                raise UsageError(
-                    "A record's gradient changes with its place, with the records beside it or from call to call, so "
-                    "clipping it does not bound the record: remove dropout, batch statistics and "
-                    "anything that keeps state."
-                )
-    if states != _random_states():
-        raise UsageError("The gradients use random numbers, which depend on a record's place: remove what draws them.")
-
-
-def _public_gradients(
-    gradients: Gradients, weights: Array, rows: Array, labels: NDArray[np.int64], places: NDArray[np.int64]
-) -> Array:
-    """Those at `places`, where they are finite."""
-    try:
-        each = gradients.each(weights, rows, labels)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(
-            f"The gradients cannot be computed on public rows ({type(error).__name__}): there must be one per "
-            "record, without random numbers."
-        ) from None
-    if tuple(each.shape) != (CHUNK, gradients.size):
-        raise UsageError(
-            f"The gradients must have one row per record, {CHUNK} rows of {gradients.size} numbers here, got shape "
-            f"{tuple(each.shape)}."
-        )
-    held = each[places]
-    held = held if isinstance(held, np.ndarray) else held.double().cpu().numpy()
-    return np.where(np.isfinite(held), held, 0.0)
-
-
-def _random_states() -> list[bytes]:
-    """What the generators that everybody shares stand at."""
-    found = [pickle.dumps(random.getstate()), pickle.dumps(np.random.get_state())]
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        states = [torch.get_rng_state()]
-        states += torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        found += [state.numpy().tobytes() for state in states]
-    return found
-
-
-def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
-    """Check what both kinds of gradients are built from, and fix it for good."""
-    set_ = object.__setattr__
-    set_(mechanism, "sigma", arguments.sigma(mechanism.sigma))
-    set_(mechanism, "steps", arguments.whole("The number of steps", mechanism.steps, 1))
-    _check_clip_norm(mechanism.clip_norm)
-    if not isinstance(mechanism.sampling, Poisson | FixedSize):
-        raise UsageError("The sampling must be Poisson or FixedSize.")
-    # a list could grow after the standing was read
-    set_(mechanism, "witnesses", tuple(mechanism.witnesses))
-    if not all(w.need_distances for w in mechanism.witnesses):
-        raise UsageError("A witness is an accountant that needs distances between gradients: leave out the others.")
-
-
-def _check_clip_norm(clip_norm: float) -> None:
-    if isinstance(clip_norm, bool) or not isinstance(clip_norm, int | float) or not 1e-100 <= clip_norm <= 1e100:
-        raise UsageError(f"The clipping bound clip_norm must be a number from 1e-100 to 1e100, got {brief(clip_norm)}.")
-
-
-def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip_norm: float, size: int) -> None:
-    """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
-    if isinstance(sampling, FixedSize) and sampling.records != facts.records:
-        raise UsageError("The fixed-size sampling must be made for the public number of records of this vault.")
-    # the size of a Poisson sample is private: the largest that can be summed decides, whatever this one will be
-    sample = sampling.batch if isinstance(sampling, FixedSize) else MAX_SAMPLE
-    # for both neighbours: the grid on which noise is added moves each of `size` coordinates by half a step at most
-    rounding = sum_rounding(sample) + norm_rounding(size) + grid_of(sigma) * math.sqrt(size) / clip_norm
-    # written so that what is no number is refused
-    if not (sample <= MAX_SAMPLE and rounding <= MARGIN):
-        raise UsageError(
-            "Rounding could outgrow the margin that keeps this release private: use fewer parameters, less noise or a "
-            "smaller sample."
-        )
-
-
-def _parts(event: Event) -> tuple[Sampled, Gaussian]:
-    if not isinstance(event, Sampled) or not isinstance(event.event, Gaussian):
-        raise UsageError("Gradients are released on the event the mechanism made.")
-    return event, event.event
-
-
 def _within_reach(total: Array, sigma: float) -> Array:
     """Coordinates cut to what noise can be added to safely: no coordinate moves further than before, so Δ stays."""
     bound = LARGEST_RATIO * sigma * (1.0 - 1e-9)
     return np.asarray(np.clip(total, -bound, bound))
-
-
-def _tell(witnesses: tuple[RunningAccountant, ...], event: Event, distances: list[float]) -> None:
-    """Tell the witnesses; where a sample is too small for enough pairs, the worst distance stands in."""
-    padded = distances + [_parts(event)[1].sensitivity] * max(0, 3 - len(distances))
-    for witness in witnesses:
-        witness.step(event, padded)
-
-
-@dataclass(frozen=True)
-class PublishedGradients:
-    """The variant of Yang, Qi & Zhou 2024 as their program runs it. UNPROVEN.
-
-    It releases the *mean* gradient of a batch, clipped as a whole, noised, and sparsified (a random share `keep` of its
-    coordinates survives). The other parameters are those of `ClippedGradients`.
-
-    What can be said of it: a vector clipped as a whole to C moves by at most 2C whatever changed, so under the sampler
-    used here a step costs a sampled Gaussian with Δ = 2C and σ = `sigma`, and that is what the vault is charged. The
-    authors count d = distances between gradients of the batch with one of `LEFT_OUT` records left out, each clipped and
-    sparsified, and shuffle instead of sampling; none of that is a bound. Batch normalisation, if the model has it, is
-    allowed here.
-    """
-
-    gradients: Gradients
-    query: Query
-    sigma: float
-    clip_norm: float
-    sampling: Sampling
-    steps: int = 1
-    keep: float = 0.1
-    witnesses: tuple[RunningAccountant, ...] = ()
-
-    def __post_init__(self) -> None:
-        _settle(self)
-        if not 0.0 < self.keep <= 1.0:
-            raise UsageError(f"The share of coordinates that is kept must lie in (0, 1], got {self.keep!r}.")
-
-    @property
-    def needs(self) -> Needs:
-        """Labels."""
-        return Needs(labels=True)
-
-    @property
-    def standing(self) -> Standing:
-        """UNPROVEN: what is claimed for it has no theorem."""
-        return Standing.UNPROVEN
-
-    @property
-    def seed(self) -> int | None:
-        """None: nothing public is random here."""
-        return None
-
-    def event(self, facts: Facts) -> Event:
-        """A sampled Gaussian with Δ = 2C: what whole clipping can promise."""
-        check_ratio(self.clip_norm, self.sigma)
-        _check_terms(self.sampling, facts, self.sigma, self.clip_norm, self.gradients.size)
-        return Sampled(Gaussian(self.sigma, 2.0 * self.clip_norm, facts.adjacency), self.sampling)
-
-    def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
-        """The noisy, sparse mean gradient, of shape (parameters,)."""
-        sampled, gaussian = _parts(event)
-        indices = sampled.sampling.draw(noise, records.count)
-        rows, labels = records.rows(indices), records.labels(indices)
-        clip = gaussian.sensitivity / 2.0
-        mean = self._whole(rows, labels, clip)
-        if self.witnesses:
-            mask = self._mask(noise)
-            left = [
-                mask * self._whole(np.delete(rows, j, axis=0), np.delete(labels, j), clip)
-                for j in range(min(LEFT_OUT, len(indices)))
-            ]
-            _tell(self.witnesses, event, [float(np.linalg.norm(a - b)) for a, b in combinations(left, 2)])
-        value = add_noise(mean, noise, gaussian.sigma) * self._mask(noise)
-        return value, {"mechanism": "published parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
-
-    def _whole(self, rows: Array, labels: NDArray[np.int64], clip: float) -> Array:
-        """The mean gradient clipped as a whole; 0 where there is none or it is not finite."""
-        if len(rows) < 2:
-            return np.zeros(self.gradients.size)
-        mean = np.asarray(self.gradients.mean(self.query.weights, rows, labels), dtype=np.float64)
-        whole: Array = clip_rows(mean[None] if np.isfinite(mean).all() else np.zeros((1, mean.size)), clip)
-        return np.asarray(whole[0])
-
-    def _mask(self, noise: NoiseSource) -> Array:
-        """A random share `keep` of ones."""
-        words = noise.uniform_bits(self.gradients.size)
-        return np.asarray(words < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1)), dtype=np.float64)
 
 
 def sigma_for_target(
