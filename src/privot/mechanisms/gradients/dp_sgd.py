@@ -22,7 +22,14 @@ from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import MARGIN
 from privot.mechanisms.gradients.clipped_sums import MAX_SAMPLE, clipped_sum, float_of
-from privot.mechanisms.gradients.dp_sgd_terms import LEFT_OUT, _check_clip_norm, _check_terms, _parts, _settle, _tell
+from privot.mechanisms.gradients.dp_sgd_terms import (
+    LEFT_OUT,
+    check_clip_norm,
+    check_fields,
+    check_terms,
+    event_parts,
+    tell_witnesses,
+)
 from privot.mechanisms.gradients.gradient_function import CHUNK, Array, Gradients, Query
 from privot.mechanisms.gradients.gradient_trial import try_gradients
 from privot.mechanisms.mechanism import Facts, Needs, Records
@@ -114,7 +121,7 @@ class ClippedGradients:
     """Columns for which the gradients were tried on public rows."""
 
     def __post_init__(self) -> None:
-        _settle(self)
+        check_fields(self)
 
     @classmethod
     def for_target(
@@ -170,7 +177,7 @@ class ClippedGradients:
         """What one step costs: a sampled Gaussian whose sensitivity is C (add-remove) or 2C (replace-one)."""
         # before anything is paid for: noise this small could not be added safely to a sum of about a sample
         check_ratio(self.clip_norm, self.sigma)
-        _check_terms(self.sampling, facts, self.sigma, self.clip_norm, self.gradients.size)
+        check_terms(self.sampling, facts, self.sigma, self.clip_norm, self.gradients.size)
         if facts.dim not in self._tried:
             try_gradients(self.gradients, self.query.weights, facts.dim, (self.labels and facts.classes) or 1)
             self._tried.add(facts.dim)
@@ -180,7 +187,7 @@ class ClippedGradients:
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
         """The noisy sum, of shape (parameters,)."""
-        sampled, gaussian = _parts(event)
+        sampled, gaussian = event_parts(event)
         indices = sampled.sampling.draw(noise, records.count)
         if len(indices) > MAX_SAMPLE:
             # cannot be asked before paying, since the number is private (`docs/sharp-edges.md`)
@@ -196,7 +203,7 @@ class ClippedGradients:
             norms.extend(lengths.tolist() if self.witnesses else ())
         if self.witnesses:
             # leaving one record out moves the sum by its own clipped gradient
-            _tell(self.witnesses, event, norms[:LEFT_OUT])
+            tell_witnesses(self.witnesses, event, norms[:LEFT_OUT])
         value = add_noise(_within_reach(float_of(total, bound), gaussian.sigma), noise, gaussian.sigma)
         return value, {"mechanism": "parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
 
@@ -268,7 +275,7 @@ def sigma_for_target(
     1.4
     """
     adjacency = Adjacency.parse(adjacency)
-    _check_clip_norm(clip_norm)
+    check_clip_norm(clip_norm)
     if not isinstance(sampling, Poisson | FixedSize):
         raise UsageError("The sampling must be Poisson or FixedSize.")
     count, sensitivity = arguments.whole("The number of steps", steps, 1), adjacency.sensitivity(clip_norm)

@@ -23,12 +23,12 @@ LEFT_OUT = 8
 """Gradients with one record left out that the published variant compares, pair by pair, at every step."""
 
 
-def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
+def check_fields(mechanism: ClippedGradients | PublishedGradients) -> None:
     """Check what both kinds of gradients are built from, and fix it for good."""
     set_ = object.__setattr__
     set_(mechanism, "sigma", arguments.sigma(mechanism.sigma))
     set_(mechanism, "steps", arguments.whole("The number of steps", mechanism.steps, 1))
-    _check_clip_norm(mechanism.clip_norm)
+    check_clip_norm(mechanism.clip_norm)
     if not isinstance(mechanism.sampling, Poisson | FixedSize):
         raise UsageError("The sampling must be Poisson or FixedSize.")
     # a list could grow after the standing was read
@@ -37,12 +37,12 @@ def _settle(mechanism: ClippedGradients | PublishedGradients) -> None:
         raise UsageError("A witness is an accountant that needs distances between gradients: leave out the others.")
 
 
-def _check_clip_norm(clip_norm: float) -> None:
+def check_clip_norm(clip_norm: float) -> None:
     if isinstance(clip_norm, bool) or not isinstance(clip_norm, int | float) or not 1e-100 <= clip_norm <= 1e100:
         raise UsageError(f"The clipping bound clip_norm must be a number from 1e-100 to 1e100, got {brief(clip_norm)}.")
 
 
-def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip_norm: float, size: int) -> None:
+def check_terms(sampling: Sampling, facts: Facts, sigma: float, clip_norm: float, size: int) -> None:
     """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
     if isinstance(sampling, FixedSize) and sampling.records != facts.records:
         raise UsageError("The fixed-size sampling must be made for the public number of records of this vault.")
@@ -58,14 +58,14 @@ def _check_terms(sampling: Sampling, facts: Facts, sigma: float, clip_norm: floa
         )
 
 
-def _parts(event: Event) -> tuple[Sampled, Gaussian]:
+def event_parts(event: Event) -> tuple[Sampled, Gaussian]:
     if not isinstance(event, Sampled) or not isinstance(event.event, Gaussian):
         raise UsageError("Gradients are released on the event the mechanism made.")
     return event, event.event
 
 
-def _tell(witnesses: tuple[RunningAccountant, ...], event: Event, distances: list[float]) -> None:
+def tell_witnesses(witnesses: tuple[RunningAccountant, ...], event: Event, distances: list[float]) -> None:
     """Tell the witnesses; where a sample is too small for enough pairs, the worst distance stands in."""
-    padded = distances + [_parts(event)[1].sensitivity] * max(0, 3 - len(distances))
+    padded = distances + [event_parts(event)[1].sensitivity] * max(0, 3 - len(distances))
     for witness in witnesses:
         witness.step(event, padded)

@@ -16,7 +16,7 @@ from privot.accounting.sampling import Sampling
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.mechanisms.clipping import clip_rows
-from privot.mechanisms.gradients.dp_sgd_terms import LEFT_OUT, _check_terms, _parts, _settle, _tell
+from privot.mechanisms.gradients.dp_sgd_terms import LEFT_OUT, check_fields, check_terms, event_parts, tell_witnesses
 from privot.mechanisms.gradients.gradient_function import Array, Gradients, Query
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.noise import NoiseSource, add_noise
@@ -47,7 +47,7 @@ class PublishedGradients:
     witnesses: tuple[RunningAccountant, ...] = ()
 
     def __post_init__(self) -> None:
-        _settle(self)
+        check_fields(self)
         if not 0.0 < self.keep <= 1.0:
             raise UsageError(f"The share of coordinates that is kept must lie in (0, 1], got {self.keep!r}.")
 
@@ -69,12 +69,12 @@ class PublishedGradients:
     def event(self, facts: Facts) -> Event:
         """A sampled Gaussian with Δ = 2C: what whole clipping can promise."""
         check_ratio(self.clip_norm, self.sigma)
-        _check_terms(self.sampling, facts, self.sigma, self.clip_norm, self.gradients.size)
+        check_terms(self.sampling, facts, self.sigma, self.clip_norm, self.gradients.size)
         return Sampled(Gaussian(self.sigma, 2.0 * self.clip_norm, facts.adjacency), self.sampling)
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Array, Mapping[str, Any]]:
         """The noisy, sparse mean gradient, of shape (parameters,)."""
-        sampled, gaussian = _parts(event)
+        sampled, gaussian = event_parts(event)
         indices = sampled.sampling.draw(noise, records.count)
         rows, labels = records.rows(indices), records.labels(indices)
         clip = gaussian.sensitivity / 2.0
@@ -85,7 +85,7 @@ class PublishedGradients:
                 mask * self._whole(np.delete(rows, j, axis=0), np.delete(labels, j), clip)
                 for j in range(min(LEFT_OUT, len(indices)))
             ]
-            _tell(self.witnesses, event, [float(np.linalg.norm(a - b)) for a, b in combinations(left, 2)])
+            tell_witnesses(self.witnesses, event, [float(np.linalg.norm(a - b)) for a, b in combinations(left, 2)])
         value = add_noise(mean, noise, gaussian.sigma) * self._mask(noise)
         return value, {"mechanism": "published parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
 
