@@ -11,7 +11,7 @@ import pytest
 
 from privot.adaptation import DomainAdapter
 from privot.adaptation.learner import Learner
-from privot.adaptation.paying import Payer
+from privot.adaptation.paid_training import PaidTraining
 from privot.cli import run
 from privot.errors import BudgetError
 from privot.guarantee import Guarantee
@@ -91,7 +91,7 @@ def test_a_killed_job_is_resumed_with_its_own_source_only(
 
     words = [*TERMS, *QUICK, "--out", str(tmp_path / "out")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Payer, where, kill)
+        patch.setattr(PaidTraining, where, kill)
         with pytest.raises(Killed):
             run(["adapt", *files, *words])
     with np.load(files[0]) as held:

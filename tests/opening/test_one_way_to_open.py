@@ -16,7 +16,7 @@ OWN = {
     "federation/coordination/coordinator.py": "json.loads of what json.dumps just wrote",
     "federation/flower/serverapp.py": "the coordinator's own keys",
     "federation/flower/supernode.py": "the party's own keys",
-    "jobs/once.py": "writes",
+    "common/private_files.py": "writes",
     "ledger/anchor.py": "writes",
     "ledger/ledger_key.py": "writes",
     "cli/running/paid_answer.py": "compares two answers of the user's own",

@@ -28,7 +28,7 @@ from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT
 from privot.synthesis.generators.generator import build
 from privot.synthesis.job_files import CHOICE, LABELS
-from privot.synthesis.methods import refining
+from privot.synthesis.methods import refinement_steps
 from privot.synthesis.methods.embedding_method import beside
 from privot.synthesis.refinement.relabelling import Drawn, Labelling, _first_weights
 from privot.synthesis.refinement.warp_selection import EACH, WarpSelection, classifiers, warped
@@ -122,7 +122,7 @@ def test_a_generator_warps_by_its_factor_and_is_otherwise_the_same() -> None:
 def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkeypatch: pytest.MonkeyPatch) -> None:
     warps: list[float] = []
     taught: list[tuple[int, int]] = []
-    drawn = refining.draw
+    drawn = refinement_steps.draw
 
     def look(run: Any, fitted: Any, samples: int) -> Any:
         warps.append(fitted.generator.config["warp"])
@@ -132,8 +132,8 @@ def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkey
         taught.append((len(drawn.x), seed))
         return classifiers(drawn, seed)
 
-    monkeypatch.setattr(refining, "draw", look)
-    monkeypatch.setattr("privot.synthesis.methods.refining.classifiers", teach)
+    monkeypatch.setattr(refinement_steps, "draw", look)
+    monkeypatch.setattr("privot.synthesis.methods.refinement_steps.classifiers", teach)
     small().fit(vault())
     assert warps == [pytest.approx(0.05 * f) for f in PLAN.factors]
     assert taught == [(PLAN.samples, 5)] * 3
@@ -141,7 +141,7 @@ def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkey
 
 def test_nothing_is_warped_by_the_records_under_less_than_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     made = small()
-    for place in ("privot.synthesis.methods.refining.classifiers", "privot.guarantee.Guarantee.compose"):
+    for place in ("privot.synthesis.methods.refinement_steps.classifiers", "privot.guarantee.Guarantee.compose"):
         with monkeypatch.context() as patch:
             patch.setattr(place, kill)
             with pytest.raises(Killed):
@@ -358,7 +358,7 @@ def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
     held, folder = vault(ledger=ledger), tmp_path / "out"
     with monkeypatch.context() as patch:
         if when == "learning":
-            patch.setattr(refining, "draw", kill)
+            patch.setattr(refinement_steps, "draw", kill)
         else:
             patch.setattr(WarpSelection, "chosen", kill)
         with pytest.raises(Killed):

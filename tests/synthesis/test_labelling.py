@@ -381,9 +381,9 @@ def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
         if when == "learning":
             patch.setattr(PretrainedLabeller, "learn", kill)
         elif when == "paying":
-            patch.setattr("privot.synthesis.methods.refining.tuned_head", kill)
+            patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
         else:
-            patch.setattr("privot.synthesis.methods.refining.labeller", kill)
+            patch.setattr("privot.synthesis.methods.refinement_steps.labeller", kill)
         with pytest.raises(Killed):
             small().fit(held, folder=folder)
     assert len(ledger.entries()) == (2 if when == "paid" else 1)
@@ -419,7 +419,7 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     assert streamed(method).design(held.facts).mechanism.sigma > plain.mechanism.sigma
 
     with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.methods.refining.tuned_head", kill)
+        patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
         with pytest.raises(Killed):
             streamed(method).fit(held, folder=folder)
     assert len(ledger.entries()) == 2

@@ -16,12 +16,12 @@ from privot.jobs.job import Job
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.defaults.embedding_defaults import Problem, choose_rules
 from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.generator_training.distributed import ALONE
+from privot.synthesis.generator_training.dry_run import rehearse
+from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.generators.generator import build
 from privot.synthesis.methods.embedding_training import Target, _Step
 from privot.synthesis.refinement.warp_selection import warped
-from privot.synthesis.training_loop.distributed import ALONE
-from privot.synthesis.training_loop.dry_run import rehearse
-from privot.synthesis.training_loop.training_state import TrainingState
 from privot.vault import Vault
 
 CLASSES, MEMBERS, LATENT = 3, 4, 9

@@ -14,9 +14,9 @@ if not torch.cuda.is_available():
 
 from privot.synthesis import Synthesizer
 from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.generator_training import checkpoint
+from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import Points, RecordedPoints
-from privot.synthesis.training_loop import checkpoint
-from privot.synthesis.training_loop.training_state import TrainingState
 from privot.vault import Vault
 
 DIM = 64

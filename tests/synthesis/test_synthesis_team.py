@@ -22,8 +22,8 @@ from torch import distributed
 from privot.synthesis.methods.embedding_training import _Step
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.training_loop.distributed import Team
-from privot.synthesis.training_loop.training_state import TrainingState
+from privot.synthesis.generator_training.distributed import Team
+from privot.synthesis.generator_training.training_state import TrainingState
 
 team = Team.join("cpu")
 config = {"kind": "mlp", "dim": 3, "classes": 2, "latent": 2, "hidden": [], "segments": [[0, 3, "interval"]]}

@@ -16,11 +16,12 @@ from privot.accounting import account, event_from_dict, read_guarantee
 from privot.accounting.events import Gaussian
 from privot.adaptation.adaptation_request import AdaptationRequest
 from privot.common.files import private_folder
+from privot.common.private_files import lock_folder
 from privot.errors import DataError
 from privot.federation.wire.messages import MAX_BYTES, decode, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.guarantee import Guarantee, Standing
-from privot.jobs.once import KEPT, lock_folder, made_once
+from privot.jobs.release_once import KEPT_SUFFIX, write_once
 from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
@@ -72,7 +73,7 @@ def answer_once(
         if path.exists():
             content = read_bytes(path, most=MAX_BYTES, inside=folder)
             release = read_answer(content, request)[0]
-            path.with_suffix(KEPT).unlink(missing_ok=True)
+            path.with_suffix(KEPT_SUFFIX).unlink(missing_ok=True)
             return Answered(content, release, False)
 
         def make(secret: bytes, said: Mapping[str, Any]) -> bytes:
@@ -84,7 +85,7 @@ def answer_once(
             )
             return seal(to_bytes(release, request), Ed25519PrivateKey.generate() if key is None else key)
 
-        content = made_once(path, lambda: {"sigma": request.sigma}, make)
+        content = write_once(path, lambda: {"sigma": request.sigma}, make)
         return Answered(content, read_answer(content, request)[0], True)
     finally:
         os.close(lock)

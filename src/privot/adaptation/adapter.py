@@ -21,7 +21,7 @@ from privot.adaptation.adaptation_design import AdaptationDesign, embedding_map,
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.model_folder import Adapted, read_model, write_model
 from privot.adaptation.networks import Networks, build, check_known
-from privot.adaptation.paying import EVERY_SECONDS, Payer, kept_release
+from privot.adaptation.paid_training import EVERY_SECONDS, PaidTraining, kept_release
 from privot.common.arguments import check_delta, check_epsilon
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
@@ -153,7 +153,7 @@ class DomainAdapter(PrivateEstimator):
                 job, source, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress
             )
         learner = self._learner(self.design(facts, source), source)
-        return self._finished(Payer(learner, lambda: vault, allow_unproven=self.allow_unproven), progress)
+        return self._finished(PaidTraining(learner, lambda: vault, allow_unproven=self.allow_unproven), progress)
 
     def _job(self, folder: Path, vault: Vault, facts: Facts, source: Source) -> Job:
         """The job in `folder`, which must be one that this very call started; a new one where there is none."""
@@ -223,8 +223,8 @@ class DomainAdapter(PrivateEstimator):
         check_known(design.networks["kind"], self.network)
         with job.alone():
             learner = self._learner(design, source)
-            payer = Payer(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
-            return self._finished(payer, progress)
+            training = PaidTraining(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
+            return self._finished(training, progress)
 
     def learn(
         self,
@@ -249,8 +249,10 @@ class DomainAdapter(PrivateEstimator):
             if kept.exists() and Release.load(kept, inside=job.folder).digest() != release.digest():
                 raise DataError(f"The job in {job.folder} learns from another answer: go on with that one.")
             release.save(kept)
-            payer = Payer(learner, _no_vault, job, lambda mark: 1, checkpoint_interval=every, block=release.guarantee)
-            return self._finished(payer, progress)
+            training = PaidTraining(
+                learner, _no_vault, job, lambda mark: 1, checkpoint_interval=every, block=release.guarantee
+            )
+            return self._finished(training, progress)
 
     def _learner(self, design: AdaptationDesign, source: Source) -> Learner:
         """Networks ready to train; refuses, before anything is paid, what would cost more than is asked for, and a
@@ -271,11 +273,11 @@ class DomainAdapter(PrivateEstimator):
                 )
         return learner
 
-    def _finished(self, payer: Payer, progress: Progress | None) -> DomainAdapter:
-        guarantee = payer.run(progress)
-        self._use(payer.learner.design, payer.learner)
-        self.guarantee_, self.charged_, self.lost_ = guarantee, payer.charged, payer.lost
-        self.stopped_ = payer.stopped
+    def _finished(self, training: PaidTraining, progress: Progress | None) -> DomainAdapter:
+        guarantee = training.run(progress)
+        self._use(training.learner.design, training.learner)
+        self.guarantee_, self.charged_, self.lost_ = guarantee, training.charged, training.lost
+        self.stopped_ = training.stopped
         return self
 
     def _use(self, design: AdaptationDesign, learner: Learner) -> None:

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from privot.errors import UsageError
-from privot.noise.recorded import is_recorded
+from privot.noise.graph_capture import is_captured
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +80,7 @@ def refuse_recording() -> None:
     """
     import torch
 
-    if is_recorded():
+    if is_captured():
         raise UsageError(
             "An answer recorded in a CUDA graph, a trace or a compiled function would be repeated with the same noise "
             "by every replay: ask outside of it."

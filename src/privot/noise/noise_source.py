@@ -24,8 +24,8 @@ from privot.common.processors import usable_cores
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.noise import chacha, discrete_gaussian, normals, record_sampling
+from privot.noise.graph_capture import is_captured
 from privot.noise.keystream import KEY_BYTES, Keystream
-from privot.noise.recorded import is_recorded
 
 if TYPE_CHECKING:
     import torch
@@ -114,7 +114,7 @@ class KeyedNoise(ABC):
         """
         import torch
 
-        if is_recorded():
+        if is_captured():
             raise UsageError(
                 "Noise drawn inside a CUDA graph, a trace or a compiled function would be repeated by every replay: "
                 "draw it outside and copy it into the graph's input."

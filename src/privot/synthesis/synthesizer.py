@@ -28,15 +28,15 @@ from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.design import Design, facts_of, usable_device
 from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
+from privot.synthesis.generator_training import checkpoint
+from privot.synthesis.generator_training.distributed import ALONE, Team
+from privot.synthesis.generator_training.training_state import Progress
 from privot.synthesis.generators.generator import Generator
 from privot.synthesis.job_files import BEFORE, MADE
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.synthesis.tabular.table_model import TableModel
-from privot.synthesis.training_loop import checkpoint
-from privot.synthesis.training_loop.distributed import ALONE, Team
-from privot.synthesis.training_loop.training_state import Progress
 from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed
 from privot.vault import Vault

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from privot.jobs.job import Job
     from privot.ledger import Ledger
     from privot.synthesis import Synthesizer
-    from privot.synthesis.training_loop.distributed import Team
+    from privot.synthesis.generator_training.distributed import Team
     from privot.tables import TableCodec
     from privot.vault import Vault
 
@@ -77,8 +77,8 @@ def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | N
     """
     from privot.errors import UsageError
     from privot.synthesis.design import usable_device
+    from privot.synthesis.generator_training.distributed import Team
     from privot.synthesis.methods.embedding_training import follow
-    from privot.synthesis.training_loop.distributed import Team
 
     where = usable_device(options.device)
     # left when the command ends: the others must not wait for ever

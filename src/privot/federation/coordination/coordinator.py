@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.common.files import private_file, private_folder, write_whole
+from privot.common.private_files import lock_folder
 from privot.errors import DataError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, checked, sketch_in
 from privot.federation.coordination.federated_job import FederatedJob
@@ -29,7 +30,6 @@ from privot.federation.sketches.signed_sketch import Sketch
 from privot.federation.sketches.sketch_matrix import Matrix, copies, distance_matrix
 from privot.federation.wire.messages import MAX_BYTES, Question
 from privot.federation.wire.signing import public_name
-from privot.jobs.once import lock_folder
 from privot.opening import read_bytes, read_json
 
 LATE = "did not answer in time"

@@ -19,6 +19,7 @@ import numpy as np
 from privot.accounting import Gaussian, calibrate
 from privot.common.extras import needing
 from privot.common.files import PART, private_file, private_folder, sync
+from privot.common.private_files import lock_folder
 from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, digest
@@ -30,7 +31,7 @@ from privot.federation.sketches.signed_sketch import Sketch, sketch_of
 from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
 from privot.federation.wire.signing import open_sealed, public_name, read_key, seal
-from privot.jobs.once import KEPT, lock_folder, made_once
+from privot.jobs.release_once import KEPT_SUFFIX, write_once
 from privot.ledger import Ledger
 from privot.mechanisms import PrivateSketch
 from privot.opening import read_bytes
@@ -165,7 +166,7 @@ class Desk:
             if sealed.signer != self.name:
                 raise DataError("A stored sketch is not signed by this party: restore it from a backup.")
             Sketch.from_bytes(sealed.payload)
-            path.with_suffix(KEPT).unlink(missing_ok=True)
+            path.with_suffix(KEPT_SUFFIX).unlink(missing_ok=True)
             self.log.info("sketch %s is stored: sent again, not charged again", name[:8])
             return content
         bound = order.design.sensitivity(order.adjacency)
@@ -184,7 +185,7 @@ class Desk:
             self.log.info("sketch %s paid: %s", name[:8], release.guarantee.stated())
             return seal(sketch_of(release).to_bytes(), self._key)
 
-        return made_once(path, choose, make)
+        return write_once(path, choose, make)
 
     def _open_party(self, labels: bool) -> Any:
         """A party with the open points, which anybody may see; it never holds the vault's records."""
@@ -220,7 +221,7 @@ class Desk:
         """Remove what a kill left: partial files, and secrets whose sketch is on disk."""
         for partial in self._sketches.glob(f"*{PART}"):
             partial.unlink()
-        for kept in self._sketches.glob(f"*{KEPT}"):
+        for kept in self._sketches.glob(f"*{KEPT_SUFFIX}"):
             if kept.with_suffix(".sketch").exists():
                 kept.unlink()
         sync(self._sketches)

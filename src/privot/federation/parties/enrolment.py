@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from privot.common.files import private_folder, write_whole
+from privot.common.private_files import write_key
 from privot.errors import UsageError, brief
 from privot.federation.wire.signing import make_key, public_name
-from privot.jobs.once import write_key
 
 SIGNING, NODE, AUTHORITY, CERTIFICATE, SECRET = "signing.key", "node.key", "ca.pem", "server.pem", "superexec.secret"
 DAYS = 365

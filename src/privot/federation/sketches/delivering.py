@@ -14,11 +14,12 @@ from typing import Any
 
 from privot.accounting import Gaussian, calibrate
 from privot.common.files import private_folder, sync
+from privot.common.private_files import lock_folder
 from privot.errors import DataError
 from privot.federation.sketches.signed_sketch import Sketch, sketch_of
 from privot.federation.sketches.sketch_order import Order
 from privot.federation.wire.messages import MAX_BYTES
-from privot.jobs.once import KEPT, lock_folder, made_once
+from privot.jobs.release_once import KEPT_SUFFIX, write_once
 from privot.mechanisms import PrivateSketch
 from privot.opening import read_bytes
 from privot.vault import Vault
@@ -50,7 +51,7 @@ def due(vault: Vault, order: Order, folder: Path, data: str, purpose: str) -> It
         before = path.exists()
         content = read_bytes(path, most=MAX_BYTES, inside=folder) if before else _made(vault, order, path, purpose)
         # a kill may have left it beside a sketch that is whole
-        path.with_suffix(KEPT).unlink(missing_ok=True)
+        path.with_suffix(KEPT_SUFFIX).unlink(missing_ok=True)
         yield Due(Sketch.from_bytes(content), before)
         path.unlink()
         sync(folder)
@@ -70,7 +71,7 @@ def _made(vault: Vault, order: Order, path: Path, purpose: str) -> bytes:
         return sketch_of(vault.release_once(mechanism, purpose=purpose, secret=secret, delta=order.delta)).to_bytes()
 
     try:
-        return made_once(path, choose, make)
+        return write_once(path, choose, make)
     except OSError as error:
         raise DataError(
             f"{path.parent} cannot be written ({error.strerror}): make room there and order the same sketch again; "

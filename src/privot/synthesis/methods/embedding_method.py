@@ -1,7 +1,7 @@
 """The method `embedding`: class means of public features are released once, and a generator is trained to match them.
 
-The noise enters at the embedding. A part of the budget may pay for two later releases (`refining`): how far samples are
-warped, and the labels of samples.
+The noise enters at the embedding. A part of the budget may pay for two later releases
+(`refinement_steps`): how far samples are warped, and the labels of samples.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from privot.synthesis.design import (
 )
 from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
+from privot.synthesis.generator_training import checkpoint
+from privot.synthesis.generator_training.dry_run import rehearse
 from privot.synthesis.methods.embedding_training import Target, train
 from privot.synthesis.methods.method import Outcome, SynthesisRun
-from privot.synthesis.methods.refining import refine
+from privot.synthesis.methods.refinement_steps import refine
 from privot.synthesis.refinement.relabelling import Labelling, check_seen
 from privot.synthesis.refinement.warp_selection import WarpSelection, check_warps
-from privot.synthesis.training_loop import checkpoint
-from privot.synthesis.training_loop.dry_run import rehearse
 from privot.transport.slice_directions import check_seed, fresh_seed
 
 

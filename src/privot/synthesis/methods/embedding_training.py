@@ -23,9 +23,9 @@ from privot.release import Release
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.features.fourier import feature_map
+from privot.synthesis.generator_training.distributed import ALONE, Team
+from privot.synthesis.generator_training.training_state import Progress, TrainingState, generated
 from privot.synthesis.generators.record_scale import RecordScale
-from privot.synthesis.training_loop.distributed import ALONE, Team
-from privot.synthesis.training_loop.training_state import Progress, TrainingState, generated
 
 
 @dataclass(frozen=True, eq=False)

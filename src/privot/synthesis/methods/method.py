@@ -17,9 +17,9 @@ from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
 from privot.synthesis.fitted import Fitted
-from privot.synthesis.training_loop.checkpoint import EVERY_SECONDS
-from privot.synthesis.training_loop.distributed import ALONE, Team
-from privot.synthesis.training_loop.training_state import Progress
+from privot.synthesis.generator_training.checkpoint import EVERY_SECONDS
+from privot.synthesis.generator_training.distributed import ALONE, Team
+from privot.synthesis.generator_training.training_state import Progress
 
 
 @dataclass

@@ -27,9 +27,9 @@ from privot.mechanisms import GradientQuery, SanitizedGradient
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS, Problem, Rules
 from privot.synthesis.defaults.streaming_defaults import generator_config, sinkhorn_options
+from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.generated_points import points_of
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
-from privot.synthesis.training_loop.training_state import TrainingState
 from privot.transport._solvers.unrolled import unrolled_gradients
 from privot.vault.stream import Stream
 

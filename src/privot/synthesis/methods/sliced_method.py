@@ -33,9 +33,9 @@ from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.release import Release
 from privot.synthesis.defaults.embedding_defaults import Problem, Rules
 from privot.synthesis.defaults.streaming_defaults import generator_config, sliced_options
+from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.generators.generator import one_hot
 from privot.synthesis.methods.streaming_method import Step, StreamingMethod, described
-from privot.synthesis.training_loop.training_state import TrainingState
 from privot.vault.stream import Stream
 
 KEPT = 64

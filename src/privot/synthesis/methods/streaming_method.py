@@ -33,11 +33,11 @@ from privot.synthesis.design import (
 )
 from privot.synthesis.features.fourier import public_range
 from privot.synthesis.fitted import FittedGenerator
+from privot.synthesis.generator_training.dry_run import rehearse_stream
+from privot.synthesis.generator_training.training_state import TrainingState
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.paid_blocks import train_blocks
-from privot.synthesis.methods.refining import refine
-from privot.synthesis.training_loop.dry_run import rehearse_stream
-from privot.synthesis.training_loop.training_state import TrainingState
+from privot.synthesis.methods.refinement_steps import refine
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault.stream import Stream
 

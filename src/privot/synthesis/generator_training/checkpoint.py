@@ -19,7 +19,7 @@ from privot.common.cuda_graphs import lay_out
 from privot.errors import DataError
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.training_loop.training_state import TrainingState
+from privot.synthesis.generator_training.training_state import TrainingState
 
 NAME = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0

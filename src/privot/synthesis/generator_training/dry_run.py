@@ -12,9 +12,9 @@ from privot.errors import PrivotError, UsageError
 from privot.mechanisms import FeatureMap
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.features.class_means import class_means
+from privot.synthesis.generator_training.training_state import TrainingState, generated
 from privot.synthesis.generators.generator import Generator
 from privot.synthesis.generators.record_scale import RecordScale
-from privot.synthesis.training_loop.training_state import TrainingState, generated
 
 
 def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = "cpu", seed: int = 0) -> None:

@@ -15,10 +15,10 @@ from torch import nn
 from privot.accounting import FixedSize, Gaussian, Projection, Repeated, Sampled, account
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.adaptation import model_folder as folder_module
-from privot.adaptation import paying as paying_module
 from privot.adaptation.adaptation_design import source_digest
 from privot.adaptation.learner import Learner
 from privot.adaptation.model_folder import write_report
+from privot.adaptation.paid_training import CHECKPOINT
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.jobs.job import Job
@@ -269,7 +269,7 @@ def test_checkpoints_are_written_while_training(tmp_path: Path, book: Ledger) ->
     made = adapter(settings)
     job, vault = start(made, book, tmp_path / "out")
     go_on(made, job, vault, book, every=0.0)
-    assert (tmp_path / "out" / paying_module.CHECKPOINT).exists()
+    assert (tmp_path / "out" / CHECKPOINT).exists()
     assert not list((tmp_path / "out").glob("block-*.npz"))
 
 

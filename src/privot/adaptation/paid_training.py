@@ -31,7 +31,7 @@ EVERY_SECONDS = 60.0
 
 
 @dataclass
-class Payer:
+class PaidTraining:
     """Who pays for the blocks of one training, and what was paid; without a `job` nothing is kept on disk."""
 
     learner: Learner

@@ -1,10 +1,10 @@
-"""Tells whether tensors are computed now or only written down, to be computed again; code that adds noise asks it."""
+"""Tells whether tensor operations are captured for a later replay; code that adds noise refuses to run then."""
 
 from __future__ import annotations
 
 
-def is_recorded() -> bool:
-    """Whether a CUDA graph, a trace or a compiled function takes down what is done now: each replay would repeat it."""
+def is_captured() -> bool:
+    """Whether a CUDA graph, a trace or a compiler captures operations now: each replay would repeat the same noise."""
     import torch
 
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]

@@ -1,1 +1,0 @@
-"""The state of a training, its checkpoints, its dry run, and several processes that share it."""
