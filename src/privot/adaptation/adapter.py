@@ -23,6 +23,7 @@ from privot.adaptation.model_folder import Adapted, read_model, write_model
 from privot.adaptation.networks import Networks, build, check_known
 from privot.adaptation.paid_training import EVERY_SECONDS, PaidTraining, kept_release
 from privot.common.arguments import check_delta, check_epsilon
+from privot.common.devices import usable_device
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
@@ -31,7 +32,7 @@ from privot.jobs.estimator import PrivateEstimator
 from privot.jobs.job import NAME, Job
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
-from privot.synthesis.design import facts_of, usable_device
+from privot.synthesis.design import facts_of
 from privot.synthesis.features.fourier import public_range
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
@@ -83,7 +84,7 @@ class DomainAdapter(PrivateEstimator):
         """What would be released and trained, from public facts and the public source; costs nothing."""
         check_epsilon(self.epsilon), check_delta(self.delta)
         x, y = checked_source(source)
-        device = usable_device(self.device)
+        device = usable_device(self.device, auto=True)
         public_range(self.low, self.high, facts.dim)
         if x.shape[1] != facts.dim:
             raise DataError(f"The source has {x.shape[1]} columns, the target {facts.dim}: give both the same.")
@@ -193,7 +194,7 @@ class DomainAdapter(PrivateEstimator):
         if design.settings.method != "sliced":
             raise UsageError("A stream answers with projections: use the method sliced.")
         design = _paid_elsewhere(design, stream)
-        learner = Learner(design, *checked_source(source), usable_device(self.device))
+        learner = Learner(design, *checked_source(source), usable_device(self.device, auto=True))
         learner.public_steps(design.settings.warmup, progress, None)
         learner.run_block(stream, None, lambda release: None, progress)
         learner.public_steps(learner.total, progress, None)
@@ -260,7 +261,7 @@ class DomainAdapter(PrivateEstimator):
         """
         x, y = checked_source(source)
         design.check_source(x, y)
-        learner = Learner(design, x, y, usable_device(self.device))
+        learner = Learner(design, x, y, usable_device(self.device, auto=True))
         if design.sigma is not None:
             cost = account(design.cost(learner.mechanism(), design.settings.blocks), design.delta)
             # written so that a NaN is refused; the slack is that of the search for σ

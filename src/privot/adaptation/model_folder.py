@@ -9,6 +9,7 @@ from typing import Any
 
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.networks import Networks, build, check_known
+from privot.common.devices import usable_device
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.blocks import counted_anew
@@ -16,7 +17,6 @@ from privot.jobs.released_files import read_json, sync, write_bytes, write_json
 from privot.jobs.spending import SPENT, spent_rows
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.opening import read_text
-from privot.synthesis.design import usable_device
 from privot.synthesis.output.html_report import CONFIDENTIAL
 
 CONFIG = "config.json"
@@ -93,7 +93,7 @@ def read_model(folder: Path, device: str = "cpu", network: str | None = None) ->
     try:
         networks = build(config, adapted.design.seed)
         networks.load_state_dict(read_tensors(folder / MODEL)[0])
-        return adapted, networks.to(usable_device(device)).eval()
+        return adapted, networks.to(usable_device(device, auto=True)).eval()
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None
 

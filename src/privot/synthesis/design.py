@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from privot.accounting import account
 from privot.accounting.events import Event
-from privot.common import devices
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.jobs.charges import Spent
@@ -193,11 +192,6 @@ def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:
     rest = n - int(whole.sum())
     whole[np.argsort(whole - exact, kind="stable")[:rest]] += 1
     return np.repeat(np.arange(len(counts), dtype=np.int64), whole)
-
-
-def usable_device(name: str) -> str:
-    """`name`, with auto resolved."""
-    return devices.usable_device(name, auto=True, need="Synthesis needs")
 
 
 def facts_of(vault: Any) -> Facts:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.devices import usable_device
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
@@ -25,7 +26,7 @@ from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.design import Design, facts_of, usable_device
+from privot.synthesis.design import Design, facts_of
 from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
 from privot.synthesis.generator_training import checkpoint
@@ -185,7 +186,7 @@ class Synthesizer(PrivateEstimator):
             return self.run(
                 job, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress
             )
-        design, device = self.design(facts), usable_device(self.device)
+        design, device = self.design(facts), usable_device(self.device, auto=True)
         design.check(facts, self.epsilon, self.delta, device)
         terms = Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven)
         if design.parts:
@@ -210,7 +211,7 @@ class Synthesizer(PrivateEstimator):
         job was started with if it names one. No other process can work on the job meanwhile. A checkpoint is written
         `every` so many seconds.
         """
-        device = usable_device(self.device)
+        device = usable_device(self.device, auto=True)
         design = read_design(job.settings.get("design", {}), self.config, device)
         if job.settings.get("ledger") not in (None, ledger):
             raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")

@@ -47,14 +47,17 @@ def audit(
     """
     from privot.audit.findings import broken
     from privot.cli.printing.progress import audit_bar
-    from privot.cli.running.audit_runs import Effort, run_audit, usable
+    from privot.cli.running.audit_runs import Effort, run_audit
+    from privot.common.devices import usable_device
     from privot.common.extras import require
     from privot.errors import RefutedError
 
     if target in ("all", "implementation"):
         # some of their attacks need it: said now, not after minutes of others
         require("This audit needs", "torch", "torch")
-    effort = Effort(runs, trials, confidence, usable(device))
+    # most attacks run without PyTorch on a CPU
+    where = "cpu" if device == "cpu" else usable_device(device, auto=True, need="Another device than cpu needs")
+    effort = Effort(runs, trials, confidence, where)
     claim: dict[str, Any] = {
         "adjacency": adjacency, "sigma": sigma, "epsilon": epsilon, "delta": delta, "clip": clip, "dim": dim,
         "slices": slices, "frame": frame, "records": records, "batch": batch, "steps": steps, "classes": classes,

@@ -137,10 +137,9 @@ def _sizes(text: str) -> list[int]:
 
 
 def _device(name: str) -> torch.device:
+    from privot.common.devices import usable_device
+
+    where = usable_device(name, auto=True, need="Benchmarks need")
     import torch
 
-    from privot.errors import UsageError
-
-    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
-        raise UsageError(f"--device must be auto, cpu, or cuda if there is one, got {name!r}.")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    return torch.device(where)

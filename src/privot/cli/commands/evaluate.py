@@ -44,11 +44,13 @@ def evaluate(
     from privot.cli.parsing.typed_values import read_pair
     from privot.cli.running.evaluations import evaluate_arrays, evaluate_table_data, keep_evaluation
     from privot.cli.table_input import codec_for
+    from privot.common.devices import usable_device
+    from privot.common.extras import require
     from privot.errors import UsageError
-    from privot.synthesis.design import usable_device
 
     takes = read_pair(inception_range, "--inception-range")
-    where = usable_device(device)
+    require("Evaluation needs", "synthesis", "torch", "safetensors", "jinja2")
+    where = usable_device(device, auto=True)
     if not 0 <= seed < 2**32:
         raise UsageError(f"--seed must be a whole number from 0 to 4294967295, got {seed}.")
     folder = Path(synthetic) if Path(synthetic).is_dir() else None

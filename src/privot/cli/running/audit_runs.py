@@ -55,15 +55,6 @@ def run_audit(target: str, claim: dict[str, Any], effort: Effort, tell: Callable
     return AuditAnswer(*_path(Path(target), effort))
 
 
-def usable(device: str) -> str:
-    """The device, if it is there; the CPU always is, and PyTorch is not needed to know that."""
-    if device == "cpu":
-        return device
-    from privot.synthesis.design import usable_device
-
-    return usable_device(device)
-
-
 def _play(attacks: list[Attack], effort: Effort, tell: Callable[[str, int, int], None]) -> Findings:
     from privot.audit.attack import run_attack as play
     from privot.audit.standard_attacks import usual_runs, usual_trials

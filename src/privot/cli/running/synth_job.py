@@ -75,12 +75,12 @@ def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | N
 
     What belongs to `context` is released when the command ends, however it ends.
     """
+    from privot.common.devices import usable_device
     from privot.errors import UsageError
-    from privot.synthesis.design import usable_device
     from privot.synthesis.generator_training.distributed import Team
     from privot.synthesis.methods.embedding_training import follow
 
-    where = usable_device(options.device)
+    where = usable_device(options.device, auto=True)
     # left when the command ends: the others must not wait for ever
     team = context.with_resource(Team.join(where))
     if team.rank > 0:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from privot.accounting import embedding
 from privot.accounting.events import Composed, Event, Gaussian, leaves
 from privot.common import arguments
+from privot.common.devices import usable_device
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
@@ -36,7 +37,6 @@ from privot.synthesis.design import (
     check_cost,
     check_same_facts,
     check_standing,
-    usable_device,
 )
 from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
@@ -119,7 +119,7 @@ class EmbeddingMethod:
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> EmbeddingDesign:
         """σ from (ε, δ) and the later parts; features, generator and training from public facts."""
-        device = usable_device(config.device)
+        device = usable_device(config.device, auto=True)
         public_range(config.low, config.high, facts.dim)
         shape = config.image_shape(facts)
         records = facts.records

@@ -17,6 +17,7 @@ import torch
 from privot.accounting import calibrate, embedding
 from privot.accounting.events import Composed, Event, repeated
 from privot.common import arguments
+from privot.common.devices import usable_device
 from privot.errors import DataError, UsageError
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
@@ -29,7 +30,6 @@ from privot.synthesis.design import (
     check_cost,
     check_same_facts,
     check_standing,
-    usable_device,
 )
 from privot.synthesis.features.fourier import public_range
 from privot.synthesis.fitted import FittedGenerator
@@ -138,7 +138,7 @@ class StreamingMethod(ABC):
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> StreamDesign:
         """σ for all blocks together, and for labels where they are asked for."""
-        device = usable_device(config.device)
+        device = usable_device(config.device, auto=True)
         public_range(config.low, config.high, facts.dim)
         shape = config.image_shape(facts)
         records = facts.records

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from privot.accounting import read_guarantee
+from privot.common.devices import usable_device
 from privot.errors import DataError, said_by
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_bytes, write_json
@@ -17,7 +18,6 @@ from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.opening import read_text
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.design import usable_device
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
@@ -70,7 +70,7 @@ def read_model(folder: Path, device: str = "cpu") -> tuple[SynthesisConfig, Fitt
     if fields.get("schema") != SCHEMA_VERSION or not {"params", "learned"} <= fields.keys():
         raise DataError(f"{folder / CONFIG} has another schema than this privot reads.")
     weights, _ = read_tensors(folder / GENERATOR)
-    place = usable_device(device)
+    place = usable_device(device, auto=True)
     with said_by(folder / CONFIG):
         config = SynthesisConfig.from_dict(fields["params"], place)
         fitted = restore(config, fields["learned"], weights)
@@ -92,7 +92,7 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
         if config.class_names is not None and len(config.class_names) != generator.classes:
             raise DataError("The class names of this generator do not fit its classes.")
         features = None if learned["features"] is None else feature_map(learned["features"])
-        place, span = usable_device(config.device), (config.low, config.high)
+        place, span = usable_device(config.device, auto=True), (config.low, config.high)
         fitted = FittedGenerator(generator.to(place), features, counts, labels, span)
         if learned.get("labeller") is not None:
             held = {n.removeprefix(_LABELLER): t for n, t in weights.items() if n.startswith(_LABELLER)}
