@@ -40,14 +40,6 @@ def test_one_fit_is_one_charge(vault: Vault, small: Any) -> None:
         small(epsilon=9.0).fit(vault)
 
 
-def test_scikit_learn_manners(small: Any) -> None:
-    synthesizer = small()
-    assert clone(synthesizer).get_params().keys() == synthesizer.get_params().keys()
-    assert synthesizer.set_params(epsilon=2.0).epsilon == 2.0
-    with pytest.raises(UsageError, match="fit"):
-        synthesizer.sample(3)
-
-
 def test_samples_repeat_with_a_seed_and_follow_labels(vault: Vault, small: Any) -> None:
     synthesizer = small().fit(vault)
     a, b = (synthesizer.sample(50, seed=3) for _ in range(2))

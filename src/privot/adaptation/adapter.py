@@ -28,7 +28,7 @@ from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
-from privot.jobs.estimator import PrivateEstimator
+from privot.jobs.estimator import NotFittedError, PrivateEstimator
 from privot.jobs.job import NAME, Job
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
@@ -285,10 +285,17 @@ class DomainAdapter(PrivateEstimator):
         self.design_, self.networks_ = design, learner.networks.eval()
         self.losses_, self.change_, self.fitted_ = learner.losses, learner.change, learner.fitted
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `predict` works."""
+        return hasattr(self, "networks_")
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("This DomainAdapter is not fitted yet: call fit or load first.")
+
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
         """The probability of every class, of shape (rows, classes)."""
-        if not hasattr(self, "networks_"):
-            raise UsageError("Nothing was learned yet: call fit or load first.")
+        self._check_fitted()
         rows = checked_rows(x)
         if rows.shape[1] != self.networks_.columns:
             raise DataError(f"A record has {self.networks_.columns} columns, these have {rows.shape[1]}.")
@@ -310,6 +317,7 @@ class DomainAdapter(PrivateEstimator):
 
     def save(self, folder: str | Path) -> None:
         """Write model.safetensors, config.json and guarantee.json: all that predicting needs."""
+        self._check_fitted()
         adapted = Adapted(self.design_, self.guarantee_, self.losses_, self.charged_, self.lost_, self.stopped_)
         write_model(Path(folder), adapted, self.networks_)
 

@@ -1,26 +1,34 @@
-"""What every estimator here says of itself: ε and δ always, the rest where it is not the default; it holds no data."""
+"""The base class of privot's estimators, and the error of one that is not fitted; it holds no data."""
 
 from __future__ import annotations
 
 import inspect
 
+from sklearn import exceptions
 from sklearn.base import BaseEstimator
 
-from privot.errors import brief
+from privot.errors import UsageError, brief
 
 _ALWAYS = ("epsilon", "delta")
 
 
+class NotFittedError(UsageError, exceptions.NotFittedError):  # type: ignore[misc]
+    """An estimator was used before `fit` or `load`.
+
+    It is scikit-learn's NotFittedError too, and so an AttributeError: `hasattr(estimator, "guarantee_")` is False.
+    """
+
+
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn estimator that never leaves out what it costs, not even where that is the default."""
+    """A scikit-learn estimator whose `repr` always shows ε and δ; other parameters show where they differ."""
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the argument is scikit-learn's
         usual = inspect.signature(type(self).__init__).parameters
         # compared as texts, as scikit-learn does: values may be arrays
-        said = [
+        shown = [
             f"{name}={brief(getattr(self, name, None))}"
             for name, known in usual.items()
             if name != "self" and (name in _ALWAYS or repr(getattr(self, name, None)) != repr(known.default))
         ]
-        text = f"{type(self).__name__}({', '.join(said)})"
+        text = f"{type(self).__name__}({', '.join(shown)})"
         return text if len(text) <= N_CHAR_MAX else text[: N_CHAR_MAX - 1] + "…"

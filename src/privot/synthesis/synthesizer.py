@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.devices import usable_device
-from privot.errors import DataError, UsageError
+from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
-from privot.jobs.estimator import PrivateEstimator
+from privot.jobs.estimator import NotFittedError, PrivateEstimator
 from privot.jobs.job import NAME, Job
 from privot.jobs.payments import DirectPayments, JobPayments, Payments, Terms
 from privot.mechanisms import FeatureMap
@@ -289,8 +289,6 @@ class Synthesizer(PrivateEstimator):
             Records of shape (n, dim) and labels of shape (n,), None where there are none. Of a table, x is a `Table`
             with all columns, the label's among them.
         """
-        if not self._has_fitted():
-            raise UsageError("This synthesizer is not fitted yet: call fit or load first.")
         return self._fitted.sample(n, labels, seed)
 
     def to_params(self) -> dict[str, Any]:
@@ -316,13 +314,14 @@ class Synthesizer(PrivateEstimator):
         made.outcome_ = Outcome(None, guarantee, fitted=fitted)
         return made
 
-    def _has_fitted(self) -> bool:
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `sample` works; after a training that failed, `release_` is there and this is False."""
         return hasattr(self, "outcome_") and self.outcome_.fitted is not None
 
     @property
     def _fitted(self) -> Fitted:
-        if not self._has_fitted():
-            raise AttributeError("This synthesizer is not fitted yet.")
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("This Synthesizer is not fitted yet: call fit or load first.")
         fitted = self.outcome_.fitted
         assert fitted is not None
         return fitted
@@ -337,7 +336,7 @@ class Synthesizer(PrivateEstimator):
     def _paid(self, name: str) -> Any:
         value = getattr(self.outcome_, name) if hasattr(self, "outcome_") else None
         if value is None:
-            raise AttributeError(f"This synthesizer has no {name}_ yet.")
+            raise NotFittedError(f"This Synthesizer has no {name}_: call fit first.")
         return value
 
     @property
