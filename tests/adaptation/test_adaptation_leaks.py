@@ -57,7 +57,7 @@ def test_with_the_release_fixed_no_gradient_depends_on_a_record() -> None:
     other[0] = [0.99, 0.01]
     one, vault = learner(records)
     stream = vault.stream(one.mechanism(), purpose="a test", allow_unproven=True)
-    release = stream.ask(RepresentationQuery(weights_of(one.networks.g)))
+    release = stream.answer(RepresentationQuery(weights_of(one.networks.g)))
     # nothing that leaves can be differentiated
     assert isinstance(release.value, np.ndarray)
     two, _ = learner(other)
@@ -67,7 +67,7 @@ def test_with_the_release_fixed_no_gradient_depends_on_a_record() -> None:
     # the test can fail: another release moves the gradients
     three, second = learner(other)
     moved = second.stream(three.mechanism(), purpose="a test", allow_unproven=True)
-    changed = gradients(three, moved.ask(RepresentationQuery(weights_of(three.networks.g))))
+    changed = gradients(three, moved.answer(RepresentationQuery(weights_of(three.networks.g))))
     assert any(not torch.equal(a, b) for a, b in zip(held, changed, strict=True))
 
 
@@ -81,7 +81,7 @@ def test_the_gradient_as_published_needs_an_explicit_permission_and_stands_unpro
     stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
     assert stream.guarantee.standing == "unproven"
     source = torch.rand(60, 2)
-    answer = stream.ask(AlignmentQuery(weights_of(networks.g), source))
+    answer = stream.answer(AlignmentQuery(weights_of(networks.g), source))
     assert set(answer.value) == {name for name, _ in networks.g.named_parameters()}
 
 
@@ -96,7 +96,7 @@ def test_only_its_own_row_of_a_release_depends_on_a_record_and_no_more_than_the_
         vault = Vault(held, clip=1.0, adjacency="replace-one", budget=(1e13, 1e-5), noise=SeededNoise(1))
         stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
         large = {n: 50.0 * t for n, t in weights_of(networks.g).items()}
-        answer = stream.ask(RepresentationQuery(large))
+        answer = stream.answer(RepresentationQuery(large))
         # 50 directions span the 50 dimensions: rows come back, whatever frame was drawn
         rows.append(np.asarray(answer.value) @ directions_of(answer.public).T)
     gap = np.linalg.norm(rows[0] - rows[1], axis=1)
@@ -121,9 +121,9 @@ def test_a_network_that_mixes_records_is_refused_before_a_step_is_used_up() -> N
     vault = Vault(toy(30)[0], clip=1.0, adjacency="replace-one", budget=(50.0, 1e-5))
     stream = vault.stream(mechanism, purpose="a test")
     with pytest.raises(UsageError, match="other rows stand beside it"):
-        stream.ask(RepresentationQuery(weights_of(networks.g)))
+        stream.answer(RepresentationQuery(weights_of(networks.g)))
     with pytest.raises(UsageError, match="RepresentationQuery"):
-        stream.ask({"weights": {}})
+        stream.answer({"weights": {}})
 
 
 class Running(nn.Module):
@@ -194,4 +194,4 @@ def test_a_record_beyond_single_precision_is_not_told_by_a_warning() -> None:
         ),
     ):
         stream = vault.stream(mechanism, purpose="a test", allow_unproven=True)
-        stream.ask(query(weights_of(networks.g)))
+        stream.answer(query(weights_of(networks.g)))

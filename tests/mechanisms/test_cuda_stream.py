@@ -161,12 +161,12 @@ def test_nothing_is_answered_while_a_graph_is_recorded(monkeypatch: pytest.Monke
         patch.setattr(torch.cuda, "is_initialized", lambda: "cuda" in probe)
         patch.setattr(probe, lambda: True)
         with pytest.raises(UsageError, match="replay"):
-            stream.ask(asked)
+            stream.answer(asked)
         with pytest.raises(UsageError, match="replay"), Lane("cpu").turn():
             pass
     # a query that was refused used up no step
-    stream.ask(asked)
-    stream.ask(asked)
+    stream.answer(asked)
+    stream.answer(asked)
 
 
 def small_stream() -> Any:
@@ -180,7 +180,7 @@ def test_a_trace_holds_no_answer() -> None:
     stream = small_stream()
 
     def step(x: torch.Tensor) -> torch.Tensor:
-        return 1.0 * torch.as_tensor(stream.ask(GradientQuery(x)).value)
+        return 1.0 * torch.as_tensor(stream.answer(GradientQuery(x)).value)
 
     with pytest.raises(UsageError, match="replay"):
         torch.jit.trace(step, (torch.zeros(4, 5),), check_trace=False)
@@ -212,12 +212,12 @@ class Listener(TorchFunctionMode):
 def test_nothing_is_answered_while_somebody_looks_on(look: Any) -> None:
     stream, asked = small_stream(), GradientQuery(torch.zeros(4, 5))
     with look() as mode, pytest.raises(UsageError, match="see records"):
-        stream.ask(asked)
+        stream.answer(asked)
     assert getattr(mode, "seen", 0) == 0
     # saying where new tensors lie is no looking on
     with torch.device("cpu"):
-        stream.ask(asked)
-    stream.ask(asked)
+        stream.answer(asked)
+    stream.answer(asked)
 
 
 def cuda_vault(records: int, noise: Any = None) -> Vault:
@@ -240,7 +240,7 @@ def test_a_gpu_answers_what_a_processor_answers() -> None:
     for device in ("cpu", "cuda"):
         stream = cuda_vault(40).stream(cuda_mechanism(device), purpose="test")
         asked = GradientQuery(x.to(device), marks.to(device))
-        found.append(torch.stack([torch.as_tensor(stream.ask(asked).value).cpu() for _ in range(100)]).mean(0))
+        found.append(torch.stack([torch.as_tensor(stream.answer(asked).value).cpu() for _ in range(100)]).mean(0))
     assert float((found[0] - found[1]).abs().max()) < 1e-3
     assert float(found[0].norm()) > 0.3
 
@@ -255,14 +255,14 @@ def test_answers_asked_for_on_many_streams_are_those_of_one() -> None:
     expected = []
     for x in queries:
         alone = cuda_vault(40).stream(cuda_mechanism("cpu", steps=1, sigma=1e-4), purpose="test")
-        expected.append(torch.as_tensor(alone.ask(GradientQuery(x, marks)).value))
+        expected.append(torch.as_tensor(alone.answer(GradientQuery(x, marks)).value))
     worst = [0.0] * len(queries)
 
     def ask(k: int) -> None:
         with torch.cuda.stream(torch.cuda.Stream()):
             asked = GradientQuery(queries[k].cuda(), marks.cuda())
             for _ in range(50):
-                value = torch.as_tensor(stream.ask(asked).value)
+                value = torch.as_tensor(stream.answer(asked).value)
                 worst[k] = max(worst[k], float((value.cpu() - expected[k]).abs().max()))
 
     threads = [threading.Thread(target=ask, args=(k,)) for k in range(len(queries))]
@@ -279,7 +279,7 @@ def test_noise_on_a_gpu_is_fresh_at_every_step_and_of_the_size_that_is_counted()
     """σ as charged is accepted and two thirds of it would not be."""
     stream = cuda_vault(40).stream(cuda_mechanism("cuda", sigma=2.0), purpose="test")
     asked = GradientQuery(torch.zeros(12, 30, device="cuda"), torch.arange(12, device="cuda") % 3)
-    values = torch.stack([torch.as_tensor(stream.ask(asked).value).cpu() for _ in range(300)])
+    values = torch.stack([torch.as_tensor(stream.answer(asked).value).cpu() for _ in range(300)])
     spread = float((values - values.mean(0)).square().sum() / (299 * values[0].numel())) ** 0.5
     assert abs(spread - 2.0) < 0.05
     centred = (values - values.mean(0)).flatten(1) / spread
@@ -305,5 +305,5 @@ def test_samples_are_of_the_rate_that_is_counted(device: str) -> None:
     )
     stream = vault.stream(mechanism, purpose="test")
     asked = GradientQuery(torch.zeros(12, 30, device=device))
-    seen = sum(float(torch.as_tensor(stream.ask(asked).value).mean()) < -1e-2 for _ in range(steps))
+    seen = sum(float(torch.as_tensor(stream.answer(asked).value).mean()) < -1e-2 for _ in range(steps))
     assert abs(seen - 0.2 * steps) < 5 * (steps * 0.2 * 0.8) ** 0.5

@@ -52,7 +52,7 @@ def query(rows: int = 7) -> ParameterQuery:
 
 def test_it_is_the_gradient_of_the_parameters_by_autograd_through_the_converging_solver() -> None:
     mechanism, asked = make(sigma=1e-4, steps=1), query()
-    value = torch.as_tensor(opened().stream(mechanism, purpose="test").ask(asked).value)
+    value = torch.as_tensor(opened().stream(mechanism, purpose="test").answer(asked).value)
     model = Little()
     rows = 2.0 * torch.from_numpy(np.random.default_rng(0).uniform(size=(6, 4))) - 1.0
     points = 2.0 * model(asked.z, asked.labels)[:5] - 1.0
@@ -78,14 +78,14 @@ def test_the_event_is_that_of_a_vector_clipped_as_a_whole() -> None:
 def test_the_whole_vector_is_clipped() -> None:
     clip = 1e-3
     mechanism = make(clip=clip, sigma=1e-7, steps=1)
-    value = torch.as_tensor(opened().stream(mechanism, purpose="test").ask(query()).value)
+    value = torch.as_tensor(opened().stream(mechanism, purpose="test").answer(query()).value)
     assert float(value.norm()) == pytest.approx(clip * (1.0 - MARGIN), rel=1e-3)
 
 
 @pytest.mark.statistical
 def test_noise_is_fresh_and_of_the_size_that_is_counted() -> None:
     stream = opened().stream(make(sigma=2.0, clip=1e-3, steps=400, sweeps=14), purpose="test")
-    values = torch.stack([torch.as_tensor(stream.ask(query()).value) for _ in range(400)])
+    values = torch.stack([torch.as_tensor(stream.answer(query()).value) for _ in range(400)])
     spread = float(values.square().mean()) ** 0.5
     assert abs(spread - 2.0) < 5 * 2.0 / (2 * values.numel()) ** 0.5
     assert abs(spread - 2.0 * 2.0 / 3.0) > 0.3
@@ -93,7 +93,7 @@ def test_noise_is_fresh_and_of_the_size_that_is_counted() -> None:
 
 def test_an_empty_sample_is_noise_alone() -> None:
     mechanism = make(sampling=Poisson(1e-6), capacity=2, sigma=1e-5, steps=1)
-    value = torch.as_tensor(opened("add-remove").stream(mechanism, purpose="test").ask(query()).value)
+    value = torch.as_tensor(opened("add-remove").stream(mechanism, purpose="test").answer(query()).value)
     assert float(value.abs().max()) < 1e-4
 
 
@@ -110,16 +110,16 @@ def test_an_empty_sample_is_noise_alone() -> None:
 def test_a_query_that_does_not_fit_uses_up_no_step(change: dict[str, Any], asked: Any) -> None:
     stream = opened().stream(make(**change), purpose="test")
     with pytest.raises(UsageError):
-        stream.ask(asked)
+        stream.answer(asked)
     if not change:
         for _ in range(3):
-            stream.ask(query())
+            stream.answer(query())
 
 
 def test_a_generator_has_to_be_named() -> None:
     mechanism = SanitizedParameters(5, 1.0, 1.0, FixedSize(3, 6), parameters=15)
     with pytest.raises(UsageError, match="which generator"):
-        opened().stream(mechanism, purpose="test").ask(query())
+        opened().stream(mechanism, purpose="test").answer(query())
 
 
 @pytest.mark.parametrize("where", ["parameter", "module", "before", "everywhere"])
@@ -137,10 +137,10 @@ def test_a_generator_with_a_hook_that_hears_gradients_is_refused(where: str) -> 
     stream = opened().stream(mechanism, purpose="test")
     try:
         with pytest.raises(UsageError, match="hook"):
-            stream.ask(query())
+            stream.answer(query())
     finally:
         hook.remove()
     assert not heard
     # without it all three steps are there
     for _ in range(3):
-        stream.ask(query())
+        stream.answer(query())

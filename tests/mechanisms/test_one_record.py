@@ -32,7 +32,7 @@ def test_mechanisms_that_count_under_add_remove_release_one_record_as_they_relea
     mechanism, _, query = ADDED[name]
     held = vault(records, DIM)
     for_one = held.stream(mechanism, purpose="test")
-    release = next(iter(for_one)) if query is None else for_one.ask(query)
+    release = next(iter(for_one)) if query is None else for_one.answer(query)
     values = release.value.values() if isinstance(release.value, Mapping) else [release.value]
     assert all(np.isfinite(np.asarray(value)).all() for value in values)
 

@@ -283,7 +283,7 @@ def test_the_noise_has_the_sigma_that_was_charged_and_two_thirds_of_it_are_notic
 
     def drawn(sigma: float) -> torch.Tensor:
         stream = vault.stream(make(sigma=sigma, steps=60, sweeps=1), purpose="noise")
-        return torch.stack([stream.ask(query()).value for _ in range(60)])
+        return torch.stack([stream.answer(query()).value for _ in range(60)])
 
     assert has_sigma(drawn(sigma), sigma)
     assert not has_sigma(drawn(sigma * 2 / 3), sigma)
@@ -293,7 +293,7 @@ def test_every_step_has_noise_and_sample_of_its_own() -> None:
     x, y = data()
     vault = Vault(x, y, classes=3, clip=1.0, adjacency=A, budget=(1e6, 1e-5))
     stream = vault.stream(make(steps=3), purpose="three")
-    values = [stream.ask(query()).value for _ in range(3)]
+    values = [stream.answer(query()).value for _ in range(3)]
     assert len({v.numpy().tobytes() for v in values}) == 3
     grid = grid_of(1.0)
     for value in values:
@@ -317,12 +317,12 @@ def test_a_stream_of_answers_ends_and_cannot_be_read_otherwise() -> None:
         GradientQuery(query().x[0]),
     ):
         with pytest.raises(UsageError):
-            stream.ask(bad)
-    first, second = stream.ask(query()), stream.ask(query())
+            stream.answer(bad)
+    first, second = stream.answer(query()), stream.answer(query())
     assert [r.public["step"] for r in (first, second)] == [0, 1]
     assert first.guarantee is stream.guarantee
     with pytest.raises(BudgetError, match="used up"):
-        stream.ask(query())
+        stream.answer(query())
 
 
 def test_a_failure_inside_a_step_says_nothing_of_the_records(monkeypatch: Any) -> None:
@@ -331,7 +331,7 @@ def test_a_failure_inside_a_step_says_nothing_of_the_records(monkeypatch: Any) -
     vault = Vault(x, y, classes=3, clip=1.0, adjacency=A, budget=(1e6, 1e-5))
     stream = vault.stream(make(steps=2), purpose="two")
     with pytest.raises(PrivotError, match="withheld") as caught:
-        stream.ask(query(6, 4))
+        stream.answer(query(6, 4))
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 
@@ -342,8 +342,8 @@ def test_points_of_more_columns_than_the_records_are_not_answered() -> None:
     vault = Vault(x, clip=1.0, adjacency=A, budget=(1e6, 1e-5))
     stream = vault.stream(make(steps=2, mixture=0.0, labels=False), purpose="two")
     with pytest.raises(PrivotError, match="withheld"):
-        stream.ask(query(6, 5, labels=False))
-    assert stream.ask(query(6, 1, labels=False)).value.shape == (6, 1)
+        stream.answer(query(6, 5, labels=False))
+    assert stream.answer(query(6, 1, labels=False)).value.shape == (6, 1)
 
 
 class Numbered(Stub):
@@ -437,11 +437,11 @@ def test_one_step_cannot_answer_many_queries_at_once() -> None:
     many = torch.rand(3, 6, 5, dtype=torch.float64)
     single = GradientQuery(many[0])
     with pytest.raises(UsageError, match="vmap"):
-        torch.func.vmap(lambda each: stream.ask(GradientQuery(each)).value)(many)
+        torch.func.vmap(lambda each: stream.answer(GradientQuery(each)).value)(many)
     with pytest.raises(UsageError, match="grad"):
-        torch.func.grad(lambda w: w * stream.ask(single).value.sum())(torch.ones(()))
+        torch.func.grad(lambda w: w * stream.answer(single).value.sum())(torch.ones(()))
     for _ in range(3):
-        stream.ask(single)
+        stream.answer(single)
 
 
 def test_code_of_a_query_never_runs_beside_the_records() -> None:

@@ -49,7 +49,7 @@ class Asked:
         self.queries: list[GradientQuery] = []
         self.answer = answer
 
-    def ask(self, query: GradientQuery) -> Any:
+    def answer(self, query: GradientQuery) -> Any:
         self.queries.append(GradientQuery(query.x.clone(), query.labels))
         return SimpleNamespace(value=torch.zeros_like(query.x) if self.answer is None else self.answer(query))
 

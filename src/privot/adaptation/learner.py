@@ -165,10 +165,10 @@ class Learner:
             raise DataError("There is neither a stream nor a release to learn from.")
         method = self.design.settings.method
         if method == "sliced":
-            return stream.ask(RepresentationQuery(weights_of(self.networks.g)))
+            return stream.answer(RepresentationQuery(weights_of(self.networks.g)))
         if method == "published":
             self._asked = self.batch()
-            return stream.ask(AlignmentQuery(weights_of(self.networks.g), self._asked[0]))
+            return stream.answer(AlignmentQuery(weights_of(self.networks.g), self._asked[0]))
         if self.query is not None:
             judged = Judged(self.networks.g, self.judge)
             flat = torch.cat([p.detach().double().reshape(-1) for p in judged.parameters()])

@@ -137,7 +137,7 @@ class ProjectedRepresentation:
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:
         """Refused: every step answers a query."""
-        raise UsageError("A projected representation answers queries: use a stream's ask.")
+        raise UsageError("A projected representation answers queries: call answer(query) on its stream.")
 
     def check(self, query: Any) -> RepresentationQuery:
         """A plain copy of the query, if the network works with its weights and treats rows one by one."""

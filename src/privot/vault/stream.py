@@ -65,13 +65,13 @@ class Stream(Sealed):
 
     def __next__(self) -> Release:
         if self.__check is not None:
-            raise UsageError("This mechanism answers queries: use ask(query).")
+            raise UsageError("This mechanism answers queries: use answer(query).")
         step = self.__take()
         if step is None:
             raise StopIteration
         return self.__run(step, None)
 
-    def ask(self, query: Any) -> Release:
+    def answer(self, query: Any) -> Release:
         """The answer to a public query, which uses up one step; a query that cannot be answered uses up none."""
         if self.__check is None:
             raise UsageError("This mechanism takes no queries: read the stream like an iterator.")

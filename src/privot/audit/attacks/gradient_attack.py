@@ -106,7 +106,7 @@ class GradientAttack:
         stream = open_stream(
             self.neighbour(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise
         )
-        answers: list[Any] = [stream.ask(query).value for _ in range(steps)]
+        answers: list[Any] = [stream.answer(query).value for _ in range(steps)]
         return np.array([float(a[0, 0]) for a in answers])
 
     @cached_property

@@ -44,7 +44,7 @@ def outlines(
     found: set[str] = set()
     for _ in range(steps):
         try:
-            found.add(outline(next(stream) if query is None else stream.ask(query)))
+            found.add(outline(next(stream) if query is None else stream.answer(query)))
         except PrivotError as error:
             found.add(f"failed: {type(error).__name__}")
     return found

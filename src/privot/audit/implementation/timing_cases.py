@@ -97,7 +97,7 @@ def audit_times(noise: NoiseSource, *, pairs: int = PAIRS, clock: Clock = time.p
             held: Neighbour, draws: Any, m: Any = mechanism, a: Any = adjacency, q: Any = query, n: int = steps
         ) -> Run:
             stream = open_stream(held, m, n, clip=1.0, adjacency=a, noise=draws)
-            return (lambda: next(stream)) if q is None else (lambda: stream.ask(q))
+            return (lambda: next(stream)) if q is None else (lambda: stream.answer(q))
 
         ordinary = ordinary_and_canary(0.0)[0]
         usual = runs(ordinary, source)

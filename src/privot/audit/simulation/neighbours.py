@@ -101,7 +101,7 @@ def releases(
         yield from stream
     else:
         for _ in range(steps):
-            yield stream.ask(query)
+            yield stream.answer(query)
 
 
 def _with_steps(mechanism: Mechanism, steps: int) -> Mechanism:

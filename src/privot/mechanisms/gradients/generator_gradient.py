@@ -48,7 +48,7 @@ class Handle:
         return sum(p.numel() for p in self._parameters())
 
     @property
-    def overheard(self) -> bool:
+    def has_backward_hooks(self) -> bool:
         """Whether a hook would be told what is pulled back through the generator, un-noised."""
         from torch.nn.modules import module
 
@@ -133,7 +133,7 @@ class SanitizedParameters(SanitizedGradient):
             raise UsageError(f"The query must lie on {self.device}, where the mechanism works.")
         if self.handle.size != self.parameters:
             raise UsageError(f"Expected a generator of {self.parameters} parameters, got one of {self.handle.size}.")
-        if self.handle.overheard:
+        if self.handle.has_backward_hooks:
             raise UsageError(
                 "The generator has backward hooks, which would be told gradients without noise: remove them."
             )

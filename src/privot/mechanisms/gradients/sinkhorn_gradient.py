@@ -78,7 +78,7 @@ class SanitizedGradient:
     Returns
     -------
     Stream
-        Of the vault: `ask(GradientQuery(x, labels))` answers with a tensor of the shape of x, (points·samples,
+        Of the vault: `answer(GradientQuery(x, labels))` returns a tensor of the shape of x, (points·samples,
         dimension).
 
     Raises
@@ -115,7 +115,7 @@ class SanitizedGradient:
     >>> vault = Vault(np.eye(8), clip=1.0, adjacency="replace-one", budget=(10.0, 1e-5))
     >>> mechanism = SanitizedGradient(points=3, sigma=2.0, clip=0.5, sampling=FixedSize(2, 8), steps=2, sweeps=5)
     >>> stream = vault.stream(mechanism, purpose="two steps")
-    >>> tuple(stream.ask(GradientQuery(torch.zeros(3, 8))).value.shape)
+    >>> tuple(stream.answer(GradientQuery(torch.zeros(3, 8))).value.shape)
     (3, 8)
     """
 
@@ -200,7 +200,7 @@ class SanitizedGradient:
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:
         """Refused: every step answers a query."""
-        raise UsageError("A sanitized gradient answers queries: use a stream's ask.")
+        raise UsageError("A sanitized gradient answers queries: call answer(query) on its stream.")
 
     def check(self, query: Any) -> Any:
         """A plain copy of the query, if it has points of the right shape, on the device of the mechanism."""

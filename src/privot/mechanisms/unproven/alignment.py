@@ -78,7 +78,7 @@ class PublishedAlignment:
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:
         """Refused: every step answers a query."""
-        raise UsageError("A published alignment answers queries: use a stream's ask.")
+        raise UsageError("A published alignment answers queries: call answer(query) on its stream.")
 
     def check(self, query: Any) -> AlignmentQuery:
         """A plain copy of the query."""

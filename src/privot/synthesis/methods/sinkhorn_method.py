@@ -137,7 +137,7 @@ class SinkhornMethod(StreamingMethod):
             carried = debias and taken % every == 0
             held = many if carried else few
             x = held.points.make()
-            released = torch.as_tensor(stream.ask(held.query(x)).value).to(x.dtype)
+            released = torch.as_tensor(stream.answer(held.query(x)).value).to(x.dtype)
             slope = torch.zeros_like(x)
             if carried:
                 if matched and taken // every % max(1, REFRESH // every) == 0:

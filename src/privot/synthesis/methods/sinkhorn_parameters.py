@@ -64,7 +64,7 @@ class SinkhornParametersMethod(SinkhornMethod):
         def step(stream: Stream) -> torch.Tensor:
             nonlocal factor, taken
             z, labels = training.draw(rows)
-            total = torch.as_tensor(stream.ask(ParameterQuery(z, labels)).value)
+            total = torch.as_tensor(stream.answer(ParameterQuery(z, labels)).value)
             watched: torch.Tensor = torch.linalg.vector_norm(total) / usual
             if debias and taken % every == 0:
                 if matched and taken // every % max(1, REFRESH // every) == 0:
