@@ -135,7 +135,7 @@ def test_the_largest_batch(adjacency: str) -> None:
 
 
 def test_the_published_table_is_improved_as_promised() -> None:
-    """MATH.md §1: U→M of the paper's table 4 needs 4.74 as published, 0.75 by autodp's accountant; ours is below."""
+    """U→M of the paper's table 4 needs 4.74 as published, 0.75 by autodp's accountant; ours is below."""
     plan = projection(
         784,
         200,

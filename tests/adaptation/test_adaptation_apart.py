@@ -301,10 +301,10 @@ FORGED: list[tuple[str, Callable[[], bytes], str]] = [
     ("no guarantee", lambda: sealed({"guarantee": {}}), "guarantee"),
     ("a claim too small", lambda: guaranteed(less), "its events cost"),
     ("other noise", lambda: guaranteed(louder), "need σ"),
-    ("another sensitivity", lambda: guaranteed(narrower), "not that of what was asked"),
-    ("two events", lambda: guaranteed(twice), "not that of what was asked"),
-    ("another δ", lambda: guaranteed(lambda f: f.update(delta=1e-6, epsilon=9.0)), "not that of what was asked"),
-    ("unproven", lambda: guaranteed(lambda f: f.update(standing="unproven")), "not that of what was asked"),
+    ("another sensitivity", lambda: guaranteed(narrower), "not that of the requested release"),
+    ("two events", lambda: guaranteed(twice), "not that of the requested release"),
+    ("another δ", lambda: guaranteed(lambda f: f.update(delta=1e-6, epsilon=9.0)), "not that of the requested release"),
+    ("unproven", lambda: guaranteed(lambda f: f.update(standing="unproven")), "not that of the requested release"),
     ("not sealed", lambda: b"PK nonsense", "damaged"),
 ]
 
@@ -349,7 +349,7 @@ def test_methods_that_ask_many_times_are_not_asked_by_file() -> None:
     ):
         made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
         design = made.design(Facts(2, 60, 1.0, ONE), (X, y))
-        with pytest.raises(UsageError, match="asks once"):
+        with pytest.raises(UsageError, match="needs a single release"):
             AdaptationRequest.of(design)
 
 

@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_loading_a_folder_imports_nothing_that_it_names(folder: Path) -> None:
-    with pytest.raises(DataError, match="does not ship"):
+    with pytest.raises(DataError, match="is not built in"):
         DomainAdapter.load(folder)
     assert not (folder.parent / "ran").exists()
 

@@ -118,13 +118,13 @@ def test_a_query_that_does_not_fit_uses_up_no_step(change: dict[str, Any], asked
 
 def test_a_generator_has_to_be_named() -> None:
     mechanism = SanitizedParameters(5, 1.0, 1.0, FixedSize(3, 6), parameters=15)
-    with pytest.raises(UsageError, match="which generator"):
+    with pytest.raises(UsageError, match="before the first query"):
         opened().stream(mechanism, purpose="test").answer(query())
 
 
 @pytest.mark.parametrize("where", ["parameter", "module", "before", "everywhere"])
 def test_a_generator_with_a_hook_that_hears_gradients_is_refused(where: str) -> None:
-    """What a backward hook is told has no noise yet: whoever watches a training this way would watch records."""
+    """A backward hook sees gradients without noise: an attacker who sets one would see private gradients."""
     mechanism, heard = make(sweeps=14), []
     layer = mechanism.handle._generator.layer
     listen = {

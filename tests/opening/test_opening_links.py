@@ -48,7 +48,7 @@ def test_a_report_does_not_publish_what_a_link_points_to(copy: Path, tmp_path: P
 
 def test_a_report_publishes_no_file_that_is_not_a_picture(copy: Path) -> None:
     (copy / "grid.png").write_bytes(b"root:x:0:0")
-    with pytest.raises(DataError, match="no PNG image"):
+    with pytest.raises(DataError, match="not a PNG image"):
         write_report(copy)
 
 

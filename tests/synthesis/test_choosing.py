@@ -340,7 +340,7 @@ def test_only_warped_images_with_classes_have_a_choice() -> None:
     with pytest.raises(UsageError, match="several classes"):
         small(shape=None).design(vault().facts)
     for still in (rules(warp=0.0), rules(kind="deconv")):
-        with pytest.raises(UsageError, match="warps nothing"):
+        with pytest.raises(UsageError, match="does not warp"):
             small(rules=still).design(vault().facts)
     with pytest.raises(UsageError, match="whole budget"):
         small(rules=rules(choosing=replace(PLAN, sigma=0.1).to_dict())).design(vault().facts)

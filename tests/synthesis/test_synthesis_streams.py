@@ -302,7 +302,7 @@ def test_a_checkpoint_whose_blocks_cost_less_is_refused(tmp_path: Path) -> None:
     weaker = Repeated(replace(design.mechanism, sigma=50.0).event(vault.facts), design.mechanism.steps)
     guarantee = account(weaker, 1e-5).to_dict()
     checkpoint.save(training, path, job=job.name, blocks=4, guarantee=guarantee)
-    with pytest.raises(DataError, match="paid for as something else"):
+    with pytest.raises(DataError, match="charged as another event"):
         asked("sinkhorn").run(job, lambda: vault, counted(ledger), ledger=ledger.identity)
 
 
@@ -584,7 +584,7 @@ def test_a_warp_in_sampling_alone_leaves_training_as_it_was(kind: str) -> None:
     assert float((still - moved).detach().abs().max()) > 1e-3
     made.ease(0.0)
     torch.testing.assert_close(made(z, labels), still, rtol=0.0, atol=2e-5)
-    with pytest.raises(DataError, match="always or in sampling"):
+    with pytest.raises(DataError, match="always or sampling"):
         build({**config, "latent": 10, "warp": 0.2, "warped": "never"})
 
 

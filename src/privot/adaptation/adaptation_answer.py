@@ -44,25 +44,25 @@ class Answered:
 
 
 def check_asked(request: AdaptationRequest, vault: Vault) -> None:
-    """Refuse records about which other things are public than the request says."""
+    """Refuse records whose public facts differ from those in the request."""
     for name in ("records", "dim"):
         asked, held = getattr(request.facts, name), getattr(vault.facts, name)
         if asked != held:
             what = "records" if name == "records" else "columns"
-            raise DataError(f"The request is about {asked} {what} and these are {held}: nothing was paid.")
+            raise DataError(f"The request expects {asked} {what}, got {held}: nothing was paid.")
 
 
 def stored(request: AdaptationRequest, folder: Path, data: str) -> Path:
-    """Where the answer that these records gave lies, if they gave one."""
+    """The path of the answer for these records, whether it exists or not."""
     return folder / f"{request.digest()[:32]}-{data[:16]}{SUFFIX}"
 
 
 def answer_once(
     request: AdaptationRequest, vault: Vault, folder: Path, data: str, key: Ed25519PrivateKey | None = None
 ) -> Answered:
-    """The answer that lies in `folder`, or else a new one, charged to the vault's ledger before it is made.
+    """The answer in `folder`, or a new one, charged to the vault's ledger before it is made.
 
-    `data` is the ledger's name for the records: other records are another question. The order on disk is that of a
+    `data` is the ledger's name for the records: other records get another answer. The order on disk is that of a
     party's sketches: secret → charge → file → secret removed. Without a `key` one is made, used once and forgotten.
     """
     check_asked(request, vault)
@@ -92,7 +92,7 @@ def answer_once(
 
 
 def to_bytes(release: Release, request: AdaptationRequest) -> bytes:
-    """The message, not yet signed: whose answer it is, its guarantee, and the noisy sums; the rest follows."""
+    """The unsigned message: the digest of the request, the guarantee and the noisy sums; the rest follows from them."""
     if not isinstance(release.value, Mapping):
         raise DataError("This release is not a mean embedding.")
     facts = {"request": request.digest(), "guarantee": release.guarantee.to_dict()}
@@ -100,35 +100,35 @@ def to_bytes(release: Release, request: AdaptationRequest) -> bytes:
 
 
 def read_answer(data: bytes, request: AdaptationRequest, trusted: tuple[str, ...] | None = None) -> tuple[Release, str]:
-    """(release, public key of the signer) of an answer to this very request; its guarantee is counted anew.
+    """(release, public key of the signer) of an answer to this request; its guarantee is counted anew.
 
-    With `trusted` keys only from one of those.
+    With `trusted`, the signer must be one of these keys.
     """
     sealed = open_sealed(data, "The answer")
     if trusted is not None and sealed.signer not in trusted:
         raise DataError(f"The answer is signed by {sealed.signer[:16]}…, which is not among the trusted keys.")
     facts, arrays = decode(sealed.payload, KIND, {"sums": 2, "counts": 1})
     if set(facts) != {"request", "guarantee"}:
-        raise DataError("An answer says its request and its guarantee, and nothing else.")
+        raise DataError("An answer must hold its request and its guarantee, and nothing else.")
     if facts["request"] != request.digest():
-        raise DataError("This is the answer to another request: ask for the answer to this job's.")
+        raise DataError("This is the answer to another request: get the answer to the request of this job.")
     try:
         stated = Guarantee.from_dict(facts["guarantee"])
-        # before it is counted: a stranger's events could take for ever
+        # before it is counted: counting a stranger's events could take very long
         event = event_from_dict(dict(stated.events[0])) if len(stated.events) == 1 else None
     except DataError:
         raise
     except Exception:
         raise DataError("The guarantee inside the answer cannot be read.") from None
     if not isinstance(event, Gaussian) or stated.standing is not Standing.PROVEN or stated.at_delta != request.delta:
-        raise DataError("The guarantee inside the answer is not that of what was asked.")
+        raise DataError("The guarantee inside the answer is not that of the requested release.")
     mechanism = request.mechanism(event.sigma)
     if event != mechanism.event(request.facts):
-        raise DataError("The guarantee inside the answer is not that of what was asked.")
+        raise DataError("The guarantee inside the answer is not that of the requested release.")
     read_guarantee(json.dumps(facts["guarantee"]))
-    # that did not state too little; what a stranger writes about itself does not go into our reports
+    # the line above refuses numbers that are too small; a stranger's own text does not go into our reports
     guarantee = account(event, request.delta)
     guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, _ELSEWHERE))
     if arrays["sums"].shape != (1, mechanism.features.size) or arrays["counts"].shape != (1,):
-        raise DataError("The sums inside the answer do not fit the map that was asked for.")
+        raise DataError("The sums inside the answer do not fit the map of the request.")
     return Release(arrays, guarantee, mechanism.public(request.facts, event.sigma)), sealed.signer

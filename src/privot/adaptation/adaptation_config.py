@@ -17,7 +17,7 @@ UNPROVEN = ("published",)
 
 @dataclass(frozen=True)
 class AdaptationConfig:
-    """How to train, and what to ask of the vault.
+    """How to train, and which releases to pay for.
 
     `warmup` steps on the source alone come first. Then `blocks` charges are made, each of `releases_per_block`
     releases; after every release `steps` gradient steps follow. `finish` steps on the source end the training; for
@@ -37,20 +37,20 @@ class AdaptationConfig:
     steps: int = 1
     finish: int = 1000
     weight: float = 1.0
-    """λ, what alignment weighs at the end of its rise."""
+    """λ, the weight of alignment at the end of its rise."""
     slices: int = 200
     frame: Frame = "orthogonal"
     clip: float = 0.5
     sample: int | None = None
-    """Records a release shows; None for all."""
+    """Records per release; None for all."""
     frequencies: int = 1000
-    """Of an embedding, at most: a transformation has few parameters, and more would cost time and add noise."""
+    """Most frequencies of an embedding: a transformation has few parameters, and more would cost time and add noise."""
     fit: int = 400
-    """Steps in which a transformation is fitted to an embedding, …"""
+    """Steps in which a transformation is fitted to an embedding."""
     fit_batch: int = 512
-    """… source records that each looks at, …"""
+    """Source records per step of that fit."""
     tries: int = 1
-    """… and how often it is begun again; the fit with the least objective is kept."""
+    """How often the fit is started; the one with the smallest objective is kept."""
     wide: float = 1.2
     augment: bool = True
     """Whether source images are turned, bent and shaded at random where no transformation was fitted."""
@@ -75,11 +75,11 @@ class AdaptationConfig:
         if self.sample is not None:
             arguments.whole("The sample", self.sample, 1)
         if self.method in ("dp-dann", "published") and self.sample is None:
-            raise UsageError(f"The method {self.method} draws samples: say how many records one has.")
+            raise UsageError(f"The method {self.method} draws samples: state the number of records of a sample.")
         if not (0.0 < self.learning_rate < 1e3 and 0.0 <= self.weight < 1e6 and 0.0 < self.clip < 1e6):
             raise UsageError("The learning rate and the clip must be greater than 0, and λ at least 0.")
         if not 1.0 <= self.wide < 10.0:
-            raise UsageError("wide, by which fitted spreads are stretched, must be at least 1.")
+            raise UsageError("wide, the factor on fitted spreads, must be at least 1.")
         if self.frame not in ("orthogonal", "independent"):
             raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
 
@@ -108,13 +108,13 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
     """The default config, from the method, whether records are images, and the public number of target records."""
     base = AdaptationConfig(method="source", network=network or ("digits" if image else "features"))
     long = 4000 if cuda else 1500
-    # on a GPU larger batches cost next to nothing
+    # on a GPU larger batches cost almost nothing
     base = replace(base, batch=256, fit=800, tries=3) if cuda else replace(base, fit=300, tries=2)
     if base.network == "digits":
         # its sigmoids learn slowly
         base = replace(base, learning_rate=2e-3)
     if not image:
-        # the few hundred records of such sets are told by fewer frequencies
+        # fewer frequencies are enough for the few hundred records of such sets
         base = replace(
             base,
             batch=64,
@@ -130,11 +130,11 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
     if method == "embedding":
         return replace(base, method=method, finish=long)
     if method == "sliced":
-        # few releases of everything: what they cost does not depend on how long is trained on each
+        # few releases of all records: their cost does not depend on how long the training on each is
         return replace(base, method=method, warmup=long // 2, blocks=10, steps=long // 20, finish=0, slices=50)
     if method in ("dp-dann", "published"):
         batch = min(128 if image else 32, max(2, records // 4))
-        # few steps, after the source was learned: DP-SGD pays for each, and takes its time for gradients of each record
+        # few steps, after the source was learned: DP-SGD pays for each step, and gradients per record are slow
         blocks, each = (10, 50) if image else (4, 20)
         return replace(
             base, method=method, warmup=long // 2, blocks=blocks, releases_per_block=each, finish=0, batch=batch,

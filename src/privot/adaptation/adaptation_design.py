@@ -31,8 +31,8 @@ from privot.synthesis.defaults.embedding_defaults import Problem, frequencies
 from privot.synthesis.features.fourier import feature_map
 
 BANDWIDTHS = {True: (0.3, 0.5), False: (1.0, 2.0)}
-"""In units of the source's median distance, for images and for vectors: fine ones tell styles apart, as in synthesis;
-wide ones pull from afar, which columns that moved need."""
+"""In units of the source's median distance, for images and for vectors: fine bandwidths distinguish styles, as in
+synthesis; wide ones give a gradient over long distances, for columns that moved."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class AdaptationDesign:
     features: dict[str, Any] | None = None
     """The feature map of the method embedding."""
     source: str | None = None
-    """Which source it was made for, as a digest: for the folder of a job, not for what is sent or handed on."""
+    """The digest of the source: kept in the folder of a job, and left out of what is sent or published."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -78,22 +78,22 @@ class AdaptationDesign:
             raise DataError(f"This does not describe an adaptation ({type(error).__name__}).") from None
 
     def check_facts(self, facts: Facts) -> None:
-        """Refuse records about which other things are public than about those that this was designed for."""
+        """Refuse records whose public facts differ from those of this design."""
         for name, value in vars(self.facts).items():
             if value != getattr(facts, name):
                 raise DataError(f"These are not the records this adaptation was designed for: their {name} differs.")
 
     def check_source(self, x: NDArray[Any], y: NDArray[np.int64]) -> None:
-        """Refuse another source than this was made for; a design of an earlier version knows its measures only."""
+        """Refuse another source than the design's; a design of an earlier version holds no digest, only sizes."""
         fits = (x.shape[1], int(y.max()) + 1) == (self.networks.get("columns"), self.networks.get("classes"))
         if not fits or (self.source is not None and source_digest(x, y) != self.source):
             raise DataError(
-                "This is not the source that the job was started with: go on with the same rows and labels, in the "
+                "This is not the source that the job was started with: continue with the same rows and labels, in the "
                 "same order."
             )
 
     def mechanism(self, networks: Networks, query: Query | None, domain: DomainGradients | None) -> Mechanism:
-        """The mechanism of one block; `query` and `domain` are there for DP-SGD."""
+        """The mechanism of one block; only DP-SGD needs `query` and `domain`."""
         s, device = self.settings, _device_of(networks)
         if self.sigma is None:
             raise UsageError("A training on the source alone releases nothing.")
@@ -118,7 +118,7 @@ class AdaptationDesign:
 
 def source_digest(x: NDArray[Any], y: NDArray[np.int64]) -> str:
     """SHA-256 of rows and labels as training uses them: in their order, in float32, −0 the same as 0."""
-    # a value too large for float32 is an infinity to training, too
+    # a value too large for float32 becomes an infinity in training too
     with np.errstate(over="ignore"):
         rows = np.asarray(x, dtype="<f4") + np.float32(0.0)
     digest = hashlib.sha256(json.dumps(rows.shape).encode())

@@ -1,8 +1,8 @@
-"""What an engineer asks of the target's holder, as a plain JSON file: all of it public, untrusted input.
+"""A request to the holder of the target, as a plain JSON file: all of it is public, and untrusted input.
 
-A request says which public map of a record is to be summed, over how many records, and what that may cost. The
-mechanism, its sensitivity and its σ follow from that by the reader's own code: the σ in the file is there for people,
-and one that does not follow is refused. A file names no code and no path.
+A request states the public map of a record to be summed, the number of records, and ε and δ. The reader's own code
+derives the mechanism, its sensitivity and its σ; the σ in the file is for people, and a σ that does not follow is
+refused. A file names no code and no path.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MAX_BYTES = 1 << 16
 MAX_RECORDS = 10**8
 MAX_FREQUENCIES = 10_000
 MAX_NUMBERS = 1 << 24
-"""In the matrix of a map: 128 MiB."""
+"""Numbers in the matrix of a map: 128 MiB."""
 MAX_BANDWIDTHS = 16
 EPSILONS, DELTAS = (1e-3, 1e3), (1e-12, 0.1)
 LARGEST = 1e12
 SAME = 1e-10
-"""How far apart two machines may compute one σ, as a share of it: a hair of rounding, which costs nobody anything."""
+"""The relative difference between one σ computed on two machines, by rounding alone."""
 
 _MAP = ("kind", "dim", "frequencies", "bandwidths", "seed", "low", "high", "frame")
 _FIELDS = ("schema", "kind", "method", "adjacency", "epsilon", "delta", "sigma", "records", "features")
@@ -61,27 +61,27 @@ class AdaptationRequest:
 
     @classmethod
     def of(cls, design: AdaptationDesign) -> AdaptationRequest:
-        """What an adaptation asks of the target; refuses a method that asks more than once."""
+        """The request of an adaptation; refuses a method that needs more than one release."""
         s, records = design.settings, design.facts.records
         if s.method != "embedding" or s.releases != 1 or design.features is None or records is None:
             raise UsageError(
-                "Only the method embedding with one block asks once, which is what a file can carry: choose that "
+                "Only the method embedding with one block needs a single release, as a request does: choose that "
                 "method and one block, or adapt where the target is."
             )
         return cls(design.epsilon, design.delta, records, design.features)
 
     @property
     def facts(self) -> Facts:
-        """What is public about the target if it is the one that was asked about."""
+        """The public facts that the request expects of the target."""
         return Facts(int(self.features["dim"]), self.records, 1.0, Adjacency.REPLACE_ONE)
 
     @cached_property
     def sigma(self) -> float:
-        """The least noise that (ε, δ) allows, counted here."""
+        """The smallest σ that (ε, δ) allows, counted here."""
         return embedding(adjacency=Adjacency.REPLACE_ONE, delta=self.delta, epsilon=self.epsilon).sigma
 
     def mechanism(self, sigma: float | None = None) -> MeanEmbedding:
-        """The mechanism that was asked for; with a `sigma` that was computed elsewhere or earlier, at that."""
+        """The requested mechanism; with `sigma`, at that σ, which was computed elsewhere or earlier."""
         if sigma is not None and not abs(sigma - self.sigma) <= SAME * self.sigma:
             raise DataError(f"ε and δ of this request need σ = {self.sigma:.6g}, not {sigma:.6g}.")
         given = {name: value for name, value in self.features.items() if name != "kind"}
@@ -113,7 +113,7 @@ class AdaptationRequest:
         return (json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n").encode()
 
     def digest(self) -> str:
-        """Names the request by all that is asked, not by how the file is laid out; σ follows from the rest."""
+        """A digest of what is requested, not of the file's layout; σ is left out, because it follows from the rest."""
         asked = {name: value for name, value in self.to_dict().items() if name != "sigma"}
         return hashlib.sha256(json.dumps(asked, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
@@ -132,7 +132,7 @@ class AdaptationRequest:
         if type(schema) is not int or schema != SCHEMA_VERSION:
             raise DataError(f"This request has another schema; this privot reads {SCHEMA_VERSION}.")
         if set(fields) != set(_FIELDS):
-            raise DataError(f"A request says {', '.join(_FIELDS)}, and nothing else.")
+            raise DataError(f"A request must hold {', '.join(_FIELDS)}, and nothing else.")
         if fields["method"] != "embedding" or fields["adjacency"] != str(Adjacency.REPLACE_ONE):
             raise DataError("A request must be for the method embedding under replace-one neighbours.")
         made = cls(fields["epsilon"], fields["delta"], fields["records"], fields["features"])
@@ -143,7 +143,7 @@ class AdaptationRequest:
             raise
         except PrivotError as error:
             raise DataError(f"This request cannot be answered: {error}") from None
-        # the numbers as they are used: 1 and 1.0 are one question
+        # the numbers as they are used: 1 and 1.0 make the same request
         return cls(float(made.epsilon), float(made.delta), made.records, _plain(made.features))
 
     @classmethod
@@ -157,13 +157,13 @@ class AdaptationRequest:
 
 def _check_map(features: Any) -> None:
     if not isinstance(features, Mapping) or set(features) != set(_MAP):
-        raise DataError(f"The map of a request says {', '.join(_MAP)}, and nothing else.")
+        raise DataError(f"The map of a request must hold {', '.join(_MAP)}, and nothing else.")
     if features["kind"] != Fourier.kind or features["frame"] not in ("orthogonal", "independent"):
-        raise DataError("The map of a request is of Fourier features along orthogonal or independent directions.")
+        raise DataError("The map of a request must be Fourier features along orthogonal or independent directions.")
     _check_whole("columns", features["dim"], 1, MAX_NUMBERS)
     _check_whole("frequencies", features["frequencies"], 1, MAX_FREQUENCIES)
     if features["dim"] * features["frequencies"] > MAX_NUMBERS:
-        raise DataError(f"The map of this request has more than {MAX_NUMBERS} numbers: no honest one does.")
+        raise DataError(f"The map of this request has more than {MAX_NUMBERS} numbers: ask for fewer frequencies.")
     widths = features["bandwidths"]
     if not isinstance(widths, list) or not 1 <= len(widths) <= min(MAX_BANDWIDTHS, features["frequencies"]):
         raise DataError(f"The map of a request has 1 to {MAX_BANDWIDTHS} bandwidths, no more than frequencies.")
@@ -172,7 +172,7 @@ def _check_map(features: Any) -> None:
     for name in ("low", "high"):
         _check_number(f"The {name} end of the range", features[name], -LARGEST, LARGEST)
     if not features["low"] < features["high"]:
-        raise DataError("The range of a request needs its low end below its high one.")
+        raise DataError("The range of a request must have its low end below its high end.")
     try:
         check_seed(features["seed"])
     except UsageError as error:

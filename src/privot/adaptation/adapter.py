@@ -1,5 +1,5 @@
-"""One interface to adaptation: a vault with unlabelled private records and a public labelled source go in, a classifier
-with a guarantee comes out; it never sees a private record.
+"""The estimator of adaptation: from unlabelled private records in a vault and a public labelled source to a classifier
+with a guarantee; it never sees a private record.
 """
 
 from __future__ import annotations
@@ -45,12 +45,40 @@ _ROWS = 2048
 class DomainAdapter(PrivateEstimator):
     """A classifier for private unlabelled records, from public labelled ones, under (ε, δ).
 
-    `fit(vault, (x, y))`, then `predict(rows)`. `low` and `high` are the public range of values and `shape` the public
-    shape of an image, the same for both domains. `network` is "digits", "features" or an import path. `settings`
-    replaces what the rules choose; all of them are recorded. `seed` makes everything but the noise repeatable.
+    Call `fit(vault, (x, y))`, then `predict(rows)`.
 
-    After `fit`: `networks_`, `guarantee_` (None where nothing was asked of the vault), `design_`, `losses_`, `charged_`
-    and `lost_` (blocks), and `stopped_`: whether the budget refused before all blocks were paid for.
+    Parameters
+    ----------
+    epsilon, delta
+        The budget of everything that is released; the adjacency is the vault's, which must be replace-one.
+    method
+        "embedding", "sliced" (DP-SWD) or "dp-dann", which are proven; "published", which is not; or "source", which
+        uses no target.
+    network
+        "digits", "features" or the import path of your own ("package.module:function"); chosen by default.
+    shape
+        The public shape of an image, the same for both domains; None for vectors.
+    low, high
+        The public range of values, the same for both domains.
+    settings
+        An `AdaptationConfig` that replaces the default one; it is recorded either way.
+    device
+        "auto", "cpu" or "cuda".
+    seed
+        Makes everything but the privacy noise repeatable.
+    allow_unproven
+        Allows releases that no theorem covers.
+
+    Attributes
+    ----------
+    networks_, design_, losses_
+        After `fit`: the trained networks, the design made before anything was paid, and the losses of training.
+    guarantee_
+        What was spent; None where nothing was released.
+    charged_, lost_
+        The number of blocks that were charged, and how many of them were lost.
+    stopped_
+        Whether the budget refused before all blocks were paid for.
     """
 
     def __init__(
@@ -157,7 +185,7 @@ class DomainAdapter(PrivateEstimator):
         return self._finished(PaidTraining(learner, lambda: vault, allow_unproven=self.allow_unproven), progress)
 
     def _job(self, folder: Path, vault: Vault, facts: Facts, source: Source) -> Job:
-        """The job in `folder`, which must be one that this very call started; a new one where there is none."""
+        """The job in `folder`, which must have been started with the same arguments; a new job if there is none."""
         asked = self._asked()
         if not (folder / NAME).exists():
             design = self.design(facts, source).to_dict()
@@ -167,7 +195,7 @@ class DomainAdapter(PrivateEstimator):
         if not isinstance(found, dict) or not isinstance(designed, dict) or "request" in job.settings:
             raise DataError(f"{folder / NAME} does not describe an adaptation: choose another folder.")
         if self.seed is None:
-            # left out then and now: it was drawn then, and stays
+            # not given then and not given now: the seed drawn then is kept
             asked = {**asked, "seed": found.get("seed")}
         job.check_same(asked, found)
         return job
@@ -214,9 +242,9 @@ class DomainAdapter(PrivateEstimator):
         progress: Progress | None = None,
         every: float = EVERY_SECONDS,
     ) -> DomainAdapter:
-        """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
+        """Run or resume `job` to its end; the vault is opened only if something has to be paid.
 
-        `spent`(mark) says how many charges of the ledger with the identity `ledger` carry that mark.
+        `spent`(mark) returns the number of charges with that mark in the ledger that has the identity `ledger`.
         """
         design = AdaptationDesign.from_dict(job.settings.get("design", {}))
         if job.settings.get("ledger") not in (None, ledger):
@@ -236,7 +264,7 @@ class DomainAdapter(PrivateEstimator):
         progress: Progress | None = None,
         every: float = EVERY_SECONDS,
     ) -> DomainAdapter:
-        """Bring `job` to its end on its one release, which the records' holder paid for (`adaptation_answer`).
+        """Run or resume `job` on its one release, which the holder of the records paid for (`adaptation_answer`).
 
         The classifier is the one that `run` would have trained on the same release.
         """
@@ -248,7 +276,7 @@ class DomainAdapter(PrivateEstimator):
         with job.alone():
             learner, kept = self._learner(design, source), kept_release(job, 0)
             if kept.exists() and Release.load(kept, inside=job.folder).digest() != release.digest():
-                raise DataError(f"The job in {job.folder} learns from another answer: go on with that one.")
+                raise DataError(f"The job in {job.folder} learns from another answer: continue with that one.")
             release.save(kept)
             training = PaidTraining(
                 learner, _no_vault, job, lambda mark: 1, checkpoint_interval=every, block=release.guarantee
@@ -256,7 +284,7 @@ class DomainAdapter(PrivateEstimator):
             return self._finished(training, progress)
 
     def _learner(self, design: AdaptationDesign, source: Source) -> Learner:
-        """Networks ready to train; refuses, before anything is paid, what would cost more than is asked for, and a
+        """Networks ready to train; refuses, before anything is paid, a design that costs more than `epsilon`, and a
         source that `design` was not made for.
         """
         x, y = checked_source(source)
@@ -270,7 +298,7 @@ class DomainAdapter(PrivateEstimator):
             ):
                 raise DataError(
                     f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {design.delta:g}, not the "
-                    f"ε = {self.epsilon:g} at δ = {self.delta:g} that is asked for: nothing was paid."
+                    f"ε = {self.epsilon:g} at δ = {self.delta:g} that were requested: nothing was paid."
                 )
         return learner
 
@@ -312,7 +340,7 @@ class DomainAdapter(PrivateEstimator):
         return np.asarray(self.predict_proba(x).argmax(axis=1), dtype=np.int64)
 
     def score(self, x: Any, y: Any) -> float:
-        """The share of rows labelled rightly: for a held-out test set, never the one used for alignment."""
+        """The accuracy on labelled rows: use a held-out test set, never the one used for alignment."""
         return float(np.mean(self.predict(x) == np.asarray(y)))
 
     def save(self, folder: str | Path) -> None:
@@ -350,11 +378,11 @@ class DomainAdapter(PrivateEstimator):
 
 
 def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Public rows and labels 0, 1, …; refuses what cannot be trained on."""
+    """Public rows and labels 0, 1, …; refuses a source that cannot be trained on."""
     try:
         x, y = source
     except (TypeError, ValueError):
-        raise UsageError("The source is a pair (x, y) of rows and labels.") from None
+        raise UsageError("The source must be a pair (x, y) of rows and labels.") from None
     if y is None:
         raise DataError("The source has no labels: name them y.")
     rows = checked_rows(x)

@@ -37,7 +37,7 @@ class Judged(nn.Module):
         self.g, self.judge = g, judge
 
     def forward(self, rows: Tensor) -> Tensor:
-        """One score a row."""
+        """One score per row."""
         out: Tensor = self.judge(self.g(rows))
         return out
 
@@ -94,13 +94,13 @@ class DomainGradients:
             ) from None
 
     def mean(self, weights: Array, rows: Array, labels: NDArray[np.int64]) -> Array:
-        """The mean of them."""
+        """The mean gradient."""
         each = self.each(weights, rows, labels)
         return np.asarray(torch.as_tensor(each).mean(dim=0).cpu().numpy())
 
 
 class _Reverse(torch.autograd.Function):
-    """The identity, whose gradient is turned round (Ganin et al. 2016)."""
+    """The identity with a reversed gradient (Ganin et al. 2016)."""
 
     @staticmethod
     def forward(ctx: Any, latent: Tensor, weight: float | Tensor) -> Tensor:
@@ -113,6 +113,6 @@ class _Reverse(torch.autograd.Function):
 
 
 def reverse(latent: Tensor, weight: float | Tensor) -> Tensor:
-    """`latent`, through which a loss climbs by `weight` instead of descending."""
+    """`latent`, with its gradient multiplied by −`weight`."""
     out: Tensor = _Reverse.apply(latent, weight)  # type: ignore[no-untyped-call]
     return out

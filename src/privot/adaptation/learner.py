@@ -1,7 +1,7 @@
 """A training under way: public steps on the source, and what is done with each release; it sees no private record.
 
-Every method minimises L_c(h(g(x_s)), y_s) plus what it makes of the releases. What a release says of the target is a
-constant here: no gradient can flow back through it.
+Every method minimises L_c(h(g(x_s)), y_s) plus a term of its own that depends on the releases. A release is a constant
+here: no gradient can flow back through it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Learner:
         self.random = torch.Generator(device=self.device)
         self.random.manual_seed((design.seed + 1) % 2**63)
         self.trained = nn.ModuleList([self.networks, self.judge])
-        """All that the optimiser moves."""
+        """All parameters that the optimiser changes."""
         self.optimizer = adam(self.trained, s.learning_rate)
         self.bend = s.augment and (shape is not None or s.method == "embedding")
         # filled anew before every step, which may be a recorded one
@@ -68,7 +68,7 @@ class Learner:
         self._shares: Tensor | None = None
         self.step = 0
         self.done = 0
-        """Blocks that are over, lost ones included."""
+        """Blocks that are finished, lost ones included."""
         self.fitted = False
         self.losses: list[float] = []
         self._asked: tuple[Tensor, Tensor] | None = None
@@ -150,7 +150,7 @@ class Learner:
     def run_block(
         self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
     ) -> None:
-        """All releases of one charge, or the one of it that was `kept` on disk; `save` hears of each."""
+        """Train on all releases of one charge, or on the one `kept` on disk; `save` is called with each new release."""
         s = self.design.settings
         for _ in range(s.releases_per_block):
             release = kept
@@ -176,7 +176,7 @@ class Learner:
         return next(stream)
 
     def learn(self, release: Release, tell: Progress | None = None) -> None:
-        """What a method makes of one release."""
+        """The training steps that follow one release."""
         method, steps = self.design.settings.method, self.design.settings.steps
         if method == "embedding":
             fit(self.change, self.source, release, self.design.settings, self.random)
@@ -223,13 +223,13 @@ class Learner:
         return cosine(self.design.settings.learning_rate, self.step, max(1, self.total))
 
     def apply(self, loss: Tensor, tell: Progress | None) -> None:
-        """Move by the gradients that are there."""
+        """One step of the optimiser with the current gradients."""
         set_rate(self.optimizer, self._rate())
         self.optimizer.step()
         self._count(loss, tell)
 
     def _count(self, loss: Tensor, tell: Progress | None) -> None:
-        """One step more; the loss is read now and then only, since the device waits for that."""
+        """Count one step; the loss is read only from time to time, because reading it makes the device wait."""
         self.step += 1
         if self.step % 20 == 0 or self.step == self.total:
             value = float(loss.detach())
@@ -242,7 +242,7 @@ class Learner:
     def _published(self, release: Release, tell: Progress | None) -> None:
         value: Any = release.value
         self.optimizer.zero_grad(set_to_none=True)
-        # a kill forgets which source rows a kept release was asked with: others serve for the source's own loss
+        # after a kill the source rows of the query are lost: other rows are used for the source's own loss
         rows, labels = self._asked or self.batch()
         loss = nn.functional.cross_entropy(self.networks(rows), labels)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -283,7 +283,7 @@ class Learner:
         return tensors, facts
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Go on from what `state` answered."""
+        """Continue from what `state` returned."""
         try:
             for part in ("networks", "judge", "change"):
                 own = {n.removeprefix(part + "."): t for n, t in tensors.items() if n.startswith(part + ".")}

@@ -50,7 +50,7 @@ looked at. The last weights were taken: no model was chosen by target labels.</p
 
 @dataclass
 class Adapted:
-    """What an adaptation ends with, all but the networks: what was decided, what it cost, how training went."""
+    """The result of an adaptation without its networks: the design, the cost, the losses."""
 
     design: AdaptationDesign
     guarantee: Guarantee | None
@@ -63,7 +63,7 @@ class Adapted:
 def write_model(folder: Path, adapted: Adapted, networks: Networks) -> None:
     """Everything that predicting needs; the configuration last, so that a folder with one is whole.
 
-    What an earlier model left goes first: a kill must not leave a new model beside the guarantee of an old one.
+    Files of an earlier model are removed first: a kill must not leave a new model beside the guarantee of an old one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in (CONFIG, GUARANTEE, SPENT, REPORT, EVALUATION):
@@ -79,7 +79,7 @@ def write_model(folder: Path, adapted: Adapted, networks: Networks) -> None:
         "stopped": adapted.stopped,
         "released": adapted.guarantee is not None,
     }
-    # a model is handed on: its receiver need not be able to identify the source by its digest
+    # a model is passed on: its receiver should not be able to identify the source by its digest
     design = replace(adapted.design, source=None).to_dict()
     fields = {"schema": SCHEMA_VERSION, "kind": "adaptation", "design": design, "learned": learned}
     write_json(folder / CONFIG, fields)
@@ -99,7 +99,7 @@ def read_model(folder: Path, device: str = "cpu", network: str | None = None) ->
 
 
 def read_adapted(folder: Path) -> Adapted:
-    """What a folder says about its adaptation; no network is built, so nothing that it names is run."""
+    """The facts in an adaptation's folder; no network is built, so no code that the folder names is run."""
     fields = read_json(folder / CONFIG)
     if fields.get("schema") != SCHEMA_VERSION or fields.get("kind") != "adaptation":
         raise DataError(f"{folder / CONFIG} does not describe an adaptation that this privot reads.")
@@ -125,7 +125,7 @@ def write_evaluation(folder: Path, accuracy: float, records: int) -> None:
 
 
 def write_report(folder: Path) -> Path:
-    """One self-contained page about `folder`, from what lies in it."""
+    """One self-contained page about `folder`, made from its files."""
     from jinja2 import Environment
 
     from privot.synthesis.output.figures import draw_curve

@@ -1,7 +1,7 @@
 """Representation g, classifier h and discriminator, built from a plain dictionary; nothing here sees a private record.
 
 The built-in ones are those of Rakotomamonjy & Ralaivola 2021, appendix 8.5.2. Your own come by import path, as
-"package.module:function"; the function takes (columns, shape, classes) and answers with the pair (g, h).
+"package.module:function"; the function takes (columns, shape, classes) and returns the pair (g, h).
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def check_known(kind: object, allowed: str | None) -> None:
     """Refuse to import code that only a file names: `kind` is built in, or what the caller `allowed` by name."""
     if kind not in BUILT_IN and kind != allowed:
         raise DataError(
-            f"The folder names the network {brief(kind)}, code that privot does not ship and does not run for a file: "
-            "if you trust it, state the same network yourself."
+            f"The folder names the network {brief(kind)}, which is not built in, and privot runs no code that a file "
+            "names: if you trust it, state the same network yourself."
         )
 
 

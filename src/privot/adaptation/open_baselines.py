@@ -1,7 +1,7 @@
-"""Adaptation without any privacy, on arrays: what private methods are compared with, on data that is public anyway.
+"""Adaptation without privacy, on arrays: the baselines of private methods, for public data only.
 
-Same networks, optimiser, augmentation and number of steps as the private methods. Nothing here may be given records
-that somebody's privacy depends on: the gradient sees them as they are.
+Same networks, optimiser, augmentation and number of steps as the private methods. Never pass private records
+here: the gradient sees them without noise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPEN = ("swd", "dann")
 
 
 def train_openly(learner: Learner, target: np.ndarray[Any, Any], method: str) -> Learner:
-    """All steps of `learner` (of the method "source") with an alignment term that looks at `target` openly.
+    """All steps of `learner` (of the method "source") with an alignment term that uses `target` without privacy.
 
     swd: L_c + λ·SW₂²(g(x_s), g(x_t)), the gradient through both sides (Lee et al. 2019). dann: Ganin et al. 2016.
     """

@@ -1,7 +1,7 @@
-"""Brings a training to its end block by block, each charged before its first release; it sees releases only.
+"""Runs a training block by block, each block charged before its first release; it sees releases only.
 
-The rules of `privot.jobs.blocks` hold. A block that was charged and is neither over nor kept on disk is lost, counted
-in the guarantee, and not run again unless it is explicitly paid for again.
+The rules of `privot.jobs.blocks` hold. A block that was charged and is neither finished nor kept on disk is lost: it
+counts in the guarantee, and it is not run again unless it is explicitly paid for again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVERY_SECONDS = 60.0
 
 @dataclass
 class PaidTraining:
-    """Who pays for the blocks of one training, and what was paid; without a `job` nothing is kept on disk."""
+    """One training whose blocks are paid one by one, and what was paid; without a `job` nothing is kept on disk."""
 
     learner: Learner
     open_vault: Callable[[], Vault]
@@ -49,7 +49,7 @@ class PaidTraining:
     """Whether the budget refused before all blocks were paid."""
 
     def run(self, progress: Progress | None = None) -> Guarantee | None:
-        """Train to the end; the guarantee of everything that was charged, None if nothing was asked of a vault."""
+        """Train to the end; the guarantee of everything that was charged, None if nothing was charged."""
         learner, s = self.learner, self.learner.design.settings
         self._restore()
         last = [time.monotonic()]
@@ -71,7 +71,7 @@ class PaidTraining:
         return self.guarantee()
 
     def guarantee(self) -> Guarantee | None:
-        """Of all blocks charged, lost ones included, also where all were lost; None if none was charged."""
+        """The guarantee of all charged blocks, lost ones included; None if none was charged."""
         design = self.learner.design
         if design.settings.method == "source" or not self.charged:
             return None
@@ -82,7 +82,7 @@ class PaidTraining:
                 lost = Downgraded(lost, mechanism.standing, f"the mechanism itself is {mechanism.standing}")
             self.block = account(lost, design.delta)
         if self.block.standing is not Standing.PROVEN:
-            # what made a block unproven makes all of them so
+            # what makes one block unproven makes all of them unproven
             return self.block.compose(*[self.block] * (self.charged - 1)) if self.charged > 1 else self.block
         event = design.cost(mechanism, self.charged)
         return replace(account(event, design.delta), assumptions=self.block.assumptions)
@@ -93,12 +93,12 @@ class PaidTraining:
         return f"(job {self.job.name}, block " + ("" if number is None else f"{number + 1})")
 
     def _block(self, number: int, vault: list[Vault], progress: Progress | None) -> bool:
-        """One block from wherever it stands; False when the budget refuses it."""
+        """Run or resume one block; False when the budget refuses it."""
         with ExitStack() as held:
             return self._pay_block(number, vault, progress, held)
 
     def _pay_block(self, number: int, vault: list[Vault], progress: Progress | None, held: ExitStack) -> bool:
-        """The same; from the charge until its releases are kept or used, `held` lets interrupts wait."""
+        """The same; `held` delays interrupts from the charge until the releases are kept or used."""
         learner, design = self.learner, self.learner.design
         path = None if self.job is None or design.settings.releases_per_block != 1 else kept_release(self.job, number)
         times = 0 if self.job is None else self.spent(self._mark(number))
@@ -113,8 +113,8 @@ class PaidTraining:
         elif times and not self.pay_again:
             if design.settings.blocks == 1:
                 raise LostReleaseError(
-                    "This job was stopped between its charge and its release, so its budget is spent and nothing can "
-                    "be shown for it: a second charge has to be allowed (pay_again), if its ledger has room for that."
+                    "This job was stopped between its charge and its release: its budget is spent and the release is "
+                    "lost, so allow a second charge (pay_again), if its ledger has room for it."
                 )
             learner.done, self.lost = number + 1, self.lost + 1
             self._keep()
@@ -123,7 +123,7 @@ class PaidTraining:
             if not vault:
                 vault.append(self.open_vault())
                 design.check_facts(vault[0].facts)
-            # the weights that are asked about must be there after a kill
+            # the weights of the query must be on disk after a kill
             self._keep()
             mechanism = learner.mechanism()
             learner.rehearse(mechanism)
@@ -149,7 +149,7 @@ class PaidTraining:
                 release.save(path)
             except OSError as error:
                 raise DataError(
-                    f"{path} could not be written ({error.strerror}), so what it should hold is lost; its charge stays."
+                    f"{path} could not be written ({error.strerror}), so this release is lost; its charge stays."
                 ) from None
             # kept: from here on an interrupt loses nothing
             held.close()
@@ -161,7 +161,7 @@ class PaidTraining:
         return True
 
     def _check(self, block: Guarantee) -> None:
-        """Refuse a block that cost something else than this design says."""
+        """Refuse a block that was charged as another event than the design's."""
         check_block(block, self.learner.design.cost(self.learner.mechanism(), 1))
 
     def _restore(self) -> None:
@@ -180,7 +180,7 @@ class PaidTraining:
                 self._check(self.block)
         # lost blocks were charged too
         if self.learner.done > self.charged:
-            raise DataError(f"{path} knows of more blocks than the ledger was charged for: restore both from a backup.")
+            raise DataError(f"{path} lists more blocks than the ledger was charged for: restore both from a backup.")
 
     def _keep(self) -> None:
         if self.job is None:

@@ -18,13 +18,13 @@ from privot.mechanisms import directions_of
 from privot.release import Release
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""Of source rows and their labels."""
+"""The loss of source rows and their labels."""
 
 
 def smoothed(
     networks: Networks, release: Release, batch: int, weight: Tensor, random: torch.Generator
 ) -> tuple[Loss, Callable[[], None]]:
-    """The loss, and what has to be called before each step: it draws noise and released rows. λ is read in `weight`."""
+    """(loss, draw): `draw` is called before each step and draws noise and released rows. λ is read from `weight`."""
     device = weight.device
     released = torch.as_tensor(np.array(release.value), dtype=torch.float32, device=device)
     directions = torch.tensor(directions_of(release.public), dtype=torch.float32, device=device)

@@ -1,8 +1,8 @@
 """Fits a transformation of the public source to a released mean embedding of the target: post-processing of a release.
 
-θ = argmin ‖mean_w φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n². ρ is what cannot be told: the mean over b
-records is off by about 1/b in squared norm, and μ̃ by σ²·size/n². mean_w weighs the source's classes as the target has
-them.
+θ = argmin ‖mean_w φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n². ρ is the error that cannot be
+avoided: the mean over b records is off by about 1/b in squared norm, and μ̃ by σ²·size/n². mean_w weighs the source's
+classes as in the target.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Source:
 
 
 class Fit:
-    """What a release asks of a transformation: the objective, from fixed buffers that `draw` fills."""
+    """The objective of a transformation for a release, from fixed buffers that `draw` fills."""
 
     def __init__(
         self, change: Transformation, source: Source, release: Release, batch: int, random: torch.Generator
@@ -81,7 +81,7 @@ class Fit:
         self.optimizer.step()
 
     def descend(self, steps: int) -> None:
-        """From where θ stands, with a rate that falls as a cosine to 0."""
+        """Descend from the current θ, with a rate that falls as a cosine to 0."""
         self.optimizer = adam(self.change, RATE)
         run = None
         for step in range(steps):
@@ -104,9 +104,9 @@ class Fit:
 def fit(
     change: Transformation, source: Source, release: Release, settings: AdaptationConfig, random: torch.Generator
 ) -> list[float]:
-    """Move the parameters of `change` to the best θ of some descents, judged by the objective alone; all values.
+    """Set the parameters of `change` to the best θ of several descents; returns the objective of each.
 
-    A descent may end in a place that is only locally best, which its objective tells and needs no label.
+    A descent may end in a local minimum; its objective shows that, and no label is needed.
     """
     made = Fit(change, source, release, settings.fit_batch, random)
     start = {n: t.clone() for n, t in change.state_dict().items()}

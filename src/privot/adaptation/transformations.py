@@ -1,8 +1,8 @@
-"""Public families of transformations that may carry source records to the target's style; they see source records only.
+"""Public families of transformations from source records to the target's style; they see source records only.
 
-A transformation T_θ has few parameters, so that they can be told from one noisy release of the target: `fitting` finds
-the θ for which the transformed source has the released mean embedding. Labels come along, since T_θ keeps a record's
-class.
+A transformation T_θ has few parameters, so that one noisy release of the target determines them: `transformation_fit`
+finds the θ for which the transformed source has the released mean embedding. T_θ keeps a record's class, so labels
+stay valid.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from privot.common.image_axes import image_axes
 _APPEARANCE = 4
 """Blur, thickness, gamma and contrast."""
 SPREADS = (0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.3, 0.5, 0.4, 0.2)
-"""Of the affine map and of appearance before anything is fitted: wide enough for most handwriting, and public."""
+"""Public spreads of the affine map and of appearance before a fit: wide enough for most handwriting."""
 _ELASTIC = 0.04
-"""Of half the image's side: how far a random bend moves its control points, in training beyond what was fitted."""
+"""How far a random bend moves its control points, as a share of half the image's side, beyond the fit, in training."""
 _KNOTS = 5
 
 
@@ -29,8 +29,8 @@ class Transformation(nn.Module):
     """T_θ(x; ξ) with ξ ~ N(0, I): parameters are the means and spreads of what is drawn for every record anew.
 
     `forward` takes records in [0, 1] as rows and ξ of shape (rows, `draws`). `wide` stretches the spreads and `bend`
-    distorts at random, for a classifier that shall forgive more than was fitted. An unfitted transformation is a public
-    augmentation. `weights` say how much more often than the source the target shows each class.
+    distorts at random, so that a classifier tolerates more than was fitted. An unfitted transformation is a public
+    augmentation. `weights` say how much more frequent each class is in the target than in the source.
     """
 
     def __init__(self, classes: int) -> None:
@@ -39,18 +39,18 @@ class Transformation(nn.Module):
 
     @abstractmethod
     def draws(self, bend: bool) -> int:
-        """How many standard normal numbers a record takes."""
+        """The number of standard normal numbers per record."""
 
     @abstractmethod
     def forward(self, unit: Tensor, drawn: Tensor, wide: float = 1.0, bend: bool = False) -> Tensor:
         """(rows, columns) → (rows, columns), in [0, 1]."""
 
     def standardise(self, unit: Tensor) -> None:
-        """Take what has to be known about records from *source* ones."""
+        """Compute statistics of the *source* records, where the family needs any."""
 
     def weights(self, labels: Tensor) -> Tensor:
-        """e^v_y, in proportion to how likely the target's class y is beside the source's."""
-        # by a product: the slope of an indexed read cannot be recorded everywhere
+        """e^v_y, proportional to the frequency of class y in the target relative to the source."""
+        # by a product: the gradient of an indexed read cannot be recorded everywhere
         ones = labels[:, None] == torch.arange(len(self.shares), device=labels.device)
         return ones.to(self.shares) @ self.shares.clamp(-3.0, 3.0).exp()
 
@@ -60,11 +60,11 @@ class Transformation(nn.Module):
 
 
 class Warp(Transformation):
-    """An image is turned, scaled, sheared and moved, then blurred, thickened, brightened; all but gradually.
+    """Images are rotated, scaled, sheared and shifted, then blurred, thickened and brightened.
 
     Six numbers of an affine map of the plane and four of appearance are drawn for every image from a normal law. Its
     mean follows the image's own moments (centre, widths, slant, mass, standardised on the source), so that a style that
-    fills its frame or stands upright can be met: p ~ N(mean + B·s(x), spread²), 80 numbers in all.
+    fills its frame or stands upright can be reached: p ~ N(mean + B·s(x), spread²), 80 numbers in all.
     """
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
@@ -138,13 +138,13 @@ class Warp(Transformation):
         return image.clamp(0.0, 1.0)
 
     def prior(self) -> Tensor:
-        """‖v‖² + ‖mean‖² + ‖B‖² + ‖log spread − its start‖²: a release that says nothing leaves the augmentation."""
+        """‖v‖² + ‖mean‖² + ‖B‖² + ‖log spread − its start‖²: with an uninformative release the augmentation stays."""
         moved = (self.spread - self.start).square().sum()
         return super().prior() + self.mean.square().sum() + self.follow.square().sum() + moved
 
 
 class Scaling(Transformation):
-    """Every column is scaled and moved: x ↦ x·e^a + b, with a small jitter when training; 2·columns numbers.
+    """Every column is scaled and shifted: x ↦ x·e^a + b, with a small jitter when training; 2·columns numbers.
 
     That many could follow the noise of a release, so `prior` pulls them towards doing nothing.
     """
@@ -155,7 +155,7 @@ class Scaling(Transformation):
         self.shift = nn.Parameter(torch.zeros(columns))
 
     def draws(self, bend: bool) -> int:
-        """One a column for the jitter."""
+        """One per column for the jitter."""
         return len(self.scale) if bend else 0
 
     def forward(self, unit: Tensor, drawn: Tensor, wide: float = 1.0, bend: bool = False) -> Tensor:

@@ -2,8 +2,8 @@
 
 Equal steps compose to the same ε however they are grouped, so B charges of T/B steps cost what one charge of T steps
 costs. The ledger is then the durable record of what may have left the vault, and a resumed job trusts nothing else:
-every block that the ledger knows counts as released, whether or not its steps were used. Synthesis and adaptation pay
-for their blocks here; what they keep on disk between blocks is their own business.
+every block in the ledger counts as released, whether or not its steps were used. Synthesis and adaptation pay for
+their blocks here; each decides itself what it keeps on disk between blocks.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def paid_block(
 ) -> Iterator[Stream]:
     """Charge one block and hand out its stream; an interrupt waits until the end of this context.
 
-    A block that is paid for runs to its end: its noise would be lost with the rest of it.
+    A paid block runs to its end: an interrupt would lose the block and its noise.
     """
     with finishing():
         yield vault.stream(mechanism, purpose=purpose, delta=delta, allow_unproven=allow_unproven)
 
 
 def weaker(earlier: Guarantee | None, now: Guarantee) -> Guarantee:
-    """What holds of every block when some ran earlier, perhaps on other noise: the weaker standing, all assumptions.
+    """The guarantee that holds for every block when some ran earlier: the weaker standing and all assumptions.
 
     Both guarantees are of the same steps.
     """
@@ -60,10 +60,10 @@ def counted_anew(text: str) -> Guarantee:
 
 
 def check_block(block: Guarantee, event: Event) -> None:
-    """Refuse a block from disk that was paid for as something else than `event`, which the job decided on."""
+    """Refuse a block from disk that was charged as another event than `event`, which the job decided on."""
     paid = leaves(Composed(tuple(event_from_dict(e) for e in block.events)))
     if paid != leaves(event):
         raise DataError(
-            "This folder holds a block that was paid for as something else than its job decided on: restore the "
+            "This folder holds a block that was charged as another event than its job decided on: restore the "
             "folder from a backup."
         )

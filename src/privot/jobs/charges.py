@@ -23,7 +23,7 @@ def charges(ledger: Ledger) -> Spent:
 
 
 def spent_in_ledger(ledger: Ledger, job: Job) -> dict[str, Any] | None:
-    """What `ledger` holds for the records that `job` paid for, in all and for this job; None if it paid nothing."""
+    """The charges in `ledger` for the records of `job`, in all and for this job; None if the job paid nothing."""
     paid = [entry for entry in ledger.entries() if job.any_mark in entry.purpose]
     if not paid:
         return None

@@ -1,13 +1,13 @@
 """One job on disk: what was asked for, whether it was paid for, and what was released; it may not pay itself.
 
 The order on disk makes a kill harmless. `job.json` names the job before anything is paid; the charge carries the
-job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill: no charge with this
-name, and nothing was paid; a charge and a release, and training goes on with what was paid for; a charge without a
-release, and the budget is spent with nothing to show, which only an explicit second payment can mend. The same holds
-for the later parts of a job, whose charges have marks of their own.
+job's name in its purpose; `release.npz` is written as soon as there is one. So after a kill there are
+three cases. Without a charge of this name, nothing was paid. With a charge and a release, training continues on the
+release. With a charge but no release, the budget is spent and the release is lost; only an explicit second payment
+makes another. The same holds for the later parts of a job, whose charges have marks of their own.
 
-Nothing in the folder is believed because it lies there: a release is checked against what the job decided and against
-the ledger, and whatever an earlier release left behind is removed before another one is paid for. One process at a time
+Files in the folder are untrusted: a release is checked against what the job decided and against the ledger, and files
+made from an earlier release are removed before another one is paid for. One process at a time
 works on a folder.
 """
 
@@ -77,31 +77,31 @@ class Job:
             raise DataError(f"{folder / NAME} does not describe a job ({type(error).__name__}).") from None
 
     def check_same(self, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-        """Refuse to go on where `wanted` differs from what the job was started with, as `found` has it."""
+        """Refuse to continue where `wanted` differs from `found`, what the job was started with."""
         differ = [name for name in wanted if wanted[name] != found.get(name)]
         if differ:
             raise UsageError(
                 f"The job in {self.folder} was started with another {differ[0]}: "
-                "go on with the same, or choose another folder."
+                "continue with the same, or choose another folder."
             )
 
     @property
     def mark(self) -> str:
-        """What a charge of this job carries in its purpose."""
+        """The mark in the purpose of this job's first charge."""
         return f"(job {self.name})"
 
     @property
     def any_mark(self) -> str:
-        """What every charge of this job carries, whichever part it is for."""
+        """The beginning of the mark of every charge of this job, whichever part it is for."""
         return f"(job {self.name}"
 
     def marked(self, part: str) -> str:
-        """The same for a later part of this job; neither mark contains the other."""
+        """The mark of a later part of this job; no mark contains another."""
         return f"(job {self.name}, {part})"
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep every other process out of the folder; within one that has it, taking it again changes nothing."""
+        """Keep every other process out of the folder; a process that holds the lock may take it again."""
         if self._held:
             yield
             return
@@ -140,23 +140,22 @@ class Job:
 
         `part` names a later release of the job, which has a mark and a file of its own.
 
-        `spent`(mark) says how many charges with that mark stand; a release on disk without one is refused, and so is
-        one that `check` refuses. `again` allows a second charge where the first one's release was lost. Before
-        anything is paid, and once `ready` has refused all that can be, the folder is emptied of what an earlier
-        release left (files that match a pattern in `made`, but for those named in `keep`): what is there later is made
-        from what was paid last.
+        `spent`(mark) returns the number of charges with that mark. A release on disk without a charge is refused, and
+        so is a release that `check` refuses. `again` allows a second charge where the first release was lost. After
+        `ready` has made its checks, and before anything is paid, files made from an earlier release are removed (those
+        that match a pattern in `made`, except those named in `keep`), so that later files follow from the last payment.
         """
         path = self.folder / (f"{part}.npz" if part else RELEASE)
         mark = self.marked(part) if part else self.mark
         with self.alone():
-            # asked under the lock: who came first may have paid in the meantime
+            # counted under the lock: another process may have paid in the meantime
             paid = spent(mark)
             if path.exists():
                 release = Release.load(path, inside=self.folder)
                 if not paid:
                     raise DataError(
                         f"{path} was never paid for: the budget at hand holds no charge of this job for these records. "
-                        "Go on with the ledger and the records that the job was started with."
+                        "Continue with the ledger and the records that the job was started with."
                     )
                 if check is not None:
                     check(release)
@@ -164,8 +163,8 @@ class Job:
             if paid and not again:
                 what = f"the charge for its {part}" if part else "its charge"
                 raise LostReleaseError(
-                    f"The job in {self.folder} was stopped between {what} and its release, so that budget is spent and "
-                    "nothing can be shown for it: a second charge has to be allowed (pay_again)."
+                    f"The job in {self.folder} was stopped between {what} and its release: that budget is spent and "
+                    "the release is lost, so allow a second charge (pay_again)."
                 )
             if ready is not None:
                 ready()
@@ -188,7 +187,7 @@ def prepare(folder: Path) -> None:
     """Make `folder` if need be, and refuse one that holds something or cannot be written, before paying."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # a job killed while it was being written down left a part of its name and nothing else
+        # a job killed while job.json was written left a part of that file and nothing else
         if any(not (p.name.removeprefix(".").startswith(NAME) and p.suffix == PART) for p in folder.iterdir()):
             raise _occupied(folder)
         probe = folder / ".probe"
@@ -200,12 +199,12 @@ def prepare(folder: Path) -> None:
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[None]:
-    """`prepare`, and remove in the end the folders it made that nothing was put into: a refused job leaves none."""
+    """`prepare`, and at the end remove the folders it made that are still empty, so that a refused job leaves none."""
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         prepare(folder)
         yield
     finally:
-        with suppress(OSError):  # what holds something stays, and so do the folders around it
+        with suppress(OSError):  # a folder that holds something stays, and so do its parents
             for place in made:
                 place.rmdir()

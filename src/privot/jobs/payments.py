@@ -58,7 +58,7 @@ class Payments(Protocol):
         ...
 
     def block(self, mechanism: Mechanism) -> AbstractContextManager[Stream]:
-        """Charge one more block; its stream."""
+        """Charge one more block and return its stream."""
         ...
 
 
@@ -127,14 +127,14 @@ class JobPayments:
         return self._vault
 
     def release(self, make: Make, check: Check, part: str = "") -> tuple[Release, int]:
-        """The release on disk, or a new one; with the number of charges, since a lost release counts too."""
+        """The release on disk, or a new one, and the number of charges, since a lost release counts too."""
         built: list[Mechanism] = []
 
         def prepare() -> None:
             facts = self.opened().facts
             mechanism = make()
             mechanism.needs.check(facts)
-            # asked now, because it refuses whatever can be refused
+            # made now, because making it refuses all that can be refused
             mechanism.event(facts)
             built.append(mechanism)
 
@@ -144,7 +144,7 @@ class JobPayments:
         keep = self.before.get(part, ())
         release = self.job.release(pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep)
         mark = self.job.marked(part) if part else self.job.mark
-        # what was paid for before may have been looked at, whatever became of its file
+        # an earlier release counts even if its file is gone: somebody may have read it
         return release, max(1, self.spent(mark))
 
     def charged_blocks(self) -> int:

@@ -21,7 +21,7 @@ def write_bytes(path: Path, content: bytes, fresh: bool = False) -> None:
     except FileExistsError:
         raise
     except OSError as error:
-        # by the name that was asked for, not by that of a file that is gone again
+        # names the file that was asked for, not the temporary one, which is gone
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 

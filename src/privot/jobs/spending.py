@@ -17,7 +17,7 @@ from privot.jobs.released_files import read_json, write_json
 
 SPENT = "spent.json"
 _SLACK = 1.0 + 1e-6
-"""Two counts of the same charges may differ by so much."""
+"""The relative difference that two counts of the same charges may have."""
 
 
 def total(whole: Guarantee, job: Guarantee, charges: int) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def spent_rows(folder: Path, guarantee: Guarantee | None) -> list[list[str]]:
 
 
 def said(spent: Mapping[str, Any], guarantee: Guarantee | None) -> list[list[str]]:
-    """The same of numbers at hand: (what, how much), and why where a job was charged more than its guarantee states."""
+    """The same for given numbers: rows of (what, how much), with the reason if a job cost more than its guarantee."""
     try:
         job = spent["job"]
         count = int(job["charges"])

@@ -50,7 +50,7 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse what would not fit: tensors are not compressed, so a file takes as much as it has bytes."""
+    """Refuse a file that would not fit in memory: tensors are not compressed, so a file needs its size in bytes."""
     with open_file(path, inside=path.parent) as file:
         Meter(path.name).claim(os.fstat(file.fileno()).st_size)
         if int.from_bytes(file.read(8), "little") > MAX_HEADER:

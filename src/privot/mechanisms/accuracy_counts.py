@@ -1,7 +1,7 @@
 """Releases how many records each of a few public classifiers gets right; it shows nothing else.
 
-What a choice between them is made by: the classifiers were trained on samples, and a count takes so little noise that
-a small part of a budget is enough.
+The counts select one of the classifiers, which were trained on samples. A count needs little noise, so a small part of
+a budget is enough.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UP = 1.0 + 1e-12
 
 
 def correct_counts_event(sigma: float, classifiers: int, adjacency: Adjacency) -> Event:
-    """What counting the hits of so many classifiers costs, N(0, `sigma`²) on each."""
+    """The cost of counting the correct predictions of so many classifiers, N(0, `sigma`²) on each."""
     return Gaussian(sigma, math.sqrt(classifiers) * _UP, adjacency)
 
 
@@ -42,14 +42,14 @@ def correct_counts_event(sigma: float, classifiers: int, adjacency: Adjacency) -
 class CorrectCounts(Once):
     """K counts plus N(0, σ²) each: of the records (x, c) with s_c(x) > s_j(x) for every other class j.
 
-    The scores s of a classifier are its first numbers, as many as there are classes. A tie is no hit.
+    The scores s of a classifier are its first numbers, as many as there are classes. A tie counts as wrong.
 
     Formal guarantees:
       * a record adds 0 or 1 to each count, so adding, removing or replacing one moves them by −1, 0 or 1 each: Δ = √K;
       * that holds in floating point: a map must answer exactly (`rounding` 0, every row by itself), so whether a record
-        is a hit does not depend on the records beside it; counts are whole numbers, and noise is added on a grid that
+        counts does not depend on the records beside it; counts are whole numbers, and noise is added on a grid that
         holds them (`privot.noise.noisy_counts`);
-      * scores that are not finite are no hit; no record, and no number of records, can make the release fail.
+      * scores that are not finite count as wrong; no record, and no number of records, can make the release fail.
 
     As of every map, that its rows do not influence each other is the map's promise; it is tried on public rows.
     """
@@ -58,7 +58,7 @@ class CorrectCounts(Once):
     sigma: float
     device: str = "cpu"
     made_from: str = ""
-    """What names the release that the classifiers were made from, if any; it is stated beside the counts."""
+    """The name of the release that the classifiers were made from, if any; it is published with the counts."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", arguments.sigma(self.sigma))

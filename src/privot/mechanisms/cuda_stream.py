@@ -9,7 +9,7 @@ mechanism has *one* stream of its own, and takes a turn on it for each answer:
   * after: the caller's stream waits for the private one, also where the turn failed, so that whatever the caller queues
     next, the first look at the answer included, runs when nothing that depends on a record is under way.
 
-Those waits are the device's own: the host does not stop, so the time it takes says nothing. On a CPU calls return when
+The device does the waiting: the host does not stop, so its timing reveals nothing. On a CPU calls return when
 the work is done, and a turn is a lock.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 HandOver = Callable[["torch.Tensor"], "torch.Tensor"]
-"""Takes the finished answer of a turn, and answers with it."""
+"""Receives the finished answer of a turn and returns it."""
 
 
 class Lane:
@@ -75,20 +75,20 @@ def refuse_recording() -> None:
     """Refuse to answer while PyTorch records, traces or shows what is computed.
 
     A CUDA graph, a compiled function or a trace holds the noise of the answer it recorded: every replay adds the same.
-    A dispatch or function mode is handed every tensor that is computed with, records among them, and the search for
-    anomalies fails, with a message, where the un-noised gradient of a sample is not finite.
+    A dispatch or function mode receives every tensor of a computation, records included. PyTorch's anomaly detection
+    raises an error with a message where the gradient of a sample, still without noise, is not finite.
     """
     import torch
 
     if is_captured():
         raise UsageError(
-            "An answer recorded in a CUDA graph, a trace or a compiled function would be repeated with the same noise "
-            "by every replay: ask outside of it."
+            "Every replay of a CUDA graph, a trace or a compiled function would repeat this answer with the same noise"
+            ": send the query outside of it."
         )
     if torch.is_anomaly_enabled() or _watched():
         raise UsageError(
-            "Nothing is answered while a mode of PyTorch looks at what is computed (dispatch and function modes, "
-            "make_fx, detect_anomaly), because it would see records: ask outside of it."
+            "No query is answered while a PyTorch mode sees the computation (dispatch and function modes, "
+            "make_fx, detect_anomaly), because it would see records: send the query outside of it."
         )
 
 

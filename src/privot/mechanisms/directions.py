@@ -1,6 +1,6 @@
 """Draws public random directions from a recorded seed; it may not see a record, nor be seeded by one.
 
-What is claimed about a projection rests on the law of H = ‖zᵀU‖²/‖z‖² for a z chosen *before* U
+The guarantee of a projection rests on the law of H = ‖zᵀU‖²/‖z‖² for a z chosen *before* U
 (`privot.accounting.laws.projection_law`). So:
 
   * U is independent of the records. Unless a seed is given, one comes from the operating system when the
@@ -28,14 +28,14 @@ __all__ = ["check_own_seed", "directions_of", "draw_directions", "drawn", "fresh
 
 @lru_cache(maxsize=1)
 def drawn(dim: int, slices: int, frame: Frame, seed: int, step: int) -> NDArray[np.float64]:
-    """`draw_directions`, remembered once and not to be written to: a training on the release draws the same again."""
+    """`draw_directions`, cached and read-only: a training on the release draws the same directions again."""
     out = draw_directions(dim, slices, frame, seed, step)
     out.setflags(write=False)
     return out
 
 
 def directions_of(public: Mapping[str, Any]) -> NDArray[np.float64]:
-    """The directions behind a projection, drawn again from what its release says in `public`: a copy, to be written to.
+    """The directions of a projection, drawn again from its release's `public` facts, as a writable copy.
 
     >>> public = {"dim": 2, "slices": 3, "frame": "independent", "seed": 1, "step": 0}
     >>> directions_of(public).shape

@@ -1,7 +1,7 @@
-"""Releases noisy sums of bounded public features, a class at a time, once (mean embeddings); it shows nothing else.
+"""Releases noisy sums of bounded public features per class, once (mean embeddings); it shows nothing else.
 
-After that one release everything, a generator's whole training included, is post-processing (MATH: a Gaussian
-mechanism, no sampling, no composition).
+The release is one Gaussian mechanism, without sampling and without composition (Harder, Adamczewski & Park 2021).
+Everything after it, a generator's whole training included, is post-processing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from privot.mechanisms.exact_sums import (
     FeatureMap,
     Sums,
     clip_features,
-    rounding_a_record,
+    rounding_per_record,
     try_map,
 )
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
@@ -94,9 +94,9 @@ class MeanEmbedding(Once):
         and of the grid on which noise is added stays below a margin of 1e-5 that the clipping leaves, or the
         release is refused.
 
-    All of that is about a map whose rows do not influence each other beyond its stated `rounding`. That is the map's
-    promise: it is tried on a few public rows, alone and in different company, before anything is paid, which finds a
-    network left in training mode (batch normalisation, dropout), but proves nothing. Use maps you can vouch for.
+    All of that assumes a map whose rows do not influence each other beyond its stated `rounding`. The map promises
+    this. It is tried on a few public rows, alone and beside different rows, before anything is paid; that finds a
+    network left in training mode (batch normalisation, dropout) but proves nothing. Use only maps that you trust.
 
     References
     ----------
@@ -145,7 +145,7 @@ class MeanEmbedding(Once):
 
     @property
     def needs(self) -> Needs:
-        """The columns the map was made for, and labels if sums are to be a class's."""
+        """The columns that the map was made for, and labels if sums are per class."""
         return Needs(dim=self.features.dim, labels=self.labels, tensors=True)
 
     @property
@@ -154,7 +154,7 @@ class MeanEmbedding(Once):
         return Standing.PROVEN
 
     def identity(self) -> bytes:
-        """The map to the last bit, and every other choice; refuses a map that does not say its own (`exact_bytes`)."""
+        """The map to the last bit, and every other choice; refuses a map without `exact_bytes`."""
         exact = getattr(self.features, "exact_bytes", None)
         if exact is None:
             raise UsageError(
@@ -167,10 +167,10 @@ class MeanEmbedding(Once):
     def event(self, facts: Facts) -> Event:
         """A Gaussian mechanism with sensitivity 1 or 2.
 
-        The map is tried on public rows, so that one that fails, or lets rows influence each other, does so before
-        anything is paid, and what it draws is drawn: the moment between charge and release, in which a kill loses
-        both, stays short. What rounding would refuse for any number of records is refused here too, and so is a mode of
-        PyTorch that is handed every tensor: it would see records.
+        The map is tried on public rows before anything is paid, so a map that fails, or that lets rows influence each
+        other, is refused. Whatever the map draws is drawn here too, which keeps the time between charge and release
+        short: a kill in that time loses both. Noise whose rounding would be refused for any number of records is
+        refused here, and so is a mode of PyTorch that receives every tensor, because it would see records.
         """
         device = usable_device(self.device, need="Embeddings need")
         refuse_recording()
@@ -187,7 +187,7 @@ class MeanEmbedding(Once):
         facts = records.facts
         classes = self._classes(facts)
         if facts.adjacency is Adjacency.ADD_REMOVE:
-            # cannot be asked before paying, since the number is private; beyond 10⁸ records (`docs/sharp-edges.md`)
+            # cannot be checked before paying, since the number is private; beyond 10⁸ records (`docs/sharp-edges.md`)
             self._check_rounding(records.count, classes)
         sums, counts = self._sums(records, classes)
         joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)
@@ -231,10 +231,10 @@ class MeanEmbedding(Once):
     def _check_rounding(self, records: int, classes: int) -> None:
         """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
 
-        In units of the norm: each of n records by `rounding_a_record`, and k coordinates by the grid, g·√k.
+        In units of the norm: each of n records by `rounding_per_record`, and k coordinates by the grid, g·√k.
         """
         grid = grid_of(self.sigma) * math.sqrt(classes * (self.features.size + 1))
-        if not (records < MAX_RECORDS and 2.0 * records * rounding_a_record(self.features) + grid <= MARGIN):
+        if not (records < MAX_RECORDS and 2.0 * records * rounding_per_record(self.features) + grid <= MARGIN):
             raise UsageError(
                 "Rounding could outgrow the margin that keeps this release private: use fewer records, "
                 "a map with fewer numbers, or less noise."

@@ -1,7 +1,7 @@
-"""Sums over records to which each adds a bounded row that depends on that record alone, exactly; it draws no noise.
+"""Exact sums over records: each record adds a bounded row that depends on that record alone; it draws no noise.
 
-Floating point breaks both halves of that sentence a little: a norm depends on the order of its terms, a sum on all of
-its terms. `rounding_a_record` bounds what is left of it, for mechanisms that state a sensitivity.
+Floating point breaks both properties a little: a norm depends on the order of its terms, a sum on all of its terms.
+`rounding_per_record` bounds the rounding that is left, for mechanisms that state a sensitivity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 MARGIN = 1e-5
-"""A record moves the sums by at most 1 − MARGIN. The rest absorbs rounding, which `rounding_a_record` bounds."""
+"""A record moves the sums by at most 1 − MARGIN. The rest absorbs rounding, which `rounding_per_record` bounds."""
 MAX_RECORDS = 2**31
 _UNIT = 2.0**-53
 _BITS = 32
@@ -53,12 +53,12 @@ class FeatureMap(Protocol):
         ...
 
 
-def rounding_a_record(features: FeatureMap) -> float:
+def rounding_per_record(features: FeatureMap) -> float:
     """How far, in norm, one record's part of a sum can be from what it is in another sum: r + (√size + 16)·u.
 
     u = 2⁻⁵³. r is the map's own `rounding`; clipping is a projection, so it does not widen it. The norm is off by a
     relative (√size + 4)·u (`_norms`), dividing and multiplying by it by 2u, and turning a whole sum S, ‖S‖ ≤ n, into a
-    weighted float64 by 3u·‖S‖, or 3u a record. The sums of `Sums` are exact but for their low parts, below u.
+    weighted float64 by 3u·‖S‖, or 3u per record. The sums of `Sums` are exact but for their low parts, below u.
     """
     return features.rounding + (math.sqrt(features.size) + 16.0) * _UNIT
 
@@ -98,7 +98,7 @@ def _norms(phi: torch.Tensor) -> torch.Tensor:
 
 
 class Sums:
-    """Σ share·φ over the rows of each class, the same in whatever order and blocks they come.
+    """Σ share·φ over the rows of each class; the order and the blocks of the rows do not matter.
 
     A row w = share·φ is cut into w = 2⁻³²·(h + l), h = rint(2³²w) whole and |l| ≤ 1/2: both exact. The h of a block
     add up in float64 without rounding (below 2⁵³), and blocks in 64-bit integers (below 2³¹ records). Only the l round,
@@ -134,11 +134,11 @@ class Sums:
 
 
 def try_map(features: FeatureMap, device: str | torch.device) -> None:
-    """Refuse a map that fails, or for which fixed public rows come out differently alone and in other company.
+    """Refuse a map that fails, or that gives fixed public rows other features when other rows stand beside them.
 
-    That finds a network left in training mode (batch normalisation, dropout) and a `rounding` stated too small, not
-    every map that could be built: it is a test of what the map promises, not a proof. A map that states a rounding of 0
-    must answer alike to the last bit.
+    That finds a network left in training mode (batch normalisation, dropout) and a `rounding` stated too small. It is
+    a test of what the map promises, not a proof: it does not find every bad map. A map that states a rounding of 0
+    must give the same features to the last bit.
     """
     import torch
 
@@ -170,11 +170,11 @@ def try_map(features: FeatureMap, device: str | torch.device) -> None:
             "of rows, also one."
         ) from None
     if features.rounding == 0.0:
-        # a NaN is like a NaN: what is made of it is the same
+        # two NaNs count as equal: both become zero
         same = all(torch.allclose(other, together, 0.0, 0.0, equal_nan=True) for other in (alone, among))
     else:
         apart = max(float(torch.linalg.vector_norm(other - together, dim=1).max()) for other in (alone, among))
-        same = apart <= rounding_a_record(features)
+        same = apart <= rounding_per_record(features)
     if not same:
         raise UsageError(
             "The feature map gives a row other features when other rows stand beside it, by more than the rounding "

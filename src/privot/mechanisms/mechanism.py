@@ -1,4 +1,4 @@
-"""What every mechanism promises; it may not see the ledger, and says its cost from public facts alone."""
+"""The protocol of mechanisms: a mechanism states its cost from public facts alone and never sees the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from privot.release import Value
 
 @dataclass(frozen=True)
 class Facts:
-    """What everybody may know about the records. The steward states it; only the shape is read off the data.
+    """The public facts about the records. The steward states them; only the shape is read off the data.
 
     `dim` is the number of columns, which all neighbours share. `records` is the number of rows: public under
     replace-one, where all neighbours have as many; None under add-remove, where it is what privacy hides.
@@ -36,7 +36,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a mechanism asks of the public facts; None or False where it does not mind."""
+    """What a mechanism requires of the public facts; None or False where it requires nothing."""
 
     dim: int | None = None
     """The number of columns it was built for."""
@@ -128,7 +128,7 @@ class Mechanism(Protocol):
 
 
 class Once:
-    """What mechanisms share that release one value per charge and draw nothing public; each says its own standing."""
+    """Base of mechanisms that release one value per charge and draw nothing public; each states its own standing."""
 
     @property
     def steps(self) -> int:
@@ -137,12 +137,12 @@ class Once:
 
     @property
     def seed(self) -> int | None:
-        """None: no guarantee rests on the law of a public draw, so a seed may serve again."""
+        """None: no guarantee rests on the law of a public draw, so a seed may be used again."""
         return None
 
 
 class Identified(Mechanism, Protocol):
-    """A mechanism that can be told from every other one, so that a release that was paid for can be made again."""
+    """A mechanism that can be identified, so that a release that was paid for can be made again."""
 
     def identity(self) -> bytes:
         """Everything the value depends on besides the records and the noise, to the last bit."""
@@ -157,11 +157,11 @@ class Answering(Mechanism, Protocol):
     """A mechanism whose every step answers a public query, chosen by a training that saw the earlier answers.
 
     Adaptive composition covers that: a step's event must hold for *every* query. A query may be made of public
-    things and earlier releases only; it is not charged for, because it tells nothing.
+    things and earlier releases only; it is not charged, because it contains nothing else.
     """
 
     def begin(self, records: Records, noise: NoiseSource, event: Event) -> Answer:
-        """What answers the steps of one charge. It is called once, when the first query comes.
+        """Make the function that answers the steps of one charge; called once, when the first query comes.
 
         What it keeps between steps (records on a device, noise drawn ahead) lives and dies with the stream.
         """

@@ -27,7 +27,7 @@ from privot.noise.adding import check_ratio
 _CACHED = 2**15
 """Numbers of directions that a core works with at a time: 256 KiB."""
 _FINITE = 1e100
-"""A bound on norms that no record reaches which means anything, so that sums of pixels cannot overflow."""
+"""A bound on norms, above that of any meaningful record, so that sums of pixels cannot overflow."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RandomProjection:
     sigma
         σ, the standard deviation of the noise.
     frame
-        "orthogonal": Haar-random orthonormal frames, which say more; "independent": independent unit vectors.
+        "orthogonal": Haar-random orthonormal frames, more informative; "independent": independent unit vectors.
     batch
         How many records each step shows, drawn without replacement and in random order; without it, all.
     steps
@@ -64,7 +64,7 @@ class RandomProjection:
         The probability with which such a bound fails at every draw of U.
     shape, pool
         With `pool` p > 1 and the public `shape` of an image, x is the image made coarser, squares of p × p pixels
-        summed and divided by p, and clipped to C after that: fewer columns, among which directions say more about each.
+        summed and divided by p, and clipped to C after that: directions in fewer dimensions say more per column.
 
     Returns
     -------

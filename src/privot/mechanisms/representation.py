@@ -1,7 +1,7 @@
 """Releases noisy projections of a public network's representation of the records (DP-SWD, Algorithm 2, made sound).
 
 The network's weights come with the query: they are public, made of public data and earlier releases. The mechanism
-computes g(x) itself, one record at a time as far as the result goes, and what leaves is a constant to the training:
+computes g(x) itself; each row of the result depends on one record. The released value is a constant to the training:
 no derivative of g at a record is ever formed.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Weights = Mapping[str, "Tensor"]
 BLOCK = 256
-"""Rows that go through the network together, always as many: another number may round a row otherwise."""
+"""Rows that go through the network together, always the same number: another number may round a row differently."""
 
 
 class Representation(Protocol):
@@ -79,8 +79,8 @@ class ProjectedRepresentation:
         counted one, drawn after the query is fixed, and new at every step;
       * the sampler that runs is the object that is counted, and so is σ.
 
-    All of that is about a g that treats records one by one. It is tried on public rows in different company at every
-    query, before a step is used up; that finds batch statistics, and proves nothing about code one cannot vouch for.
+    All of that assumes a g that treats records one by one. At every query, before a step is used up, g is tried on
+    public rows beside different rows. That finds batch statistics, but proves nothing: use only code that you trust.
     """
 
     representation: Representation
@@ -201,17 +201,17 @@ def represent(representation: Representation, weights: Weights, rows: Tensor) ->
 
 
 def single(rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Rows in float32, without the warning that would tell that a record leaves its range."""
+    """Rows in float32, without the overflow warning, which would reveal that a record leaves its range."""
     with np.errstate(all="ignore"):
         return rows.astype(np.float32)
 
 
 def try_representation(representation: Representation, weights: Weights) -> None:
-    """Refuse a network that fails, or that gives fixed public rows other values in other company, or afterwards.
+    """Refuse a network that fails, or that gives fixed public rows other values beside other rows, or at a later call.
 
-    Company stands before, between and after the rows, since a recurrent layer looks back only; its values are of all
-    sizes and signs, since a network that clamps to a range far from theirs would see all rows alike; and the first
-    company comes again at last, since a network may remember the others.
+    Other rows stand before, between and after the fixed ones, since a recurrent layer only looks back. Their values
+    have all sizes and signs, since a network that clamps to a distant range would not tell rows apart. The first rows
+    come again at the end, since a network may remember the others.
     """
     import torch
 

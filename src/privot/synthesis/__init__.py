@@ -3,7 +3,7 @@
 from privot.common.extras import needing, require
 
 with needing("Synthesis needs", "synthesis"):
-    # all of them now: a folder whose report or weights cannot be written must not be found out after paying
+    # all of them now: that a report or weights cannot be written must be known before paying
     require("Synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
     import privot.synthesis.generators.image_generators  # noqa: F401 (makes its generators known)
     from privot.synthesis.defaults.embedding_defaults import Problem, Rules, choose_features, choose_rules

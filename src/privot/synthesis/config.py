@@ -18,7 +18,7 @@ from privot.tables.codec import TableCodec
 
 @dataclass(frozen=True, eq=False)
 class SynthesisConfig:
-    """Everything that a `Synthesizer` was asked for; its parameters are explained there."""
+    """The parameters of a `Synthesizer`, frozen; they are explained there."""
 
     epsilon: float
     delta: float

@@ -68,7 +68,7 @@ class Design(Protocol):
         ...
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
-        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         ...
 
     def check_standing(self, allow_unproven: bool) -> None:
@@ -103,12 +103,12 @@ class GeneratorDesign:
 
     @property
     def labelling(self) -> Labelling | None:
-        """How samples get their labels, where a later release is for that."""
+        """How samples get their labels, if a later release pays for it."""
         return Labelling.from_dict(self.rules.options.get("labelling"))
 
     @property
     def warp_selection(self) -> WarpSelection | None:
-        """How the warp of samples is selected, where a later release is for that."""
+        """How the warp of samples is selected, if a later release pays for it."""
         return WarpSelection.from_dict(self.rules.options.get("choosing"))
 
     @property
@@ -141,7 +141,7 @@ class GeneratorDesign:
         }
 
     def due_parts(self, job: Job, first: bool) -> list[Event]:
-        """What the later parts still cost: those without a file, and all of them where the `first` release is due."""
+        """The cost of the later parts without a file; of all of them if the `first` release is still to be paid."""
         later = dict(self.parts)
         for name in self.parts:
             if first or not (job.folder / f"{name}.npz").exists():
@@ -165,10 +165,10 @@ def check_same_facts(wanted: Facts, found: Facts) -> None:
 
 
 def check_cost(event: Event, decided: float, epsilon: float, delta: float) -> None:
-    """Refuse noise, decided on at δ = `decided`, that costs more than is asked for or is counted at another δ.
+    """Refuse noise, calibrated at δ = `decided`, that costs more than (ε, δ) or is counted at another δ.
 
-    The accountant remembers: what a release will say of its cost is worked out here, so that hardly a moment passes
-    between the charge and the release on disk.
+    The accountant caches its results: the cost of the release is computed here, so that the time between the charge and
+    the release on disk is short.
     """
     cost = account(event, decided)
     cost.to_dict()
@@ -176,7 +176,7 @@ def check_cost(event: Event, decided: float, epsilon: float, delta: float) -> No
     if decided != delta or not cost.epsilon() <= epsilon * (1.0 + 1e-9):
         raise DataError(
             f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {decided:g}, not the "
-            f"ε = {epsilon:g} at δ = {delta:g} that is asked for: nothing was paid."
+            f"ε = {epsilon:g} at δ = {delta:g} that were requested: nothing was paid."
         )
 
 
@@ -195,7 +195,7 @@ def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:
 
 
 def facts_of(vault: Any) -> Facts:
-    """What is public about the records in `vault`; refuses bare records, which nothing here may see."""
+    """The public facts of `vault`; refuses bare records, which no code here may see."""
     try:
         facts = vault.facts
     except AttributeError:

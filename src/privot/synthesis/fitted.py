@@ -1,4 +1,4 @@
-"""What a synthesis ends with: a generator or a model of a table that draws records; it needs no vault."""
+"""The result of a synthesis: a generator or a model of a table that draws records; it needs no vault."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FittedGenerator:
 
     @property
     def low(self) -> Any:
-        """The lower end of the range, as `RecordScale` asks for it."""
+        """The lower end of the range, as `RecordScale` needs it."""
         return self.span[0]
 
     @property

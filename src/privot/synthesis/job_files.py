@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 CHOICE = "choice"
-"""The part of a job that pays for choosing how far samples are warped."""
+"""The part of a job that pays for selecting the warp of samples."""
 LABELS = "labels"
 """The part of a job that pays for a labeller, after that."""
 LESSON = "lesson.safetensors"
@@ -12,7 +12,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
     CHOICE: ("checkpoint.safetensors",),
     LABELS: ("checkpoint.safetensors", f"{CHOICE}.npz", LESSON),
 }
-"""What a part is made of besides the first release: it stays where the part is paid for anew."""
+"""The files that a part needs besides the first release: they stay when the part is paid for again."""
 MADE = (
     "checkpoint.safetensors",
     f"{CHOICE}.npz",

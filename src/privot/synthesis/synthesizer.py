@@ -1,6 +1,6 @@
 """The estimator of private synthesis: a vault goes in, a generator with a guarantee comes out; it sees no record.
 
-It only connects: a frozen config (`config`), a design made from it (`planner`), a method that runs the design
+It connects the parts: a frozen config (`config`), a design made from it (`planner`), a method that runs the design
 (`methods`), payments that charge and keep (`privot.jobs.payments`), and a fitted model that draws (`fitted`).
 """
 
@@ -44,7 +44,7 @@ from privot.vault import Vault
 
 
 class Synthesizer(PrivateEstimator):
-    """Synthetic records under (ε, δ): `fit(vault)`, then `sample(n)` as often as wanted.
+    """Synthetic records under (ε, δ): call `fit(vault)`, then `sample(n)` as often as you like.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ class Synthesizer(PrivateEstimator):
     low, high
         The public range of values: stated, never read off the records. One number, or one per column.
     records
-        About how many records there are, where that is public although the adjacency hides it; it steers sizes only.
+        About how many records there are, if that is public although the adjacency hides it; it affects sizes only.
     features, rules
         Replace the feature map and the training rules that the defaults would choose.
     options
-        The options of the method; of "embedding" one: `labelled`, the share of the budget for labels.
+        The options of the method; "embedding" has one: `labelled`, the share of the budget for labels.
     codec
         With a `TableCodec` the records are rows of a table, and `model_` takes the place of `generator_`.
     class_names
@@ -73,7 +73,7 @@ class Synthesizer(PrivateEstimator):
     seed
         Makes everything but the privacy noise repeatable.
     allow_unproven
-        Lets releases through that no theorem covers.
+        Allows releases that no theorem covers.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Synthesizer(PrivateEstimator):
 
     @property
     def config(self) -> SynthesisConfig:
-        """What was asked for, frozen."""
+        """The parameters, frozen."""
         return SynthesisConfig(**{name: getattr(self, name) for name in SynthesisConfig.__dataclass_fields__})
 
     def design(self, facts: Facts) -> Any:
@@ -205,11 +205,11 @@ class Synthesizer(PrivateEstimator):
         every: float = checkpoint.EVERY_SECONDS,
         team: Team = ALONE,
     ) -> Synthesizer:
-        """Bring `job` to its end from wherever it stands; the vault is opened only if it has to pay.
+        """Run or resume `job` to its end; the vault is opened only if something has to be paid.
 
         `spent`(mark) counts the job's charges in the ledger that has the identity `ledger`, which must be the one the
-        job was started with if it names one. No other process can work on the job meanwhile. A checkpoint is written
-        `every` so many seconds.
+        job was started with if it names one. No other process can work on the job meanwhile. `every` is the number of
+        seconds between checkpoints.
         """
         device = usable_device(self.device, auto=True)
         design = read_design(job.settings.get("design", {}), self.config, device)
@@ -222,7 +222,7 @@ class Synthesizer(PrivateEstimator):
             # a resumed job pays anew, so the opt-in has to be given anew
             design.check_standing(self.allow_unproven)
             if design.parts:
-                # what cannot be finished is not begun, and nothing is removed for it
+                # a job that cannot be finished is not started, and no file is removed for it
                 vault.check(design.due(job, spent), purpose=f"{terms.purpose} {job.mark}")
 
         payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=MADE, before=BEFORE)
@@ -240,14 +240,14 @@ class Synthesizer(PrivateEstimator):
         return self
 
     def _keep(self, outcome: Outcome | None) -> None:
-        """Use this outcome from now on; without one, nothing is fitted any more."""
+        """Use this outcome from now on; with None, the estimator is not fitted any more."""
         if outcome is not None:
             self.outcome_ = outcome
         elif hasattr(self, "outcome_"):
             del self.outcome_
 
     def _job(self, folder: Path, vault: Vault, facts: Facts) -> Job:
-        """The job in `folder`, which must be one that this very call started; a new one where there is none."""
+        """The job in `folder`, which must have been started with the same arguments; a new job if there is none."""
         if not (folder / NAME).exists():
             settings = {"params": self.to_params(), "design": self.design(facts).to_dict()}
             return Job.start(folder, {**settings, "ledger": vault.ledger})
@@ -257,7 +257,7 @@ class Synthesizer(PrivateEstimator):
             raise DataError(f"{folder / NAME} does not describe a synthesis: choose another folder.")
         wanted, found = dict(self.to_params()), dict(stored)
         wanted["adjacency"], found["adjacency"] = str(facts.adjacency), designed.get("adjacency")
-        # what was left out then was drawn or decided then, and stays
+        # what was not given then was drawn or decided then, and is kept
         for name, given in (
             ("seed", None if self.seed is None else check_seed(self.seed)),
             ("rules", None if self.rules is None else _bare(self.rules.to_dict())),
@@ -286,8 +286,8 @@ class Synthesizer(PrivateEstimator):
         Returns
         -------
         (x, y)
-            Records of shape (n, dim) and labels of shape (n,), None where there are none. Of a table, x is a `Table`
-            with all columns, the label's among them.
+            Records of shape (n, dim) and labels of shape (n,), None where there are none. For a table, x is a `Table`
+            with all columns, the label's included.
         """
         return self._fitted.sample(n, labels, seed)
 
@@ -386,7 +386,7 @@ class Synthesizer(PrivateEstimator):
 
     @property
     def labeller_(self) -> NetworkFeatures | None:
-        """What labels samples, where that was paid for."""
+        """The classifier that labels samples, if it was paid for."""
         found: NetworkFeatures | None = self._of(FittedGenerator, "labeller")
         return found
 
@@ -400,6 +400,6 @@ class Synthesizer(PrivateEstimator):
 
 
 def _bare(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Rules as they are asked for: planning writes into their options what the later releases cost."""
+    """Rules as they were given: planning writes the cost of later releases into their options."""
     parts = ("choosing", "labelling")
     return {**rules, "options": {n: v for n, v in (rules.get("options") or {}).items() if n not in parts}}

@@ -1,8 +1,8 @@
-"""What a vault pays from: a ledger's account, or a budget in memory; it sees records only to name them.
+"""The budget of a vault: a ledger's account, or a budget in memory; it sees records only to fingerprint them.
 
-Both refuse before they change anything. Both take a given seed of public randomness once for the same
-records: the accountant multiplies moments of independent directions, so two releases along the same ones
-would cost more than the sum it knows.
+Both refuse before they change anything. Both accept a given seed of public randomness only once for the same
+records: the accountant multiplies moments of independent directions, so two releases along the same directions
+would cost more than it counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _used(seed: int) -> UsageError:
 
 
 class MemoryBudget:
-    """The budget of a vault without a ledger: forgotten with the vault, and good in one process only."""
+    """The budget of a vault without a ledger: it is lost with the vault, and works in one process only."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self.epsilon, self.delta = check_epsilon(epsilon), check_delta(delta)
@@ -52,7 +52,7 @@ class MemoryBudget:
             self._seeds.add(seed)
 
     def check(self, event: Event, purpose: str) -> None:
-        """Refuse what does not fit, and change nothing."""
+        """Refuse an event that does not fit; change nothing."""
         if os.getpid() != self._process:
             raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
         together = (*self.spent, event)
@@ -153,13 +153,13 @@ class LedgerBudget:
 
 
 def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
-    """SHA-256 of every row in float64, sorted, of shape (records, 32): what a ledger knows a data set by.
+    """SHA-256 of every row in float64, sorted, of shape (records, 32): a ledger identifies a data set by it.
 
     The same records in another order, as float32 or float64, or with −0 for 0, are the same data set and
     share one budget; so are the same records with and without labels, since a label is part of its record.
     Records that were scaled, rounded or read by another schema are another data set, which a ledger of the first one
     refuses unless they are stated to be new.
-    With `labels` each row is hashed together with its own: that tells which label belongs to which row, too.
+    With `labels` each row is hashed together with its label, so that a changed label changes the digests.
     """
     ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]
     plain = [(np.asarray(row, dtype="<f8") + 0.0).tobytes() for row in rows]

@@ -1,4 +1,4 @@
-"""What a vault hands out for a charge of many steps, each of which runs once; it holds no record itself."""
+"""The releases of a charge of many steps, each of which runs once; it holds no record itself."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Sealed:
 class Stream(Sealed):
     """The releases of one charge, each once: it cannot be rewound, copied or shared with a forked process.
 
-    Every release carries the guarantee of the *whole* stream. A mechanism that only draws is read like an iterator;
-    one that answers public queries is asked (`ask`), each query free to depend on all earlier releases.
+    Every release carries the guarantee of the *whole* stream. A mechanism without queries is read like an iterator.
+    One with public queries is read by `answer(query)`, and each query may depend on all earlier releases.
     """
 
     __slots__ = ("__check", "__guarantee", "__lock", "__next", "__process", "__run", "__steps")
@@ -52,7 +52,7 @@ class Stream(Sealed):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of the whole stream."""
+        """The guarantee of the whole stream."""
         return self.__guarantee
 
     @property
@@ -75,7 +75,7 @@ class Stream(Sealed):
         """The answer to a public query, which uses up one step; a query that cannot be answered uses up none."""
         if self.__check is None:
             raise UsageError("This mechanism takes no queries: read the stream like an iterator.")
-        # what is answered is the checked copy, which nothing outside can change or look through
+        # the checked copy is answered, which no code outside can change or watch
         query = self.__check(query)
         step = self.__take()
         if step is None:
@@ -83,7 +83,7 @@ class Stream(Sealed):
         return self.__run(step, query)
 
     def __take(self) -> int | None:
-        """The number of the next step, once; None when all are used up."""
+        """The number of the next step, handed out once; None when all are used up."""
         if os.getpid() != self.__process:
             raise BudgetError("A forked process cannot use up a stream that its parent paid for: charge a new one.")
         with self.__lock:

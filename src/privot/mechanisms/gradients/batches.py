@@ -1,7 +1,7 @@
 """Samples and noise of one step after another in fixed shapes, prepared for many steps at once; nothing leaves it.
 
-Both are drawn from the noise source ahead of time, each number for one step only: a device that had to wait for the
-host at every step would stand still most of the time.
+Both are drawn from the noise source ahead of time, each number for one step only: a device that waits for the host at
+every step would be idle most of the time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Scale = tuple[float, float]
 class Batches:
     """Samples in a fixed shape, from records that lie on the device for as long as this does.
 
-    Records are scaled from their public range to [−1, 1] and clamped there; what is no number counts as 0. A sample
+    Records are scaled from their public range to [−1, 1] and clamped there; NaN counts as 0. A sample
     takes `room` rows: those it does not fill are a public row of zeros with weight 0, so no record takes part
     unsampled, and what exceeds the room is cut off. A step has `each` samples, drawn one after another.
     """

@@ -1,8 +1,8 @@
 """Sums gradients, each clipped to a public bound, in whole numbers; it draws no noise and pays nothing.
 
-A float64 sum rounds by a share of all that was added before, so one record more could move it by more than its own
-gradient. Here every gradient becomes whole numbers first, and whole numbers add up exactly, in any order and company.
-`sum_rounding` and `norm_rounding` bound what is left, for mechanisms that state a sensitivity.
+The rounding of a float64 sum grows with the sum, so one more record could move it by more than its own gradient. Here
+every gradient becomes whole numbers first, and whole numbers add up exactly in any order. `sum_rounding` and
+`norm_rounding` bound the rounding that is left, for mechanisms that state a sensitivity.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def clipped_sum(each: Array | Tensor, bound: float, used: int | None = None) -> 
     """(Σ_i trunc(g_i·min(1, bound/‖g_i‖)/2^e), the clipped norms), on the device that holds the rows g_i.
 
     `each` has at most 2²⁰ rows, of which the first `used` count (all unless given); the others take as long and add
-    nothing, so that time does not tell how many there were. e is `unit_of` the bound. A row that is not finite counts
-    as 0; a norm that overflows gives the factor 0.
+    nothing, so that timing does not reveal how many there were. e is `unit_of` the bound. A row that is not finite
+    counts as 0; a norm that overflows gives the factor 0.
 
-    A row's whole numbers are a function of that row alone, to the bit: every step to them is elementwise, also the norm
-    (`_folded`), so neither place nor company decides how it is rounded. They are cut towards zero, so that no norm
-    grows, and their sum stays below 2⁵³: exact in any order.
+    A row's whole numbers are a function of that row alone, to the bit: every step is elementwise, the norm included
+    (`_folded`), so neither the row's place nor other rows change its rounding. They are cut towards zero, so that no
+    norm grows, and their sum stays below 2⁵³: exact in any order.
     """
     scale = math.ldexp(1.0, -unit_of(bound))
     used = len(each) if used is None else used
@@ -82,7 +82,7 @@ def float_of(whole: NDArray[np.int64], bound: float) -> Array:
 
 
 def norm_rounding(size: int) -> float:
-    """By which share of the bound a clipped gradient of `size` numbers can be longer than it: (⌈log₂ size⌉ + 8)·u.
+    """The largest relative excess of a clipped gradient of `size` numbers over its bound: (⌈log₂ size⌉ + 8)·u.
 
     u = 2⁻⁵³. A square and ⌈log₂ size⌉ additions of what is never negative are off by a relative u each, the root by
     half of that and u more, the quotient and the product by u each; cutting towards zero only shortens.
@@ -91,7 +91,7 @@ def norm_rounding(size: int) -> float:
 
 
 def sum_rounding(sample: int) -> float:
-    """How far, in bounds, the sums of two neighbours with at most `sample` gradients come apart by rounding: 2·n·u.
+    """The distance, in units of the bound, that rounding adds between two neighbours' sums of n ≤ `sample`: 2·n·u.
 
     A sum S of n gradients has ‖S‖ ≤ n bounds; turning it to float64 moves every coordinate by a relative u at most.
     """

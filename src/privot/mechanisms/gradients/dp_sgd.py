@@ -1,7 +1,7 @@
 """Releases noisy sums of clipped gradients of a model's public weights (DP-SGD); it shows nothing else of a record.
 
-The loop that trains sits outside the vault. Between two releases it puts the current weights, which are public because
-they are made of earlier releases, into the mechanism's `Query`; the mechanism asks a *public* function for gradients.
+The training loop runs outside the vault. Between two releases it puts the current weights, which are public because
+they follow from earlier releases, into the mechanism's `Query`; the mechanism calls a *public* function for gradients.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class ClippedGradients:
     """DP-SGD: Σ over a Poisson sample of g_i·min(1, C/‖g_i‖), plus N(0, σ²) in every coordinate.
 
-    The *sum* is released: the loop that trains divides it by a public number, the expected batch size, never by the
+    The *sum* is released: the training loop divides it by a public number, the expected batch size, never by the
     size of the sample. `for_target` chooses σ for a target (ε, δ).
 
     Parameters
@@ -63,7 +63,7 @@ class ClippedGradients:
     steps
         How many sums are released for one charge.
     witnesses
-        Accountants that look at gradients. They are told distances between clipped gradients, without noise.
+        Accountants that look at gradients. They receive distances between clipped gradients, without noise.
     labels
         Whether the loss looks at labels.
 
@@ -77,15 +77,15 @@ class ClippedGradients:
     -----
     Formal guarantees, add-remove neighbours, Poisson sampling (replace-one: fixed size, Δ = 2C):
       * a record enters the sum through its own gradient only, and that is clipped to C(1 − 1e-6); gradients are added
-        as whole numbers (`clipped_sums`), so the sum is exact whatever the sample. What is left, turning it to float64
-        and to the grid that noise is added on, stays below the margin of 1e-6 for every sample of fewer than 2³¹
+        as whole numbers (`clipped_sums`), so the sum is exact for every sample. The rounding that is left, to float64
+        and to the grid on which noise is added, stays below the margin of 1e-6 for every sample of fewer than 2³¹
         records, or the release is refused before it is paid;
-      * that a gradient is of its record alone, wherever it stands and whatever stands beside it, is the function's
-        promise; it is tried on public rows before anything is paid (`try_gradients`);
+      * the function promises that a gradient depends on its record alone, not on the record's place or on other
+        records; the function is tried on public rows before anything is paid (`try_gradients`);
       * a gradient that is not finite counts as 0, so no record can spoil the release;
       * an empty sample is released as noise alone.
 
-    With any witnesses the standing is UNPROVEN, because what they answer is computed from the records without noise.
+    With any witnesses the standing is UNPROVEN, because their numbers are computed from the records without noise.
 
     References
     ----------
@@ -140,7 +140,7 @@ class ClippedGradients:
     ) -> ClippedGradients:
         """The mechanism whose `steps` steps together cost at most (`target_epsilon`, `target_delta`).
 
-        σ is the smallest that meets the target, to two parts in ten thousand, never below (`sigma_for_target`). The
+        σ exceeds the smallest that meets the target by at most two parts in ten thousand (`sigma_for_target`). The
         other parameters are those of the class; `adjacency` is the vault's.
 
         Raises
@@ -160,7 +160,7 @@ class ClippedGradients:
 
     @property
     def needs(self) -> Needs:
-        """Labels, unless the loss does without."""
+        """Labels, unless the loss needs none."""
         return Needs(labels=self.labels)
 
     @property
@@ -190,7 +190,7 @@ class ClippedGradients:
         sampled, gaussian = event_parts(event)
         indices = sampled.sampling.draw(noise, records.count)
         if len(indices) > MAX_SAMPLE:
-            # cannot be asked before paying, since the number is private (`docs/sharp-edges.md`)
+            # cannot be checked before paying, since the number is private (`docs/sharp-edges.md`)
             raise UsageError(
                 f"A sample of more than {MAX_SAMPLE} records cannot be summed exactly: use a smaller sampling rate."
             )
@@ -208,12 +208,12 @@ class ClippedGradients:
         return value, {"mechanism": "parameters", "sigma": gaussian.sigma, "clip": clip, "step": step}
 
     def _each(self, records: Records, indices: NDArray[np.int64]) -> Iterator[tuple[Array | Tensor, int]]:
-        """Gradients by the CHUNK, each with how many of its rows are of records; the others are of rows of zeros."""
-        # one round for an empty sample too: it would be told by the time it takes
+        """Gradients in blocks of CHUNK rows, each with how many rows belong to records; the other rows are zeros."""
+        # one round for an empty sample too: otherwise timing would reveal it
         for start in range(0, max(1, len(indices)), CHUNK):
             part = indices[start : start + CHUNK]
-            # always as many rows: with another number a product may round otherwise, and at a kink of the loss the last
-            # bit of a *neighbour's* gradient decides about all of it
+            # always the same number of rows: with another number a product may round differently, and at a kink of the
+            # loss the last bit can change the whole gradient of *another* record
             rows, labels = np.zeros((CHUNK, records.facts.dim)), np.zeros(CHUNK, dtype=np.int64)
             rows[: len(part)] = records.rows(part)
             if self.labels:
@@ -225,7 +225,7 @@ class ClippedGradients:
 
 
 def _within_reach(total: Array, sigma: float) -> Array:
-    """Coordinates cut to what noise can be added to safely: no coordinate moves further than before, so Δ stays."""
+    """Coordinates clamped to the range to which noise can be added safely; clamping does not increase Δ."""
     bound = LARGEST_RATIO * sigma * (1.0 - 1e-9)
     return np.asarray(np.clip(total, -bound, bound))
 
@@ -239,7 +239,7 @@ def sigma_for_target(
     steps: int,
     adjacency: Adjacency | str,
 ) -> float:
-    """The noise that DP-SGD needs for a target: σ for which `steps` steps cost at most (ε, δ).
+    """The σ with which `steps` steps of DP-SGD cost at most (ε, δ).
 
     Parameters
     ----------
@@ -257,8 +257,8 @@ def sigma_for_target(
     Returns
     -------
     float
-        σ, the standard deviation of the noise: the smallest to two parts in ten thousand, never below. What is returned
-        was counted by the accountant and meets the target.
+        σ, the standard deviation of the noise. It exceeds the smallest that meets the target by at most two parts in
+        ten thousand. The accountant counted this very σ, and it meets the target.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def sigma_for_target(
     count, sensitivity = arguments.whole("The number of steps", steps, 1), adjacency.sensitivity(clip_norm)
 
     def whole(unit: float) -> Event:
-        # in units of Δ, so that the search begins at σ = Δ; and what is counted is to the last bit what will be charged
+        # in units of Δ, so that the search begins at σ = Δ; the event counted here is to the last bit the one charged
         return repeated(Sampled(Gaussian(unit * sensitivity, sensitivity, adjacency), sampling), count)
 
     return calibrate(whole, epsilon=target_epsilon, delta=target_delta) * sensitivity

@@ -1,4 +1,4 @@
-"""What DP-SGD and its published variant share: checks before a charge, and what their witnesses are told."""
+"""What DP-SGD and its published variant share: checks before a charge, and what their witnesses receive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT_OUT = 8
 
 
 def check_fields(mechanism: ClippedGradients | PublishedGradients) -> None:
-    """Check what both kinds of gradients are built from, and fix it for good."""
+    """Check the fields of either mechanism, and store them in their final form."""
     set_ = object.__setattr__
     set_(mechanism, "sigma", arguments.sigma(mechanism.sigma))
     set_(mechanism, "steps", arguments.whole("The number of steps", mechanism.steps, 1))
@@ -43,14 +43,14 @@ def check_clip_norm(clip_norm: float) -> None:
 
 
 def check_terms(sampling: Sampling, facts: Facts, sigma: float, clip_norm: float, size: int) -> None:
-    """Refuse before anything is paid what could only fail, or round too coarsely, afterwards."""
+    """Refuse, before anything is paid, a release that would fail or round too coarsely."""
     if isinstance(sampling, FixedSize) and sampling.records != facts.records:
         raise UsageError("The fixed-size sampling must be made for the public number of records of this vault.")
-    # the size of a Poisson sample is private: the largest that can be summed decides, whatever this one will be
+    # the size of a Poisson sample is private, so the largest that can be summed decides
     sample = sampling.batch if isinstance(sampling, FixedSize) else MAX_SAMPLE
     # for both neighbours: the grid on which noise is added moves each of `size` coordinates by half a step at most
     rounding = sum_rounding(sample) + norm_rounding(size) + grid_of(sigma) * math.sqrt(size) / clip_norm
-    # written so that what is no number is refused
+    # written so that a NaN is refused
     if not (sample <= MAX_SAMPLE and rounding <= MARGIN):
         raise UsageError(
             "Rounding could outgrow the margin that keeps this release private: use fewer parameters, less noise or a "
@@ -65,7 +65,7 @@ def event_parts(event: Event) -> tuple[Sampled, Gaussian]:
 
 
 def tell_witnesses(witnesses: tuple[RunningAccountant, ...], event: Event, distances: list[float]) -> None:
-    """Tell the witnesses; where a sample is too small for enough pairs, the worst distance stands in."""
+    """Pass distances to the witnesses; where a sample has too few pairs, the worst distance is used instead."""
     padded = distances + [event_parts(event)[1].sensitivity] * max(0, 3 - len(distances))
     for witness in witnesses:
         witness.step(event, padded)

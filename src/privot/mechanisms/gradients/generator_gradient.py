@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """The public generator whose parameters are asked about; the training sets it, and changes its weights.
+    """The public generator whose parameter gradient is released; the training sets it and changes its weights.
 
-    It runs beside the records, like every public function that a mechanism is given: only one that you trust belongs
-    here. It is handed public numbers, and its Jacobian is multiplied by a gradient that is not.
+    It runs beside the records, like every public function of a mechanism: use only a generator that you trust. Its
+    inputs are public, and its Jacobian is multiplied by a private gradient.
     """
 
     def __init__(self) -> None:
         self._generator: Any = None
 
     def use(self, generator: nn.Module) -> None:
-        """Ask about `generator`, (z, labels) → points in [0, 1], from now on."""
+        """Use `generator`, (z, labels) → points in [0, 1], from now on."""
         self._generator = generator
 
     @property
@@ -49,7 +49,7 @@ class Handle:
 
     @property
     def has_backward_hooks(self) -> bool:
-        """Whether a hook would be told what is pulled back through the generator, un-noised."""
+        """Whether a backward hook would see the gradient that passes through the generator, before noise is added."""
         from torch.nn.modules import module
 
         known: list[Any] = [module._global_backward_hooks, module._global_backward_pre_hooks]
@@ -73,9 +73,7 @@ class Handle:
 
     def _parameters(self) -> list[torch.Tensor]:
         if self._generator is None:
-            raise UsageError(
-                "Call use() with the generator before the first query: it says which generator is asked about."
-            )
+            raise UsageError("Call use() with the generator before the first query.")
         return list(self._generator.parameters())
 
 
@@ -89,12 +87,12 @@ class ParameterQuery:
 
 @dataclass(frozen=True)
 class SanitizedParameters(SanitizedGradient):
-    """g·min(1, C/‖g‖) + N(0, σ²) in every coordinate, g = ∇_θ 2Ŵ(G_θ(z)[0:n], Y), for n = `points` points a step.
+    """g·min(1, C/‖g‖) + N(0, σ²) in every coordinate, g = ∇_θ 2Ŵ(G_θ(z)[0:n], Y), for n = `points` points per step.
 
     Everything else is as in `SanitizedGradient`; what is clipped and noised is the vector of `parameters` numbers.
 
-    Formal guarantees. Ŵ is no sum over records: one record moves the plan of all, so no bound on a record's own share
-    exists, and the sensitivity C of per-example DP-SGD does not apply. A vector clipped as a whole has another one:
+    Formal guarantees. Ŵ is not a sum over records: one record changes the transport plan of all, so the sensitivity C
+    of per-example DP-SGD does not apply. A vector clipped as a whole has another sensitivity:
       * every value lies in the ball of radius C whatever Y is, so two values differ by at most 2C: Δ = 2C under
         add-remove and under replace-one alike;
       * a step is a Gaussian mechanism with that Δ on a sample: Poisson under add-remove (Zhu, Dong & Wang 2022, Theorem
@@ -134,9 +132,7 @@ class SanitizedParameters(SanitizedGradient):
         if self.handle.size != self.parameters:
             raise UsageError(f"Expected a generator of {self.parameters} parameters, got one of {self.handle.size}.")
         if self.handle.has_backward_hooks:
-            raise UsageError(
-                "The generator has backward hooks, which would be told gradients without noise: remove them."
-            )
+            raise UsageError("The generator has backward hooks, which would see gradients without noise: remove them.")
         return held
 
     def begin(self, records: Records, noise: NoiseSource, event: Event) -> Answer:

@@ -1,4 +1,4 @@
-"""What DP-SGD asks for gradients: a public function, and the public weights it is called at; it touches no record."""
+"""The public gradient function of DP-SGD, and the public weights at which it is called; it touches no record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK = 64
 
 
 class Gradients(Protocol):
-    """A public function: gradients of a public loss at given weights, record by record or of a batch's mean."""
+    """A public function: gradients of a public loss at given weights, per record or of a batch's mean."""
 
     size: int
     """How many parameters there are."""
@@ -39,7 +39,7 @@ class Query:
         self.weights = np.array(weights, dtype=np.float64)
 
     def set(self, weights: Array) -> None:
-        """Ask at other weights from now on."""
+        """Use other weights from now on."""
         given = np.array(weights, dtype=np.float64)
         if given.shape != self.weights.shape or not np.isfinite(given).all():
             raise UsageError("The weights must be finite and keep their shape: use a smaller learning rate.")

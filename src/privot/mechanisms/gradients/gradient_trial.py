@@ -13,16 +13,16 @@ from privot.errors import UsageError
 from privot.mechanisms.gradients.gradient_function import CHUNK, Array, Gradients
 
 _ALIKE = 1e-3
-"""Up to this share of its norm two gradients of one row may differ by rounding."""
+"""Two gradients of one row may differ by this share of their norm, by rounding."""
 
 
 def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) -> None:
     """Refuse a function that fails on public rows, draws random numbers, or gives a row another gradient elsewhere.
 
-    Rows come again in another order, with others beside them and other labels there; and once more as they came; at the
-    first weights and at others, since a gradient may be 0 at those. That finds dropout, batch statistics and whatever
-    goes by place or company. It is a test of what the function promises, not a proof; rounding, which the clipping
-    margin is for, is let pass.
+    The same rows are passed twice as they are, and once in another order beside other rows with other labels. This is
+    done at the given weights and at others, since a gradient may be 0 at the given ones. It finds dropout, batch
+    statistics and any dependence on a row's place or on other rows. It is a test of what the function promises, not a
+    proof. Differences by rounding are accepted: the clipping margin covers them.
     """
     dice = np.random.default_rng(0)
     rows, labels = dice.uniform(size=(CHUNK, dim)), dice.integers(0, classes, CHUNK)
@@ -53,7 +53,7 @@ def try_gradients(gradients: Gradients, weights: Array, dim: int, classes: int) 
 def _public_gradients(
     gradients: Gradients, weights: Array, rows: Array, labels: NDArray[np.int64], places: NDArray[np.int64]
 ) -> Array:
-    """Those at `places`, where they are finite."""
+    """The gradients at `places`; numbers that are not finite become 0."""
     try:
         each = gradients.each(weights, rows, labels)
     except UsageError:
@@ -74,7 +74,7 @@ def _public_gradients(
 
 
 def _random_states() -> list[bytes]:
-    """What the generators that everybody shares stand at."""
+    """The states of the global random number generators."""
     found = [pickle.dumps(random.getstate()), pickle.dumps(np.random.get_state())]
     torch = sys.modules.get("torch")
     if torch is not None:

@@ -124,7 +124,7 @@ class TunedHead(Once):
         ):
             raise UsageError("A classifier is tuned on the event it made.")
         if facts.adjacency is Adjacency.ADD_REMOVE:
-            # cannot be asked before paying, since the number is private; beyond 6·10⁶ records (`docs/sharp-edges.md`)
+            # cannot be checked before paying, since the number is private; beyond 6·10⁶ records (`docs/sharp-edges.md`)
             self._check(records.count)
         seen = list(self._seen(records))
         weights, speed = self.start.copy(), np.zeros_like(self.start)
@@ -184,7 +184,7 @@ def check_rounding(records: int, size: int, classes: int, sigma: float, rounds: 
     """Refuse unless everything that a step rounds, for both neighbours, stays below the margin.
 
     With u = 2⁻⁵³ and k classes a record's p − e_c is off by at most (2k + 32)u; a sum of terms of norm 1 in blocks of r
-    rows by r·u a record within a block, in whatever order, and by u for every block added later.
+    rows by r·u per record within a block, in any order, and by u for every block added later.
     """
     each = (2 * classes + 32 + _ROWS + -(-records // _ROWS)) * _UNIT
     grid = grid_of(sigma * math.sqrt(rounds)) * math.sqrt(size * classes)
@@ -211,7 +211,7 @@ def bounded(phi: torch.Tensor) -> torch.Tensor:
 
 
 def on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Public weights as a step looks at them: every class's of norm 2¹⁰ at most, on a grid of 2⁻¹⁸."""
+    """Public weights as a step uses them: norm at most 2¹⁰ per class, on a grid of 2⁻¹⁸."""
     norms = np.linalg.norm(weights, axis=0)
     with np.errstate(divide="ignore"):
         held = weights * np.minimum(1.0, (1.0 - 1e-9) * _MAX_WEIGHTS / norms)

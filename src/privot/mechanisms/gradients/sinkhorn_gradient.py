@@ -65,15 +65,15 @@ class SanitizedGradient:
     labels, label_weight
         Whether points and records have labels, and the weight of a one-hot label.
     balance
-        A sample's classes weigh what they weigh among the points, and points of a class that it lacks rest: otherwise
-        mass would move between classes wherever a small sample has them in other shares than the points.
+        Give each class of a sample the weight that it has among the points; points of a class that the sample lacks do
+        not move. Otherwise mass would move between classes wherever a small sample has other class shares.
     low, high
         The public range of the records, which are scaled from it to [−1, 1] and clamped there.
     device
         "cpu" or "cuda".
     samples
         How many groups of `points` points a query has, one after another; every group has a sample, a clip and noise of
-        its own. To a GPU that is hardly more work than one; it costs as many releases.
+        its own. On a GPU that is hardly more work than one group; each group is charged as a release.
 
     Returns
     -------
@@ -286,7 +286,7 @@ class SanitizedGradient:
     def _solver(self, batches: Batches, finish: Callable[..., torch.Tensor]) -> Callable[..., tuple[torch.Tensor, ...]]:
         """(x, its labels, which records, more) → finish(∇_X 2Ŵ(X, Y), more), group by group; recorded once on a GPU.
 
-        Samples and noise come in as arguments, drawn for one step: what is recorded draws nothing.
+        Samples and noise are arguments, drawn for one step: the recorded code draws nothing.
         """
         from privot.common.cuda_replay import Replayed
         from privot.transport._solvers.unrolled import unrolled_gradients

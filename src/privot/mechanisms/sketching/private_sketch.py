@@ -29,7 +29,7 @@ UNIT = 2.0**-32
 class PrivateSketch(Once):
     """A private sketch: the noisy sum Σ_i w∘v(x_i) + N(0, σ²) of bounded coordinates of all records, released once.
 
-    Sketches of one design can be compared by anybody, for ever after (`privot.compare_sketches`); `privot.sketch`
+    Anybody can compare sketches of one design, at any later time (`privot.compare_sketches`); `privot.sketch`
     releases one and signs it on request.
 
     Parameters
@@ -53,12 +53,12 @@ class PrivateSketch(Once):
     Notes
     -----
     Formal guarantees, for add-remove and for replace-one neighbours:
-      * the sum moves by at most `design.sensitivity(adjacency)` in L2, whatever the records are: nothing is
-        assumed of them, not even the vault's clip;
+      * the sum moves by at most `design.sensitivity(adjacency)` in L2 for all records: nothing is assumed about
+        them, not even the vault's clip;
       * directions, prototypes and radii are public and fixed beforehand, and the bound holds for all of them, so
-        a seed may be used again and by everybody;
+        a seed may be used again, by any party;
       * the number of records is shown under replace-one, where all neighbours share it, and never under add-remove;
-      * in floating point, coordinates are added as whole numbers, so the sum is exact whatever the order; each block
+      * in floating point, coordinates are added as whole numbers, so the sum is exact in any order; each block
         stays a margin below its bound, which covers the rest of the rounding, or the release is refused before it is
         paid.
 
@@ -90,7 +90,7 @@ class PrivateSketch(Once):
         return Standing.PROVEN
 
     def identity(self) -> bytes:
-        """The design to the last bit, and σ: what tells this sketch from every other."""
+        """The design to the last bit, and σ: together they identify this sketch."""
         return self.design.exact_bytes() + repr(self.sigma).encode()
 
     def event(self, facts: Facts) -> Event:
@@ -151,7 +151,7 @@ def design_facts(design: SketchDesign) -> dict[str, Any]:
         "rank": design.rank,
         "seed": design.seed,
         "classes": design.classes,
-        # said only where it is so: who knows nothing of it reads all other sketches as before
+        # written only where it holds: readers of an earlier version still read all other sketches
         **({"bounded": True} if design.bounded else {}),
     }
 

@@ -1,4 +1,4 @@
-"""What two parties agree on before they sketch: directions, radii, prototypes, weights; it never sees a record.
+"""The public design that parties share before they sketch: directions, radii, prototypes, weights; it sees no record.
 
 A design turns a record x into coordinates v(x) in four blocks, each bounded by construction:
 
@@ -48,18 +48,18 @@ WEIGHTS_PUBLIC = {"features": 0.9, "shells": 1.5, "cells": 0.9, "residuals": 1.1
 UNMATCHED = 0.3
 """Share of the spread that optimal matching of samples leaves, without public data: see docs/notebook/federation.md."""
 WEIGHTS = (0.01, 100.0)
-"""Between these lies the weight of every block that is used."""
+"""Bounds on the weight of every block in use."""
 SHARES = (1e-6, 1e6)
-"""Between these lies what matching leaves of any spread or residual that is one."""
+"""Bounds on the share of a spread or residual that matching leaves."""
 MAX_CLASSES = 1000
 LARGEST = 1e100
-"""Of the numbers of a design and of what is multiplied with a record: far from where floats overflow."""
+"""Largest number in a design and in a product with a record: far from where floats overflow."""
 RADII = (1e-12, 1e30)
-"""Radii whose squares, and the squares of those, are far from where floats end."""
+"""Range of radii whose fourth powers are far from the limits of floats."""
 PROPORTION = (1e-6, 1e6)
-"""Of the root of the last knot to the radius."""
+"""Bounds on the ratio of the root of the last knot to the radius."""
 FURTHEST = 1e12
-"""From 0, in radii: further out floats do not tell records of that radius apart."""
+"""Largest distance from 0, in radii: further out, floats cannot distinguish records within that radius."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,11 +67,11 @@ class SketchDesign:
     """Public choices shared by all sketches that are to be compared; made by `plain` or `around`.
 
     `basis` (d, q) are principal directions of public data, `prototypes` (K, d), K = 0 without public data;
-    `unmatched` holds (sample size, share of spread, share of residual) measured on public data: which part of
-    2·E‖x − c‖² a best matching of two samples of one distribution leaves. `rank` is the effective number of
+    `unmatched` holds (sample size, share of spread, share of residual) measured on public data: the part of
+    2·E‖x − c‖² that a best matching of two samples of one distribution leaves. `rank` is the effective number of
     directions records of one distribution spread in; 1 is the cautious answer. `classes` is 0 without labels. `bounded`
-    says that all records are stated to lie within `radius` of the centre, as those of a box do; no sketch depends on
-    it, only what is publicly possible.
+    says that all records are stated to lie within `radius` of the centre, as in a box; it changes no sketch, only the
+    range of publicly possible values.
     """
 
     dim: int
@@ -127,7 +127,7 @@ class SketchDesign:
             matrix = np.concatenate([self.basis, rest], axis=1)
         with np.errstate(over="ignore"):
             matrix = matrix / self.radius
-        # a product that overflows is no number, and what is no number has no bound
+        # written so that an infinity or NaN is refused: it has no bound
         if not float(np.abs(matrix).max(initial=0.0)) * self.reach * self.dim <= LARGEST:
             raise UsageError(f"A radius of {self.radius:g} is out of proportion to the knots and directions.")
         matrix.setflags(write=False)
@@ -135,7 +135,7 @@ class SketchDesign:
 
     @property
     def reach(self) -> float:
-        """How far from the centre a record counts: beyond, only its direction does, and no square overflows."""
+        """Distance from the centre beyond which only a record's direction counts, so that no square overflows."""
         return 1e3 * math.sqrt(float(self.knots[-1]))
 
     @classmethod
@@ -190,7 +190,7 @@ class SketchDesign:
         knots = np.array(KNOTS) * float(f"{middle:.6g}")
         radius = float(f"{1.5 * math.sqrt(middle):.6g}")
         shares, rank = calibrate(rows, means, seed)
-        # rounding makes them of nothing where rows repeat each other, or differ in their last digits only
+        # where rows repeat each other, or differ only in their last digits, these are made of rounding alone
         if not all(SHARES[0] <= share <= SHARES[1] for row in shares for share in row[1:]):
             raise DataError(
                 "The public rows repeat each other, or lie too far from 0 for how little they differ: a sketch cannot "
@@ -215,8 +215,8 @@ class SketchDesign:
     def coordinates(self, rows: Array, labels: NDArray[np.int64] | None = None) -> dict[str, Array]:
         """v(x) of each row, by block, un-weighted: private, for the mechanism and for tests.
 
-        One row at a time: a product of whole matrices may round a row differently in other company, and a record that
-        lies between two prototypes would then change its cell because somebody else joined.
+        One row at a time: a product of whole matrices may round a row differently beside other rows, and a record that
+        lies between two prototypes could then change its cell because another record was added.
         """
         z = clip_rows(rows - self.centre, self.reach)
         features, cells = np.empty((len(z), self.matrix.shape[1])), len(self.prototypes)
@@ -256,8 +256,8 @@ class SketchDesign:
     def exact_bytes(self) -> bytes:
         """Every number of the design as it was given.
 
-        Not the matrix, which follows from them: its last bits depend on the machine and the number of threads, and
-        who restarts with more of them shall not pay again.
+        The matrix is left out, because it follows from them: its last bits depend on the machine and the number of
+        threads, and a restart with more threads must not cost a second charge.
         """
         scalars = [self.dim, self.radius, self.directions, self.seed, self.rank, self.classes]
         facts = [scalars, sorted(self.weights.items()), self.unmatched]
@@ -265,7 +265,7 @@ class SketchDesign:
         return repr(facts).encode() + b"".join(str(a.shape).encode() + a.astype("<f8").tobytes() for a in arrays)
 
     def digest(self) -> str:
-        """Names everything two sketches must share to be comparable; floats to six digits, alike on all machines."""
+        """A digest of everything that two comparable sketches share; floats to six digits, equal on all machines."""
         facts = {
             "version": VERSION,
             "dim": self.dim,

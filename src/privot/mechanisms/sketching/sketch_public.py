@@ -1,6 +1,6 @@
-"""What public rows tell a sketch before it is made: prototypes, principal directions, what matching leaves.
+"""What a design takes from public rows: prototypes, principal directions, the spread that matching leaves.
 
-All of it is public and a function of public rows and a seed alone; no record comes near it.
+All of it is a function of public rows and a seed alone; it never sees a record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MAX_CALIBRATION = 600
 
 
 def rounded(array: Array) -> Array:
-    """To single precision, so that the last digits of one machine do not make another design."""
+    """Rounded to single precision, so that the last digits of one machine do not change the design."""
     return np.asarray(array.astype(np.float32).astype(np.float64))
 
 

@@ -17,7 +17,7 @@ from privot.errors import UsageError
 
 @dataclass(frozen=True)
 class GroupRule:
-    """At most about `most` groups an axis; none with fewer than `share` of the records or `sds` noise deviations."""
+    """At most about `most` groups per axis; none with fewer than `share` of the records or `sds` noise deviations."""
 
     most: int = 16
     share: float = 0.005
@@ -86,7 +86,7 @@ def _by_neighbours(mass: NDArray[np.float64], total: float, least: float, most: 
     for cell in range(len(mass)):
         if heavy[cell]:
             if open_since < cell:
-                # what is left over before a heavy cell is too little to stand alone: it joins the run before it
+                # the cells left over before a heavy cell are too few to stand alone: they join the run before them
                 if held < 0.5 * least and group > 0 and not heavy[open_since - 1]:
                     out[open_since:cell] = group - 1
                 else:

@@ -22,7 +22,7 @@ from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.mechanisms.table_counts.marginals import Marginals
-from privot.mechanisms.table_counts.pair_weights import WeightRule, told
+from privot.mechanisms.table_counts.pair_weights import WeightRule, label_association
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import check_counting_sigma
 
@@ -35,7 +35,7 @@ class GroupedMarginals:
     """`axes` are the columns; `classes` the number of labels (None without); see `fine` and `pairs` for the two parts.
 
     `sigma` = (σ of the fine counts, σ of the pairs). `by_class` counts the pairs by class too. With labels, `weighing`
-    gives pairs of columns that tell about the label less noise, and others more; None treats all alike.
+    gives less noise to pairs of columns that inform about the label, and more to others; None treats all alike.
 
     The value holds `fine` and `pairs` (noisy counts, one long array each) and `groups` (the group of every fine cell,
     a function of `fine`). Formal guarantees: those of `Marginals`, twice. Groups and weights of the second part are
@@ -58,7 +58,7 @@ class GroupedMarginals:
             raise UsageError("Pairs can be counted by class only where there are labels.")
         if any(axis.start == LABEL or axis.groups is not None for axis in self.axes):
             raise UsageError("The axes are the ungrouped columns; labels are stated by their number of classes.")
-        # both parts refuse what they cannot do now, with as many groups as there could be, and not once they run
+        # both parts refuse now what they cannot do, for the largest number of groups, and not while they run
         self.fine()
         widest = self._pairs(self._widest())
         if widest is not None and self.weighing is not None:
@@ -155,5 +155,5 @@ class GroupedMarginals:
             cells = part.reshape(-1, self.classes)
             merged = np.zeros((int(of_axis.max()) + 1, self.classes))
             np.add.at(merged, of_axis, cells)
-            found.append(told(merged, scale * np.sqrt(np.bincount(of_axis))[:, None]))
+            found.append(label_association(merged, scale * np.sqrt(np.bincount(of_axis))[:, None]))
         return self.weighing.weights(np.array(found))

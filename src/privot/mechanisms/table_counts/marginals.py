@@ -2,7 +2,7 @@
 
 A marginal is a set of axes; its table counts the records in each combination of their cells. Together the tables are
 the sum over records of one embedding φ(x): for each marginal a one-hot vector times its weight w_m, so ‖φ(x)‖² = Σ w_m²
-whatever x is (MATH.md §3, with indicators for features).
+for every x. So it is a mean embedding with indicators for features, released by one Gaussian mechanism.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Marginals:
 
     Marginal m gets N(0, (σ/w_m)²) in each cell, w_m its weight (1 unless `weights` are given). The value is one long
     array: the marginals one after another, each in C order. With `most`, Σ w_m² is stated as `most`, which it may not
-    exceed: weights can then be chosen after what they cost was.
+    exceed: weights can then be chosen after the cost is fixed.
 
     Formal guarantees. One record stands in exactly one cell of each marginal, so in units of the noise,
-      * adding or removing it moves one cell a marginal by w_m: Δ = √(Σ w_m²);
+      * adding or removing it moves one cell per marginal by w_m: Δ = √(Σ w_m²);
       * replacing it moves, in each marginal, one cell down and one up, or none: Δ = √(2·Σ w_m²), reached when the two
         records share no cell.
     Counts are whole numbers and noise is added on a grid that holds them (`privot.noise.noisy_counts`), so no rounding

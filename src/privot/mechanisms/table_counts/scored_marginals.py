@@ -36,10 +36,10 @@ _UP = 1.0 + 1e-12
 
 
 class LabelPredictor(Protocol):
-    """p(y | x), a function of public numbers and of one row: what it says of a row is the same in any company.
+    """p(y | x), a function of public numbers and of one row: its value for a row does not depend on other rows.
 
-    To the last bit: residuals are cut to whole parts, so if a record that comes or goes could move the last bit of what
-    a law says of *other* records, all those that share a group could be cut differently at once.
+    This holds to the last bit. Residuals are cut to whole parts, so if adding or removing a record could move the last
+    bit of the law for *other* records, all records that share a group could be cut differently at once.
     """
 
     def probabilities(self, groups: NDArray[np.int64]) -> Floats:
@@ -47,7 +47,7 @@ class LabelPredictor(Protocol):
         ...
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """What is needed to know the law again, by name: asked before the law sees a record, released with scores."""
+        """The arrays that describe the law, by name: read before the law sees a record, released with the scores."""
         ...
 
 
@@ -119,7 +119,7 @@ class ScoredMarginals:
         value, public = self.marginals.run(records, noise, first, step)
         # the law is made from what was released: records come in again only below, inside the sums
         law = self.planner.law(dict(value), public)
-        # copied now: a law that kept what it is shown below could not let it out
+        # copied now: a law that kept the rows it sees below could otherwise release them
         shown = {name: np.array(array) for name, array in law.arrays().items()}
         if not shown.keys().isdisjoint({*value, "scores"}):
             raise UsageError("A law may not name its arrays like those of the marginals and scores.")
@@ -132,7 +132,7 @@ class ScoredMarginals:
         )
 
     def _try_law(self, law: LabelPredictor, groups: NDArray[np.int64]) -> None:
-        """Refuse a law for which fixed public rows come out differently alone, in other company or another order."""
+        """Refuse a law whose values for fixed public rows change with other rows or with the order of rows."""
         dice = np.random.default_rng(0)
         sizes = [axis.size for axis in self.marginals.grouped_axes(groups)]
         rows = dice.integers(0, sizes, (_TRIED, len(sizes)))
@@ -141,7 +141,7 @@ class ScoredMarginals:
         backwards = np.asarray(law.probabilities(rows[::-1].copy()))[::-1]
         among = np.asarray(law.probabilities(np.concatenate([np.zeros_like(rows[:5]), rows])))[5:]
         if not all(np.array_equal(together, other, equal_nan=True) for other in (alone, backwards, among)):
-            raise UsageError("The law says something else of a row when other rows stand beside it.")
+            raise UsageError("The law gives a row other probabilities beside other rows: treat each row alone.")
 
     def _sums(self, records: Records, law: LabelPredictor, groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """Σ of residuals in whole parts, over chunks of rows."""
@@ -161,11 +161,11 @@ class ScoredMarginals:
 def residuals(chances: Floats, labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
     """1[y = k] − p(k | x) for k ≥ 1, in whole parts, cut towards 0; (rows, classes − 1).
 
-    Whatever `chances` holds, what counts is a law: numbers from 0 to 1 that add up to at most 1. Another shape is
-    refused: a single share for several classes would be counted for each of them.
+    `chances` are clamped to a law: numbers from 0 to 1 that add up to at most 1. Another shape is refused: a single
+    share for several classes would be counted for each of them.
     """
     if np.shape(chances) != (len(labels), classes):
-        raise UsageError(f"A law says one share for each of {classes} classes and each row.")
+        raise UsageError(f"A law must give one share per row for each of {classes} classes.")
     law = np.clip(np.nan_to_num(np.asarray(chances, dtype=np.float64), nan=0.0), 0.0, 1.0)
     law /= np.maximum(law.sum(axis=1, keepdims=True), 1.0)
     happened = labels[:, None] == np.arange(1, classes)[None, :]

@@ -20,9 +20,9 @@ from privot.noise import NoiseSource
 class Interpolation(Once):
     """η = (1 − t)·x + t·T(x), T the barycentric map of the optimal plan to `towards` (m, d).
 
-    No noise takes part and no theorem covers it: a party that holds `towards` gets the records back from η (for equal
+    There is no noise, and no theorem covers it: a party that holds `towards` can recover the records from η (for equal
     sizes the optimal plan from η is the plan from x). Its event is unbounded: a vault refuses it without
-    `allow_unproven=True`, and with it every finite budget still does, which is every budget there is.
+    `allow_unproven=True`, and with it every budget still refuses, because every budget is finite.
     """
 
     towards: NDArray[np.float64]

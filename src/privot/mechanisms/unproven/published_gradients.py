@@ -30,8 +30,8 @@ class PublishedGradients:
     It releases the *mean* gradient of a batch, clipped as a whole, noised, and sparsified (a random share `keep` of its
     coordinates survives). The other parameters are those of `ClippedGradients`.
 
-    What can be said of it: a vector clipped as a whole to C moves by at most 2C whatever changed, so under the sampler
-    used here a step costs a sampled Gaussian with Δ = 2C and σ = `sigma`, and that is what the vault is charged. The
+    What is known: a vector clipped as a whole to C moves by at most 2C, whatever changed, so under the sampler used
+    here a step costs a sampled Gaussian with Δ = 2C and σ = `sigma`, and that is what the vault is charged. The
     authors count d = distances between gradients of the batch with one of `LEFT_OUT` records left out, each clipped and
     sparsified, and shuffle instead of sampling; none of that is a bound. Batch normalisation, if the model has it, is
     allowed here.

@@ -1,4 +1,4 @@
-"""What to build and how long to train, from public facts alone; no rule here may see a record or a release.
+"""Sizes and lengths of training, from public facts alone; no rule here may see a record or a release.
 
 Public are: the columns, the image shape and range, the number of classes, σ (from ε and δ), the device, and the
 number of records where replace-one makes it public or the user says it is.
@@ -23,41 +23,41 @@ from privot.synthesis.refinement.relabelling import MAX_RECORDS, MAX_SEEN, WIDE,
 from privot.synthesis.refinement.warp_selection import EACH, WarpSelection
 
 ASSUMED_RECORDS = 10_000
-"""Where the number of records is private and nobody states it; a guess that only steers sizes."""
+"""Assumed where the number of records is private and not stated; it affects sizes only."""
 MAX_FREQUENCIES = {"cpu": 2_000, "cuda": 20_000}
 MAX_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 5_000)}
 MEMBERS, MAX_WORK = 4, 6_000
-"""Generators trained side by side, where noise is the limit, and how many steps they may take together."""
+"""The number of generators trained side by side where noise is the limit, and their steps in all."""
 SMALL_IMAGE = 256
-"""Values of an image up to which a processor is given fully connected layers."""
+"""Values of an image up to which fully connected layers are used on a CPU."""
 PICTURE_STEPS = 3_000
-"""At most, of larger ones on a processor: five minutes of one core for ten classes."""
+"""Most steps for larger images on a CPU: five minutes of one core for ten classes."""
 BANDWIDTHS = (0.11, 0.18)
-"""In units of √columns: two points of [0, 1]^d lie a multiple of that apart."""
+"""Bandwidths in units of √columns, the scale of distances between two points of [0, 1]^d."""
 NOISY_BANDWIDTHS = (0.15, 0.25)
-"""Where noise is the limit: wider kernels ask about fewer and coarser things, which many records agree on."""
+"""Bandwidths where noise is the limit: wider kernels measure coarser properties, which many records share."""
 WARP = 0.2
-"""Of images, for a signal of 1 (`signal`): how much of what is known beforehand is put in place of noise."""
+"""The warp of images for a signal of 1 (`signal`): prior knowledge replaces what noise hides."""
 STRONG_SIGNAL = 1_000.0
-"""The signal from which on nothing is known beforehand that a release does not say better."""
+"""The signal above which a release is more informative than any prior knowledge."""
 FILTERS = 64
 FILTERED_BANDWIDTHS = (0.0375, 0.0625)
-"""The same for what 5 × 5 filters see: on USPS digits, enlarged, that lies 0.35 times as far apart as the pixels."""
+"""The same for outputs of 5 × 5 filters: on enlarged USPS digits their distances are 0.35 times those of pixels."""
 SECOND_FILTERS = ((128, 0.235), (256, 0.085))
-"""Second banks of 3 × 3 filters, for regions of 4 pixels and for quarters of the image: how many there are, and how far
-apart what they see lies, as a multiple of the pixels' distance and measured in the same way. A region has an even side,
-so that positions can lie two apart: four times faster than all of them."""
+"""Second banks of 3 × 3 filters, for regions of 4 pixels and for quarters of the image: their number, and the distance
+of their outputs as a multiple of the pixels' distance, measured in the same way. A region has an even side, so that
+positions can be two pixels apart: four times faster than all positions."""
 LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
-"""Of the budget, of 1/σ², for labels: where a release says enough (`STRONG_SIGNAL`), and where it does not."""
+"""Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL`, and below it."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
-"""How a labeller is made (`labelling.Labelling`)."""
+"""Parameters of a labeller (`relabelling.Labelling`)."""
 LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
-"""The longest step of its tuning; the number of steps, and how far noise alone may move it in one: where a release says
-enough (`STRONG_SIGNAL`), and where it does not, since noise then costs more than far steps bring."""
+"""The longest step of its tuning; the number of steps, and how far noise alone may move it in one step, at a signal
+above `STRONG_SIGNAL` and below it, where long steps would gain less than their noise costs."""
 CHOICE_SHARE = 0.02
-"""Of the budget, of 1/σ², for choosing a warp: a count then has noise of 0.5 % of 60,000 records at ε = 0.2."""
+"""The share of the budget (of 1/σ²) for selecting a warp: at ε = 0.2 a count has noise of 0.5 % of 60,000 records."""
 FACTORS = (0.5, 1.0, 1.5, 2.0)
-"""Of the warp trained with, among which is chosen."""
+"""The factors on the training warp among which one is selected."""
 CHOICE_SAMPLES = 20_000
 """Samples that each of the classifiers is trained on."""
 
@@ -87,10 +87,10 @@ class Rules:
     generator: dict[str, Any]
     steps: int
     batch: int
-    """Samples a class a step, of every generator that is trained."""
+    """Samples per class and step, of every generator that is trained."""
     learning_rate: float
     options: dict[str, Any] = field(default_factory=dict)
-    """What only one strategy asks for."""
+    """Options of a single method."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -112,14 +112,14 @@ class Rules:
 
 
 def signal(problem: Problem) -> float:
-    """n_c/5σ, records of a class over noise."""
+    """n_c/5σ, the records of a class relative to the noise."""
     return problem.records_a_class / (5.0 * problem.sigma)
 
 
 def frequencies(problem: Problem) -> int:
     """m = (n_c/5σ)², within limits: then the noise on a class's mean has norm σ·√(2m)/n_c = √2/5.
 
-    More frequencies would be fitted to noise, fewer would say less about the data.
+    More frequencies would fit the noise; fewer would carry less information about the data.
     """
     return int(min(max(signal(problem) ** 2, 500.0), MAX_FREQUENCIES[problem.device]))
 
@@ -127,11 +127,11 @@ def frequencies(problem: Problem) -> int:
 def choose_features(
     problem: Problem, seed: int, low: float | Sequence[float], high: float | Sequence[float]
 ) -> FeatureMap:
-    """The map whose means are released: pixels and, where the noise leaves room for it, what filters see of them."""
+    """The map whose means are released: features of pixels and, where the noise is small enough, of filter outputs."""
     m, root = frequencies(problem), math.sqrt(problem.dim)
     if problem.device == "cpu" or not _image(problem):
         return Fourier(problem.dim, m, [b * root for b in BANDWIDTHS], seed, low, high)
-    # pixels say most with few frequencies
+    # with few frequencies, pixels carry the most information
     if _noisy(problem):
         return Fourier(problem.dim, m, [b * root for b in NOISY_BANDWIDTHS], seed, low, high)
     assert problem.shape is not None
@@ -165,7 +165,7 @@ def choose_rules(problem: Problem) -> Rules:
         "segments": [list(s) for s in problem.segments or ((0, problem.dim, "interval"),)],
     }
     cuda = problem.device == "cuda"
-    # the fewer numbers, the less a convolution has over a matrix product
+    # with fewer numbers a convolution gains less over a matrix product
     if problem.shape is None or (not cuda and problem.dim <= SMALL_IMAGE):
         hidden = [512, 512] if cuda else [256, 256]
         config = {**base, "kind": "mlp", "latent": min(64, max(8, problem.dim)), "hidden": hidden}
@@ -177,7 +177,7 @@ def choose_rules(problem: Problem) -> Rules:
     if cuda:
         kind.update(latent=64, hidden=256, channels=256)
     if cuda and _image(problem):
-        # rearranging, which a processor is left with, leaves a pattern of single pixels
+        # rearranging, the only choice on a CPU, leaves a pattern of single pixels
         kind.update(channels=128 if _noisy(problem) else 256, last="resized")
     if _image(problem) and warp(problem):
         kind.update(latent=kind["latent"] + AFFINE, warp=round(warp(problem), 4))
@@ -187,19 +187,19 @@ def choose_rules(problem: Problem) -> Rules:
     config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
     if cuda:
         return Rules(config, steps(problem), _each(problem, 16, 256, 2560), learning_rate=2e-3)
-    # a step's time goes with the samples, and longer steps of fewer get further
+    # the time of a step is proportional to its samples; longer steps with fewer samples make more progress
     return Rules(config, steps(problem), _each(problem, 8, 64, 160), learning_rate=4e-3)
 
 
 def _each(problem: Problem, least: int, most: int, whole: int) -> int:
-    """Samples a class of `whole` a step, within limits."""
+    """Samples per class for `whole` samples per step, within limits."""
     return max(least, min(most, whole // problem.classes))
 
 
 def choose_labelling(problem: Problem) -> Labelling | None:
-    """How samples get their labels, σ being the noise of the whole budget; None where they keep the class asked for.
+    """How samples get their labels, σ being the noise of the whole budget; None where they keep their requested class.
 
-    That is where noise is the limit: means need the budget more than labels do.
+    That is so where noise is the limit: the means need the budget more than the labels do.
     """
     many = problem.records is not None and problem.records > MAX_RECORDS
     if many or not _seen(problem) or _noisy(problem):
@@ -208,7 +208,7 @@ def choose_labelling(problem: Problem) -> Labelling | None:
 
 
 def _seen(problem: Problem) -> bool:
-    """Whether there are images of several classes and the means to train a network to tell them apart."""
+    """Whether there are images of several classes, and a device fast enough to train a network to classify them."""
     if problem.device == "cpu" or problem.classes < 2 or not _image(problem):
         return False
     assert problem.shape is not None
@@ -217,9 +217,9 @@ def _seen(problem: Problem) -> bool:
 
 
 def choose_warp_selection(problem: Problem, adjacency: Adjacency) -> WarpSelection | None:
-    """How a warp is chosen, σ being the noise of the whole budget; None where nothing is warped.
+    """How a warp is selected, σ being the noise of the whole budget; None where nothing is warped.
 
-    (Δ/σ)² is the budget and K/σ₂² the cost of K counts, two a factor: σ₂ = σ·√(K/share)/Δ.
+    (Δ/σ)² is the budget and K/σ₂² the cost of K counts, two per factor: σ₂ = σ·√(K/share)/Δ.
     """
     if not _seen(problem) or not warp(problem):
         return None
@@ -231,7 +231,7 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
     """A labeller for a `share` of the budget whose noise is the problem's σ: σ₂ = σ/√share.
 
     A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long,
-    40 of them, or 10 of min(2, 0.0034/κ) where a release does not say enough.
+    40 of them, or 10 of min(2, 0.0034/κ) at a signal below `STRONG_SIGNAL`.
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
@@ -242,17 +242,17 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
 
 
 def warp(problem: Problem) -> float:
-    """0.2/(n_c/5σ)^¼, at most 0.1: the less a release says, the more of the variety of images is taken for granted.
+    """0.2/(n_c/5σ)^¼, at most 0.1: the weaker the signal, the more of the variety of images is assumed.
 
-    With 5,000 records a class that is 0.07 and 0.05 at ε = 0.2 and 1. Where the signal is strong (`STRONG_SIGNAL`, at
-    ε = 10) there is none: it blurs what is known.
+    With 5,000 records per class that is 0.07 and 0.05 at ε = 0.2 and 1. Where the signal is strong (`STRONG_SIGNAL`,
+    at ε = 10) there is no warp: it would blur what the release shows.
     """
     said = signal(problem)
     return 0.0 if said >= STRONG_SIGNAL else min(0.1, WARP / math.sqrt(math.sqrt(max(said, 1.0))))
 
 
 def steps(problem: Problem) -> int:
-    """10 a unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
+    """10 per unit of signal over noise, n_c/5σ, within limits: a long training on a noisy release fits the noise."""
     least, most = MAX_STEPS[problem.device]
     if problem.device == "cpu" and problem.shape is not None and problem.dim > SMALL_IMAGE:
         most = PICTURE_STEPS

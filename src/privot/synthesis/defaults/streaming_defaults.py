@@ -1,4 +1,4 @@
-"""The knobs of the strategies, with the rules that set them from public facts alone."""
+"""The options of the methods that train on streams, and their defaults from public facts alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from privot.synthesis.defaults.embedding_defaults import SMALL_IMAGE, Problem
 from privot.synthesis.generators.image_generators import AFFINE
 
 BLOCKS = 20
-"""Into how many charges a job is cut, unless told: a kill loses the rest of one."""
+"""The default number of charges of a job: a kill loses the rest of one."""
 SINKHORN_WARP, SLICED_WARP = 0.03, 0.08
-"""How far samples of images are turned, slanted and moved beyond what was learned (`PictureGenerator`).
+"""How far samples of images are rotated, slanted and shifted beyond what was learned (`PictureGenerator`).
 
-More where less is learned. Emulated on a hold-out of digits and clothes, 0.05 in place of the first is worth another
-point for digits and costs a convolutional classifier of clothes two; the second is worth four to six points for digits
-and costs less than one for clothes.
+The warp is larger where less is learned. In an emulation on held-out digits and clothes, 0.05 in place of the first
+gains one more point for digits and costs a convolutional classifier of clothes two; the second gains four to six points
+for digits and costs less than one for clothes.
 """
 _COUNTS = (
     "steps",
@@ -37,7 +37,7 @@ _COUNTS = (
 
 
 def embedding_options(given: Mapping[str, Any]) -> dict[str, float]:
-    """The one knob that `rules.choose_labelling` leaves: `labelled`, a share of the budget for labels; 0 for none."""
+    """The one option of `embedding`: `labelled`, the share of the budget for labels; 0 for none."""
     _known(given, ("labelled",))
     if "labelled" not in given:
         return {}
@@ -49,22 +49,23 @@ def embedding_options(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
-    """DP-Sinkhorn's: the published loss and cost; how many steps of how many records is ours.
+    """Options of DP-Sinkhorn: the loss and cost are the published ones; the steps and the batch are ours.
 
-    A step's signal has norm C at most whatever the batch, and T steps of it stand against noise of C·2σ_m/√T a number,
-    so √T/2σ_m is what a budget buys. It grows with T and falls with the batch: for 60,000 records at (10, 1e-5) it is
-    311 for 100,000 steps of 50 and 194 for as many of 200; for 1,437 records 91, 52, 27 and 7 for 10,000 steps of 5,
-    20, 50 and 200. But a class that the sample lacks says nothing in that step, so the batch is about the number of
-    classes, or a few a class where records are many, and the steps are as many as the device makes in minutes. Half as
-    many records a step as that made more steps worth less: a clipped gradient of few records is mostly their chance.
+    A step's signal has norm at most C for every batch, and T steps of it compare with noise of C·2σ_m/√T per number,
+    so √T/2σ_m measures what a budget buys. It grows with T and falls with the batch: for 60,000 records at (10, 1e-5)
+    it is 311 for 100,000 steps of 50 and 194 for as many of 200; for 1,437 records 91, 52, 27 and 7 for 10,000 steps of
+    5, 20, 50 and 200. But a step gives no information about a class that its sample lacks, so the batch is about the
+    number of classes, or a few records per class where records are many, and the steps are as many as the device makes
+    in minutes. With half as many records per step, more steps gained less: a clipped gradient of few records is mostly
+    sampling error.
 
-    A GPU is as good as idle with one sample a step: 16, each with its points, its noise and its charge, make 4,200
-    releases a second on an H200 where one a step makes 780.
+    A GPU is nearly idle with one sample per step: 16, each with its points, its noise and its charge, make 4,200
+    releases per second on an H200, where one per step makes 780.
 
-    A step is mostly noise, so Adam moves every weight by about the learning rate η whatever the signal, and T steps
-    move them by η√T at random: η falls with √T. How far that moves an image grows with the width: per unit of η by 25
-    with 64 channels and by 200 with 256. Slopes are not smoothed: keeping an image's slow cosines only made logistic
-    regression 23 %, not 71 %, after 20,000 steps.
+    A step is mostly noise, so Adam moves every weight by about the learning rate η for any signal, and T steps move
+    them by η√T at random: η falls with √T. How far that moves an image grows with the width: per unit of η by 25
+    with 64 channels and by 200 with 256. Gradients are not smoothed: with only an image's low frequencies,
+    logistic regression reached 23 %, not 71 %, after 20,000 steps.
     """
     cuda = problem.device == "cuda"
     steps = 100_000 if cuda else 10_000
@@ -97,18 +98,18 @@ def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, An
 
 
 def _rate(steps: Any, moved: float) -> float:
-    """moved/√T for T steps; anything where T is none, which is refused elsewhere."""
+    """moved/√T for T steps; T = 0 is refused elsewhere."""
     return moved / math.sqrt(steps) if isinstance(steps, int) and steps > 0 else moved
 
 
 def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
-    """DP-SWD's: slices, fixed-size batches, the generator of its Table 3; each release may be trained on many times.
+    """Options of DP-SWD: slices, fixed-size batches, the generator of its Table 3; a release may be used many times.
 
-    A release shows every row of a batch, so what T steps of B rows say about a mean has the error σ/√(T·B) a number of
-    one whole frame, and k slices say k/dim of that for σ that falls as √k does. The error is least for batches of about
-    1 % of the records and as many steps as the device makes in minutes: of 60,000 records at (10, 1e-5), a class's mean
-    pixel has the error 0.090 after 5,000 steps of 500 with 32 slices. Fewer slices a step make a step's slope noisier:
-    21,000 steps of 300 with 8 taught less (62 % by logistic regression) than those 5,000 with 32 (69 %).
+    A release shows every row of a batch, so T steps of B rows determine a mean with the error σ/√(T·B) per number of
+    one whole frame; k slices determine k/dim of it, for a σ that falls as √k does. The error is smallest for batches of
+    about 1 % of the records and as many steps as the device makes in minutes: for 60,000 records at (10, 1e-5), a
+    class's mean pixel has the error 0.090 after 5,000 steps of 500 with 32 slices. Fewer slices per step make its
+    gradient noisier: 21,000 steps of 300 with 8 gave 62 % by logistic regression, those 5,000 with 32 gave 69 %.
     """
     cuda = problem.device == "cuda"
     records = problem.records or 0
@@ -139,7 +140,7 @@ def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]
 def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
     _known(given, usual)
     options = {**usual, **given}
-    # rows that are no images are made by fully connected layers, and small images on a processor by the least there is
+    # rows that are not images come from fully connected layers, small images on a CPU from the smallest generator
     if "generator" not in given:
         small = problem.device != "cuda" and problem.dim <= SMALL_IMAGE
         if problem.shape is None or small:
@@ -151,7 +152,7 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             options[name] = value = float(value)
         if not isinstance(value, kind) or isinstance(value, bool) or (kind is float and not math.isfinite(value)):
-            raise UsageError(f"The option {name} must be of the kind of {usual[name]!r}, got {value!r}.")
+            raise UsageError(f"The option {name} must have the type of {usual[name]!r}, got {value!r}.")
     for name in (*_COUNTS, "latent", "channels"):
         if name in options and options[name] < 1:
             raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
@@ -195,7 +196,7 @@ def generator_config(problem: Problem, options: Mapping[str, Any]) -> dict[str, 
     if options["generator"] == "mlp":
         return {**config, "hidden": [512, 512] if problem.device == "cuda" else [256, 256]}
     if problem.shape is None:
-        raise UsageError(f"A {options['generator']} generator makes images: say their shape.")
+        raise UsageError(f"A {options['generator']} generator makes images: state their shape.")
     shape = list(problem.shape)
     if options["generator"] == "deconv":
         return {**config, "shape": shape, "doublings": 2, "channels": options["channels"]}

@@ -1,4 +1,4 @@
-"""Mean features of generated samples, a class at a time: what a training compares with a release; it sees no record."""
+"""Mean features of generated samples per class, which training compares with a release; it sees no record."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def class_means(
 ) -> torch.Tensor:
     """(classes, size): the mean of φ over the rows of each class, which come class by class in equal numbers.
 
-    On CUDA, Fourier features are averaged as they are made, in half precision. What a bank of filters sees of x is
-    `known` to all maps of a stack, once one of them has asked.
+    On CUDA, Fourier features are averaged while they are computed, in half precision. The outputs of a bank of filters
+    are kept in `known`, so that the maps of a stack share them.
     """
     if isinstance(features, Stack):
         parts, held = zip(features.shares, features.maps, strict=True), {} if known is None else known

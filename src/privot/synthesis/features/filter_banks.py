@@ -1,4 +1,4 @@
-"""A bank of small random filters that look at images region by region; drawn from a seed, without any record."""
+"""A bank of small random filters, averaged over regions of an image; drawn from a seed, without any record."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from privot.errors import UsageError
 from privot.synthesis.features.fourier import BITS
 
 _LARGEST = 64.0
-"""The largest slope in half precision: sums of a thousand of them, weighted, stay below 65,504."""
+"""The largest gradient in half precision: weighted sums of a thousand of them stay below 65,504."""
 _LEAST = 1e-30
-"""The least that slopes are divided by, so that those that are all 0 stay 0."""
+"""The smallest divisor of gradients, so that gradients that are all 0 stay 0."""
 _MAX_DENSE = 2**27
-"""Numbers in a matrix that does all of the filters' work at once (256 MB); for larger images it is a convolution."""
+"""Most numbers in a matrix that applies all filters at once (256 MB); larger images use a convolution."""
 _FEW = 4
-"""Channels up to which one product of everything, mostly zeros, takes less time than a convolution."""
+"""Channels up to which one product with that matrix, mostly zeros, is faster than a convolution."""
 _MIN_BITS = 8
-"""Behind the point of a weight; with fewer, weights would lose their digits to the sums of large regions."""
+"""Fewest binary digits behind the point of a weight: exact sums over larger regions would leave fewer."""
 HALF = torch.float16
-"""What a GPU computes the answers of generated samples in."""
+"""The number type of filter outputs of generated samples on a GPU."""
 _MAX_HELD = 2**25
-"""Numbers that are held for records at a time: 256 MB in float64."""
+"""Most numbers held for records at a time: 256 MB in float64."""
 Linear = Callable[[torch.Tensor], torch.Tensor]
 _POSITIONS = (2, 4)
-"""Where (rows, down, side, across, side, filters) has the positions of a region."""
+"""The axes of (rows, down, side, across, side, filters) that run over the positions of a region."""
 
 
 class Bank:
@@ -71,7 +71,7 @@ class Bank:
 
     @property
     def name(self) -> tuple[Any, ...]:
-        """All that says what it sees."""
+        """The parameters that define the bank."""
         drawn = (self._entropy.entropy, self._entropy.spawn_key, self._each)
         return (*self.axes, self.filters, self.width, self.cell, self.stride, self.gain, *drawn)
 
@@ -109,7 +109,7 @@ class Bank:
 
     @cached_property
     def most(self) -> float:
-        """The most that u can be: all weights of one sign of a filter on white, all others on black."""
+        """The largest value of u: white where a filter's weights have one sign, black elsewhere."""
         w = self.weights
         return self.gain * float(np.maximum(np.maximum(w, 0.0).sum(axis=0), np.maximum(-w, 0.0).sum(axis=0)).max())
 
@@ -125,7 +125,7 @@ class Bank:
         return self.plain(x) * self.gain
 
     def plain(self, x: torch.Tensor) -> torch.Tensor:
-        """u without its gain, of generated samples on a GPU: a reader of u multiplies its own weights by it."""
+        """u without its gain, of generated samples on a GPU: the caller multiplies its own weights by the gain."""
         small = x.shape[1] * self.size * self._side**2 <= _MAX_DENSE and self.axes.channels <= _FEW
         answers = self._product if small else self._convolution
         return pooled(x, *answers(x)).reshape(len(x), -1)
@@ -144,7 +144,7 @@ class Bank:
         return max(1, _MAX_HELD // (places * (len(self.weights) + self.filters)))
 
     def _product(self, x: torch.Tensor) -> tuple[Linear, Linear]:
-        """A convolution of few channels runs badly, one product of everything well."""
+        """The filters and their transpose as one matrix product, faster than a convolution of few channels."""
         matrix, positions = self._dense(x.device), self._side**2
         return (
             lambda rows: (rows.to(matrix.dtype) @ matrix).view(len(rows), 1, positions, 1, 1, -1),
@@ -152,7 +152,7 @@ class Bank:
         )
 
     def _convolution(self, x: torch.Tensor) -> tuple[Linear, Linear]:
-        """Channels last, as tensor cores ask for."""
+        """The filters and their transpose as convolutions, channels last, as tensor cores need."""
         bank = self._shaped(self._on(x).to(HALF)).contiguous(memory_format=torch.channels_last)
         sizes = [n for pair in zip(self.regions, (self._side, self._side), strict=True) for n in pair]
 
@@ -207,9 +207,9 @@ class Bank:
 
 
 def pooled(x: torch.Tensor, there: Linear, back: Linear) -> torch.Tensor:
-    """Means of |Lx| over the positions of each region, L linear, in the number type that `there` answers in.
+    """Means of |Lx| over the positions of each region, L linear, in the number type that `there` returns.
 
-    `there` answers with (rows, down, side, across, side, filters), for regions down and across and side² positions in
+    `there` returns (rows, down, side, across, side, filters), for regions down and across and side² positions in
     each; `back` is its transpose.
     """
     out: torch.Tensor = _Pooled.apply(x, there, back)  # type: ignore[no-untyped-call]
@@ -217,7 +217,7 @@ def pooled(x: torch.Tensor, there: Linear, back: Linear) -> torch.Tensor:
 
 
 class _Pooled(torch.autograd.Function):
-    """`pooled`, with slopes scaled on the way back: in half precision those of a batch's mean would be next to 0."""
+    """`pooled`, with scaled gradients: in half precision the gradient of a batch's mean would be almost 0."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, there: Linear, back: Linear) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""Means of absolute values over the positions of a region, and their slopes, in one pass each on CUDA.
+"""Means of absolute values over the positions of a region, and their gradients, in one pass each on CUDA.
 
-Torch takes seven passes over what a bank of filters answers, the largest arrays of a training step. Triton is imported
-only where there is a CUDA device.
+Torch takes seven passes over the outputs of a bank of filters, the largest arrays of a training step. Triton is
+imported only where there is a CUDA device.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def region_means(found: torch.Tensor) -> torch.Tensor:
 
 
 def region_slopes(found: torch.Tensor, given: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """scale · given · sign(found), of the shape and type of `found`, given the slopes of `region_means`."""
+    """scale · given · sign(found), of the shape and type of `found`, given the gradients of `region_means`."""
     regions, columns, filters, down, across = _sizes(found)
     out = torch.empty_like(found)
     grid = (regions, triton.cdiv(filters, _COLUMNS))

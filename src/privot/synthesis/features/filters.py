@@ -1,7 +1,7 @@
-"""Features of what small filters see in an image, region by region; drawn from a recorded seed, without any record.
+"""Features of filter outputs, averaged over regions of an image; drawn from a recorded seed, without any record.
 
-A network that classifies images looks at edges and textures, wherever in a region they lie. Pixels compared one by one
-(`features.Fourier`) say little of that, these features do.
+A network that classifies images uses edges and textures, wherever in a region they lie. Pixels compared one by one
+(`fourier.Fourier`) carry little of that information; these features carry it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from privot.synthesis.features.fourier import Fourier, kept_on, public_range, re
 from privot.transport.slice_directions import check_seed
 
 _STRIDE = 2
-"""Pixels between the positions of a bank that no other looks at."""
+"""Pixels between the positions of a bank that no second bank reads."""
 
 
 class Filtered:
-    """φ(x) = Fourier(u(x)), u what a `Bank` of `filters` of `width` × `width` sees in regions of `cell` pixels.
+    """φ(x) = Fourier(u(x)), u the outputs of a `Bank` of `filters` of `width` × `width` in regions of `cell` pixels.
 
-    x is scaled from [`low`, `high`] to [0, 1]; u has the gain cell/√F. With `then` = (F₂, width₂, cell₂, stride₂), 1
-    unless said, a second bank looks at what the first sees at every position: corners, crossings, textures, the second
-    order of a scattering network with random filters (Bruna & Mallat 2013); u is then what the second sees, with the
-    gain cell₂·√(F/F₂).
-    `bandwidths` are those of `Fourier` in the unit of u. The norm of φ is exactly 1.
+    x is scaled from [`low`, `high`] to [0, 1]; u has the gain cell/√F. With `then` = (F₂, width₂, cell₂, stride₂),
+    where stride₂ is 1 by default, a second bank is applied to the outputs of the first at every position: corners,
+    crossings, textures, the second order of a scattering network with random filters (Bruna & Mallat 2013); u is then
+    the output of the second, with the gain cell₂·√(F/F₂). `bandwidths` are those of `Fourier` in the unit of u. The
+    norm of φ is exactly 1.
 
-    In float64 everything is as exact as there: x lies on a grid of 2⁻¹⁶, a bank's answers are exact, and are put on
-    such a grid again before the next bank or `Fourier` looks at them.
+    In float64 everything is as exact as there: x lies on a grid of 2⁻¹⁶, a bank's outputs are exact, and they are put
+    on such a grid again before the next bank or `Fourier` reads them.
     """
 
     kind = "filtered"
@@ -66,7 +66,7 @@ class Filtered:
         if then is not None:
             if len(then) not in (3, 4):
                 raise UsageError("A second bank has a number of filters, their width, the side of a region, a stride.")
-            # in the unit in which the first bank answers, times √F, which its gain was divided by
+            # in the unit of the first bank's outputs, times √F, which its gain was divided by
             unit = first.most * math.sqrt(first.filters)
             filters, width, cell, stride = (*then, 1)[:4]
             self.banks = (first, Bank(first.out, filters, width, cell, stride, drawn(3), unit, each=True))
@@ -92,7 +92,7 @@ class Filtered:
     def plain(self, x: torch.Tensor, known: dict[str, torch.Tensor] | None = None) -> tuple[torch.Tensor, float]:
         """u/f and f, of generated samples on a GPU, where multiplying by f would be another pass over large arrays.
 
-        What the first bank sees of this x is kept in `known`, if given.
+        The outputs of the first bank for this x are kept in `known`, if given.
         """
         _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
         held, name = {} if known is None else known, repr((self.banks[0].name, self.low, self.high))

@@ -28,7 +28,7 @@ _MAKERS: dict[str, Callable[[Mapping[str, Any]], FeatureMap]] = {}
 
 
 def register(kind: str) -> Callable[[Callable[[Mapping[str, Any]], Any]], Callable[[Mapping[str, Any]], Any]]:
-    """Make `feature_map` know a kind, by the function that reads its dictionary."""
+    """Register a kind for `feature_map`, with the function that reads its dictionary."""
 
     def keep(maker: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
         _MAKERS[kind] = maker
@@ -54,7 +54,7 @@ class Fourier:
     "orthogonal" (Yu et al. 2016) rows come in blocks that are orthogonal, with the same lengths: less variance.
 
     In float64 the scaled record is snapped to a grid of 2⁻¹⁶, and W lies on a grid of its own, so that all
-    products and sums of a phase are whole numbers below 2⁵³: a phase is exact in whatever order it is summed,
+    products and sums of a phase are whole numbers below 2⁵³: a phase is exact in any order of summation,
     and does not depend on the records beside it. Only the last bit of a cosine can.
     """
 
@@ -122,7 +122,7 @@ class Fourier:
 
 @lru_cache(maxsize=4)
 def _drawn(dim: int, frequencies: int, bandwidths: tuple[float, ...], seed: int, frame: Frame) -> NDArray[np.float64]:
-    """W of `Fourier`; remembered, because a map and the one that a release says are drawn from the same words."""
+    """W of `Fourier`; cached, because a map and the map of its release are drawn from the same parameters."""
     unit = draw_directions(dim, frequencies, frame, seed)
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
     lengths = np.sqrt(generator.chisquare(dim, frequencies))

@@ -1,7 +1,7 @@
-"""Class means of cosines and sines on CUDA, without ever holding them: one product, one pass there, one back.
+"""Class means of cosines and sines on CUDA without storing them: one product, one forward pass, one backward pass.
 
-Half precision is enough here: it is about generated samples, whose means carry the noise of a batch; what is released
-is computed in float64 (`features`). The device's own cosine is off by 2⁻²² of a phase, which has ten bits here. Triton
+Half precision is enough for generated samples, whose means carry the noise of a batch; released features are computed
+in float64 (`fourier`). The device's own cosine is off by 2⁻²² of a phase, which has ten bits here. Triton
 is imported only where there is a CUDA device.
 """
 
@@ -16,7 +16,7 @@ from triton.language.extra import libdevice
 
 _COLUMNS, _ROWS = 64, 64
 _SCALE = 1024.0
-"""Slopes of a mean over a batch are small; scaled, they keep their digits in half precision."""
+"""Gradients of a mean over a batch are small; scaled, they keep their digits in half precision."""
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""What a small convolutional network sees in an image, exactly; the network is public, trained on synthetic samples."""
+"""Features of a small convolutional network, computed exactly; the network is public, trained on synthetic samples."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _POOL = 2
 
 
 class NetworkFeatures:
-    """φ(x) = (flat(x)·P + s, 0.3125), flat the flattened answer of convolutions, each with ReLU and max-pooling by 2.
+    """φ(x) = (flat(x)·P + s, 0.3125), flat the flattened output of convolutions, each with ReLU and max-pooling by 2.
 
     `convolutions` are (weights of shape (filters, channels, width, width), offsets), with zeros around an image;
-    `projection` is P, `shift` is s. x is scaled from [`low`, `high`] to [0, 1]. The norm of φ is not bounded: who
-    releases something of it bounds it.
+    `projection` is P, `shift` is s. x is scaled from [`low`, `high`] to [0, 1]. The norm of φ is not bounded: a
+    mechanism that releases a function of φ bounds it.
 
-    Everything is exact in float64, so that a row is the same to the last bit whatever rows stand beside it: numbers
-    between layers lie on a grid of 2⁻¹⁶, weights on grids of their own, fine enough and coarse enough that a layer's
-    sums are whole numbers of units below 2⁵³, in whatever order they are summed (`Bank`, the same idea).
+    Everything is exact in float64, so that a row's features do not depend on the rows beside it, to the last bit:
+    numbers between layers lie on a grid of 2⁻¹⁶, weights on grids of their own, fine enough and coarse enough that a
+    layer's sums are whole numbers of units below 2⁵³, in whatever order they are summed (`Bank`, the same idea).
     """
 
     kind = "network"
@@ -75,7 +75,7 @@ class NetworkFeatures:
         return int(self.projection.shape[1]) + 1
 
     def flat(self, x: torch.Tensor) -> torch.Tensor:
-        """What the convolutions answer, of shape (rows, filters · positions); exact in float64."""
+        """The outputs of the convolutions, of shape (rows, filters · positions); exact in float64."""
         _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
         seen = self.axes.pictures(to_unit(x, low, span))
         for number in range(len(self.convolutions)):
@@ -108,7 +108,7 @@ class NetworkFeatures:
         return self._kept[key]  # type: ignore[no-any-return]
 
     def to_dict(self) -> dict[str, Any]:
-        """What tells it from every other one; its arrays are many, and lie in a file (`tensors`)."""
+        """A description with a digest that identifies the map; its arrays are large and lie in a file (`tensors`)."""
         seal = hashlib.sha256()
         for name, array in sorted(self.tensors().items()):
             seal.update(f"{name} {tuple(array.shape)}".encode() + array.numpy().astype("<f8").tobytes())

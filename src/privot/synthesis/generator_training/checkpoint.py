@@ -1,7 +1,7 @@
-"""Keeps a training on disk so that it goes on after a kill as if nothing had happened; no pickle, no record.
+"""Keeps a training on disk, so that it continues after a kill exactly where it was; no pickle, no record.
 
-What is kept: weights, the optimiser's moments, the state of the random numbers, the step and the losses, and what says
-which releases it was trained on: the digest of the one release (`privot.jobs.job`), or the job's name and the
+A checkpoint holds weights, the optimiser's moments, the state of the random numbers, the step and the losses, and
+identifies the releases it was trained on: the digest of the one release (`privot.jobs.job`), or the job's name and the
 blocks it has seen (`privot.synthesis.methods.paid_blocks`). A checkpoint of a training on other releases is refused:
 what it learned would leave under a guarantee that does not count it.
 """

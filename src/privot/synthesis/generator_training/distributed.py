@@ -2,7 +2,7 @@
 
 Every process makes its share of a step's samples. What is compared with the release is the mean over all of them, and
 DistributedDataParallel averages the gradients, so that the step is the one that a single process with all samples
-would take. Whoever is not the first writes nothing, prints nothing and opens no vault.
+would take. The other processes write nothing, print nothing and open no vault.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Team:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """The others are told that nothing more comes; in the middle of a step they would not hear it.
+        """The leader sends the others the end of the job, unless it fails in the middle of a step.
 
-        Then the leader just leaves, and torchrun ends them.
+        In that case they are not listening: the leader just leaves, and torchrun ends them.
         """
         if self.size > 1 and not self._training:
             if self.rank == 0:
@@ -57,7 +57,7 @@ class Team:
 
     @contextmanager
     def training(self, shared: tuple[Any, ...]) -> Iterator[None]:
-        """Around a training that the leader makes everybody join, with what they need for it."""
+        """Context of a training that all processes join; the leader shares what they need for it."""
         if self.size > 1:
             self._training = True
             self.share(shared)
@@ -73,7 +73,7 @@ class Team:
         return held[0]
 
     def mean(self, own: torch.Tensor) -> torch.Tensor:
-        """The mean of all processes' tensors, with the gradient of one's own."""
+        """The mean of all processes' tensors; the gradient is that of this process's own tensor."""
         if self.size == 1:
             return own
         every = own.detach().clone()
@@ -85,7 +85,7 @@ class Team:
         return module if self.size == 1 else nn.parallel.DistributedDataParallel(module)
 
     def part(self, samples: int) -> int:
-        """One's share of `samples`, rounded up."""
+        """This process's share of `samples`, rounded up."""
         return -(-samples // self.size)
 
 

@@ -1,4 +1,4 @@
-"""Goes through a first step without a release, so that what cannot be trained is found before anything is paid."""
+"""Tries a first step without a release, so that a training that would fail is found before anything is paid."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rehearse(features: FeatureMap, rules: Rules, classes: int, *, device: str = 
 
 
 def rehearse_stream(rules: Rules, classes: int, dim: int, *, device: str = "cpu", seed: int = 0) -> None:
-    """A first step's worth of generated points, where training asks a stream."""
+    """The generated points of a first step, for a training on a stream."""
     _check_rules(rules, "one sample")
     with _first_step("options"):
         training = TrainingState.start(rules, seed, device)
@@ -66,7 +66,7 @@ def _check_records(generator: Generator, classes: int, dim: int) -> None:
 
 @contextmanager
 def _first_step(knobs: str) -> Iterator[None]:
-    """Whatever a generator that does not fit raises, said in one sentence."""
+    """Turn any error of a generator that does not fit into one sentence."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError, IndexError) as error:

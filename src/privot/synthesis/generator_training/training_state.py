@@ -18,7 +18,7 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass
 class TrainingState:
-    """A training under way: everything that `checkpoint` keeps, so that it goes on as if never interrupted."""
+    """A training under way: everything that `checkpoint` keeps, so that it continues exactly where it was."""
 
     generator: Generator
     optimizer: torch.optim.Optimizer
@@ -27,7 +27,7 @@ class TrainingState:
     step: int = 0
     losses: list[float] = field(default_factory=list)
     average: Generator | None = None
-    """The mean of past weights, where the rules ask for one: noise that stays in the last weights averages out."""
+    """The mean of past weights, if the rules require one: it averages out noise that stays in the last weights."""
 
     @classmethod
     def start(cls, rules: Rules, seed: int, device: str) -> TrainingState:
@@ -38,7 +38,7 @@ class TrainingState:
             average = build(rules.generator) if rules.options.get("average") else None
         generator.to(device)
         if device == "cuda":
-            # convolutions in half precision run on the tensor cores only so laid out
+            # half-precision convolutions run on tensor cores only in this layout
             generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if average is not None:
             average.to(device).load_state_dict(generator.state_dict())
@@ -58,7 +58,7 @@ class TrainingState:
 
     @property
     def best(self) -> Generator:
-        """What samples are drawn from: the average, where there is one."""
+        """The generator that samples are drawn from: the average, if there is one."""
         return self.generator if self.average is None else self.average
 
     @torch.no_grad()
@@ -85,12 +85,12 @@ class TrainingState:
         set_rate(self.optimizer, cosine(self.rules.learning_rate, self.step, self.rules.steps))
 
     def draw(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """z of shape (rows, latent), and labels that go round all classes."""
+        """z of shape (rows, latent), and labels that cycle through all classes."""
         z = torch.randn(rows, self.generator.latent, generator=self.random, device=self.device)
         return z, self.labels(rows)
 
     def labels(self, rows: int) -> torch.Tensor:
-        """Round all classes."""
+        """Labels that cycle through all classes."""
         return torch.arange(rows, device=self.device) % self.generator.classes
 
 

@@ -1,8 +1,8 @@
-"""Layers of torch, the same in meaning and weights, that cost less on CUDA in half precision; elsewhere torch's own.
+"""Faster versions of torch layers for CUDA in half precision, with the same result and weights; elsewhere torch's own.
 
-A step of a wide generator on a few thousand samples spends most of its time in layers that torch runs badly: a
-convolution to very few maps (2.0 ms on an H200, of which 0.1 are its products), batch normalisation and its rectifier
-in seven passes, products whose inner size is not a multiple of 8.
+A step of a wide generator on a few thousand samples spends most of its time in layers that torch runs slowly: a
+convolution to very few maps (2.0 ms on an H200, of which 0.1 ms are its products), batch normalisation and its
+rectifier in seven passes, products whose inner size is not a multiple of 8.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class ToMaps(nn.Linear):
 class FewMaps(nn.Conv2d):
     """A convolution with an odd kernel, stride 1 and "same" padding, made for few output maps.
 
-    One product makes, at every place, what the place gives to each of its k² neighbours; then every place adds up what
-    its neighbours give it: out[p] = Σ_d (h[p+d]·W_d). Torch's way is a product for every d, each a few columns wide.
+    One product computes, at every position, its contribution to each of its k² neighbours; then every position sums the
+    contributions that it receives: out[p] = Σ_d (h[p+d]·W_d). Torch computes a product for every d, each a few columns
+    wide.
     """
 
     def __init__(self, wide: int, maps: int, kernel: int) -> None:
@@ -75,7 +76,7 @@ class FewMaps(nn.Conv2d):
 
 
 class FromPoint(nn.ConvTranspose2d):
-    """A transposed convolution of a single place without bias: (rows, maps, height, width) by one product."""
+    """A transposed convolution of a single position without bias: (rows, maps, height, width) by one product."""
 
     def __init__(self, wide: int, maps: int, size: tuple[int, int]) -> None:
         super().__init__(wide, maps, size, bias=False)
@@ -93,8 +94,8 @@ class FromPoint(nn.ConvTranspose2d):
 class FewMapsTwice(nn.ConvTranspose2d):
     """A transposed convolution that doubles (4 × 4, stride 2, padding 1), made for few output maps.
 
-    Each of the four places that one becomes looks at two neighbours a side: four maps of a convolution of 3 × 3 with
-    zeros in it (`FewMaps`), rearranged.
+    One position becomes four, and each of these reads two neighbours per axis: this equals four maps of a 3 × 3
+    convolution with zeros in it (`FewMaps`), rearranged.
     """
 
     def __init__(self, wide: int, maps: int) -> None:
@@ -124,7 +125,7 @@ class FewMapsTwice(nn.ConvTranspose2d):
 
 
 class DoubledReLU(nn.Module):
-    """max(0, twice the size by linear interpolation without aligned corners), in one pass there and one back."""
+    """max(0, twice the size by linear interpolation without aligned corners), in one forward and one backward pass."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """(rows, maps, 2·height, 2·width)."""
@@ -136,7 +137,7 @@ class DoubledReLU(nn.Module):
 
 
 class NormedReLU(nn.BatchNorm2d):
-    """max(0, batch normalisation), in two passes there and two back."""
+    """max(0, batch normalisation), in two forward and two backward passes."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The shape of the input."""

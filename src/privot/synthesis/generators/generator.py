@@ -23,12 +23,12 @@ _KINDS: dict[str, Callable[..., Generator]] = {}
 
 
 class Generator(nn.Module, ABC):
-    """Makes a record of z ~ N(0, I) of length `latent` and a class; labels are 0 where there are no classes."""
+    """Makes a record from z ~ N(0, I) of length `latent` and a class; labels are 0 where there are no classes."""
 
     warp = 0.0
-    """How far what is made is warped at random; most generators do not."""
+    """How far samples are warped at random; 0 for most generators."""
     members = 1
-    """Generators that are trained side by side (`Several`); most are one."""
+    """The number of generators trained side by side (`Several`); 1 for most."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Generator(nn.Module, ABC):
         """(rows, dim) in [0, 1] from z of shape (rows, latent) and labels of shape (rows,)."""
 
     def ease(self, share: float) -> None:
-        """Told before every step what share of the training is done; most generators take no notice."""
+        """Called before every step with the share of the training that is done; most generators ignore it."""
 
 
 class Single(Generator):
@@ -59,7 +59,7 @@ class Single(Generator):
 
 
 def register(kind: str) -> Callable[[type[Generator]], type[Generator]]:
-    """Make `build` know a kind of generator."""
+    """Register a kind of generator for `build`."""
 
     def keep(cls: type[Generator]) -> type[Generator]:
         _KINDS[kind] = cls
@@ -151,16 +151,18 @@ class ImageGenerator(Single):
 class Several(Generator):
     """`members` generators of kind `of`, each trained by itself; every sample is one of theirs, drawn at random.
 
-    What a generator makes of the noise in a release is its own: several make more than one thing of it. The last number
-    of z says whose a sample is: the one at ⌊members·Φ(z)⌋. In training rows come class by class, and within a class
-    member by member, equally many.
+    Each generator fits the noise in a release differently, so a mixture of several depends less on one fit. The last
+    number of z selects the member that makes a sample: number ⌊members·Φ(z)⌋. In training, rows come class by class,
+    and within a class member by member, in equal numbers.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
         self.members = int(config["members"])
         if self.members < 1 or config["of"] == "several":
-            raise UsageError("Several generators are at least one, none of which is several.")
+            raise UsageError(
+                "The kind several needs at least one member, and no member may itself be of the kind several."
+            )
         self.each = nn.ModuleList(build({**config, "kind": config["of"]}) for _ in range(self.members))
         self.warp = self._all()[0].warp
         self.latent += 1
@@ -169,7 +171,7 @@ class Several(Generator):
         return [member for member in self.each if isinstance(member, Generator)]
 
     def ease(self, share: float) -> None:
-        """Told to all members."""
+        """Passed on to all members."""
         for member in self._all():
             member.ease(share)
 

@@ -1,4 +1,4 @@
-"""Generators for images besides the plain ones of `generators`, some as in papers; they never see a record."""
+"""Generators for images besides the plain ones of `generator`, some as in papers; they never see a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from privot.synthesis.generators.generator import Single, one_hot, register
 AFFINE = 6
 """Numbers of an affine map of the plane."""
 _EASED = 0.3
-"""The share of a training in which a warp grows from nothing: from the start, a generator can end up in one colour."""
+"""The share of a training in which the warp grows from 0: with the full warp from the start, images can collapse."""
 
 
 _DRAWN = (16, 8)
@@ -28,10 +28,10 @@ _DRAWN = (16, 8)
 class PictureGenerator(Single):
     """Makes (rows, channels, height, width) and lays it out in the order of the records' public `shape`.
 
-    With `warp` > 0 the image then goes through an affine map of the plane: what stands at p is taken from Ap + t,
-    A = I + `warp`·E and t = 0.3·`warp` of the sides times s, E and s standard normal: six numbers of z. Things in
-    pictures are turned, slanted and moved whatever they are; what is known beforehand need not be learned from noise.
-    In training the warp grows from nothing (`ease`), or does not take part at all (`warped` "sampling").
+    With `warp` > 0 the image then goes through an affine map of the plane: the pixel at p is taken from Ap + t,
+    A = I + `warp`·E and t = 0.3·`warp` of the sides times s, E and s standard normal: six numbers of z. Objects in
+    images are rotated, slanted and shifted; this is known beforehand and need not be learned from a noisy release.
+    In training the warp grows from 0 (`ease`), or is left out (`warped` "sampling").
     """
 
     spread: torch.Tensor
@@ -42,14 +42,14 @@ class PictureGenerator(Single):
         self.height, self.width, self.channels, _ = self.axes
         self.warp, self.warped = float(config.get("warp", 0.0)), str(config.get("warped", "always"))
         self.drawn = self.latent - (AFFINE if self.warp else 0)
-        """Numbers of z that the image is made of."""
+        """Numbers of z that the image is made from."""
         if not 0.0 <= self.warp < math.inf or (self.warp and self.drawn < 1):
             raise UsageError(
-                f"A warp is 0 or more and takes {AFFINE} latent numbers of more: got {self.warp:g} and {self.latent}."
+                f"warp must be 0 or more and needs over {AFFINE} latent numbers, got {self.warp:g} and {self.latent}."
             )
         if self.warped not in ("always", "sampling"):
-            raise UsageError(f"Images are warped always or in sampling, got {self.warped!r}.")
-        # half a side is 1 to the map, hence 0.6 for 0.3 of a side
+            raise UsageError(f"warped must be always or sampling, got {self.warped!r}.")
+        # half a side is 1 in the map's units, hence 0.6 for 0.3 of a side
         self.register_buffer("spread", self.warp * torch.tensor([1.0, 1.0, 0.6]), persistent=False)
         self._grown = 1.0
 
@@ -94,7 +94,7 @@ class DeepConvolutional(PictureGenerator):
         super().__init__(config)
         wide = int(config["channels"])
         start = (-(-self.height // 4), -(-self.width // 4))
-        # where rectifiers of their own stood, so that weights saved before are still found under their numbers
+        # placeholders for earlier ReLU layers, so that weights saved before keep their numbers
         after = nn.Identity()
         self.layers = nn.Sequential(
             FromPoint(self.drawn + self.classes, wide, start),
@@ -120,9 +120,9 @@ class MappedGenerator(PictureGenerator):
     """z and the class go through a small network first (Karras et al. 2019), then up to half the size, then twice that.
 
     A map of ⌈h/2^`doublings`⌉ with `channels` maps is doubled by transposed convolutions, halving the maps each time.
-    Nothing wide is ever computed at full size: the last doubling interpolates a few maps and lets two small
-    convolutions draw on them (`last` "resized"; Odena et al. 2016), or rearranges the maps of one convolution, four a
-    channel (Shi et al. 2016), which leaves a pattern of single pixels.
+    No wide layer runs at full size: the last doubling interpolates a few maps and applies two small convolutions
+    (`last` "resized"; Odena et al. 2016), or rearranges the maps of one convolution, four per channel (Shi et al.
+    2016), which leaves a pattern of single pixels.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -133,7 +133,7 @@ class MappedGenerator(PictureGenerator):
         self.mapping = nn.Sequential(nn.Linear(code, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
         self.project = ToMaps(hidden + self.classes, wide, self.start)
         self.wide = wide
-        # where a rectifier of its own stood, so that weights saved before are still found under their numbers
+        # a placeholder for an earlier ReLU layer, so that weights saved before keep their numbers
         after = nn.Identity()
         layers: list[nn.Module] = [NormedReLU(wide), after]
         for _ in range(doublings - 1):
@@ -147,7 +147,7 @@ class MappedGenerator(PictureGenerator):
         elif kind == "rearranged":
             layers += [FewMaps(wide, 4 * self.channels, 5), nn.PixelShuffle(2)]
         else:
-            raise UsageError(f"The last doubling is resized or rearranged, got {kind!r}.")
+            raise UsageError(f"last must be resized or rearranged, got {kind!r}.")
         self.layers = nn.Sequential(*layers)
 
     def picture(self, code: torch.Tensor) -> torch.Tensor:
@@ -238,10 +238,10 @@ class UpsamplingGenerator(PictureGenerator):
 
 @register("affine")
 class AffineGenerator(Single):
-    """x' = head(γ·b_c + W_c z): an image a class and `latent` ways in which it varies; for few records and much noise.
+    """x' = head(γ·b_c + W_c z): one image per class that varies in `latent` directions; for few records, much noise.
 
-    Noise in a gradient is averaged only by parameters that many points share. Here all points of a class share b_c, and
-    nothing else stands between it and them. γ = 50 lets b_c, which has far to go, move that much faster than W_c.
+    Only parameters that many points share average out the noise in a gradient. Here all points of a class share b_c
+    directly. γ = 50 makes b_c, which has to move far, that much faster than W_c.
     """
 
     gain = 50.0

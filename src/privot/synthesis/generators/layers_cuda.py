@@ -1,4 +1,4 @@
-"""What `fused_layers` does on CUDA; Triton is imported only where there is such a device."""
+"""The CUDA kernels of `fused_layers`; Triton is imported only where there is a CUDA device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privot.errors import UsageError
 
 _BLOCK = 1024
 _TILE, _WARPS, _PARTS = 4096, 8, 1056
-"""Numbers that a program holds at a time, its warps, and how many programs add up a column."""
+"""Numbers per program, its warps, and the number of programs that sum a column."""
 
 
 @triton.jit
@@ -72,9 +72,9 @@ def _scatter(
 
 
 def _check_count(numbers: int) -> None:
-    """Places are counted in 32 bits, which divide faster."""
+    """Positions are counted in 32 bits, because division is faster."""
     if numbers >= 2**31:
-        raise UsageError(f"{numbers} numbers are more than one layer makes at once: use fewer samples per step.")
+        raise UsageError(f"One layer cannot make {numbers} numbers at once: use fewer samples per step.")
 
 
 class _Gathered(torch.autograd.Function):
@@ -102,9 +102,9 @@ class _Gathered(torch.autograd.Function):
 
 
 def gathered(given: torch.Tensor, places: tuple[int, int, int], maps: int, k: int) -> torch.Tensor:
-    """(rows, height, width, maps): what every place is given by its k² neighbours.
+    """(rows, height, width, maps): the sum of what every position receives from its k² neighbours.
 
-    `given` has a row for every place, with k²·maps numbers (neighbour by neighbour) and perhaps padding.
+    `given` has a row for every position, with k²·maps numbers (neighbour by neighbour) and perhaps padding.
     """
     out: torch.Tensor = _Gathered.apply(given, places, maps, k)
     return out
@@ -126,7 +126,7 @@ def _double(given, out, count, height: tl.constexpr, width: tl.constexpr, maps: 
             x = tl.minimum(tl.maximum(right // 2 + j * (2 * (right % 2) - 1), 0), width - 1)
             value = tl.load(given + ((row + y) * width + x) * maps + o, mask=held, other=0.0).to(tl.float32)
             total += (0.75 - 0.5 * i) * (0.75 - 0.5 * j) * value
-    # a number that is none stays one
+    # a NaN stays NaN
     tl.store(out + at, tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL), mask=held)
 
 
@@ -134,7 +134,7 @@ def _double(given, out, count, height: tl.constexpr, width: tl.constexpr, maps: 
 def _halve(
     slope, made, out, count, height: tl.constexpr, width: tl.constexpr, maps: tl.constexpr, block: tl.constexpr
 ):  # fmt: skip
-    """The slope at the place (y, x): those of the 4 × 4 places that it gave to; beyond an edge it gave to the edge."""
+    """The gradient at (y, x), from the 4 × 4 positions that read it; reads beyond an edge go to the edge."""
     at = tl.program_id(0) * block + tl.arange(0, block)
     held = at < count
     o, place = at % maps, at // maps
@@ -184,7 +184,7 @@ def doubled(given: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def _sums(x, one, two, rows, columns, together, step: tl.constexpr, wide: tl.constexpr):
-    """Each program's part of Σx and Σx² a column; `together` rows are taken by all of them together."""
+    """Each program's part of Σx and Σx² per column; all programs together take `together` rows at a time."""
     part = tl.program_id(0)
     at = tl.arange(0, wide)
     # whole tiles are added up and their rows once at the end
@@ -218,7 +218,7 @@ def _normed(x, out, scale, shift, rows, columns, step: tl.constexpr, wide: tl.co
 def _slope_sums(
     x, given, scale, shift, mean, inverse, one, two, rows, columns, together, step: tl.constexpr, wide: tl.constexpr
 ):
-    """Each program's part of Σg and Σg·x̂ a column; g is the slope where the output is above 0, x̂ = (x − mean)·inverse.
+    """Each program's part of Σg and Σg·x̂ per column; g is the slope where the output is > 0, x̂ = (x − mean)·inverse.
 
     Nothing above 0 was lost: the output is computed again.
     """

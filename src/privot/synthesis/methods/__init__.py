@@ -20,7 +20,7 @@ METHODS = {
     "sinkhorn-parameters": "sinkhorn_parameters:SinkhornParametersMethod",
 }
 TABLE_METHOD = "table_method:TableMethod"
-"""What synthesises tables; for these the method is always called embedding."""
+"""The method for tables, which users always call embedding."""
 
 
 def method_named(name: str, table: bool = False) -> SynthesisMethod:

@@ -78,15 +78,15 @@ class EmbeddingDesign(GeneratorDesign):
         return Composed((first, *later)) if later else first
 
     def due(self, job: Job, spent: Spent) -> Event:
-        """What of that is still to be charged for `job`: what has no file, and what is made from that."""
+        """The part of `event` still to be charged for `job`: releases without a file, and those made from them."""
         first = [] if (job.folder / RELEASE).exists() else [self.mechanism.event(self.facts)]
         events = (*first, *self.due_parts(job, bool(first)))
-        # asked only when something is about to be paid
+        # called only when something is about to be paid
         assert events
         return Composed(events)
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
-        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         check_same_facts(self.facts, facts)
         classes = (facts.classes or 1) if self.mechanism.labels else 1
         rehearse(self.mechanism.features, self.rules, classes, device=device, seed=self.seed)
@@ -129,7 +129,7 @@ class EmbeddingMethod:
         seed = fresh_seed() if config.seed is None else check_seed(config.seed)
         options = embedding_options(config.options or {})
         if options and config.rules is not None:
-            raise UsageError("Rules say how samples are labelled, too: leave out the options.")
+            raise UsageError("The rules already say how samples are labelled: leave out the options.")
         sigma = embedding(adjacency=facts.adjacency, delta=config.delta, epsilon=config.epsilon).sigma
         problem = Problem(facts.dim, classes, sigma, records, shape, device)
         labelling, selection = self._parts(config, problem, facts.adjacency if labels else None, options)
@@ -140,7 +140,7 @@ class EmbeddingMethod:
             sigma = beside(sigma, facts.adjacency, labelling.event(facts.adjacency))
         if selection is not None:
             if shape is None or not labels:
-                raise UsageError("Only for images of several classes is a warp selected: leave out the choosing.")
+                raise UsageError("A warp is selected only for images of several classes: leave out the selection.")
             check_seen(shape)
             sigma = beside(sigma, facts.adjacency, selection.event(facts.adjacency))
         problem = replace(problem, sigma=sigma)
@@ -206,7 +206,7 @@ class EmbeddingMethod:
 def beside(sigma: float, adjacency: Adjacency, event: Event) -> float:
     """The noise σ₁ of a Gaussian release that together with `event`, made of Gaussian ones, costs what `sigma` costs.
 
-    Δ²/σ₁² = Δ²/σ² − Σ (Δᵢ/σᵢ)², and a little more noise, so that rounding cannot make both cost more.
+    Δ²/σ₁² = Δ²/σ² − Σ (Δᵢ/σᵢ)², plus a little more noise, so that rounding cannot raise the cost of both.
     """
     reach, taken = adjacency.sensitivity(1.0), 0.0
     for leaf, times in leaves(event):

@@ -1,4 +1,4 @@
-"""Trains a generator to match released mean embeddings: post-processing, so it may run as long as it likes.
+"""Trains a generator to match released mean embeddings: post-processing, so its length costs no budget.
 
 The loss is Σ_c w_c·‖μ̃_c − mean φ(G(z, c))‖², a squared MMD to the noisy class means μ̃_c = sums_c/counts_c. It sees
 a release, never a record.
@@ -30,7 +30,7 @@ from privot.synthesis.generators.record_scale import RecordScale
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a release says: noisy means of shape (classes, size), how far to trust each, and noisy counts."""
+    """The contents of a release: noisy means of shape (classes, size), the weight of each, and noisy counts."""
 
     features: FeatureMap
     means: NDArray[np.float64]
@@ -53,14 +53,14 @@ class Target:
             raise DataError("This release is not a mean embedding.") from None
         if sums.shape != (len(counts), features.size):
             raise DataError("This release is not a mean embedding: its arrays do not fit its feature map.")
-        # one record is the least a class can have, and below that a division would only blow up noise
+        # a class has at least one record; dividing by less would only increase the noise
         held = np.maximum(counts, max(1.0, counts_sigma))
         noise = sums_sigma * math.sqrt(features.size) / held
         return cls(features, sums / held[:, None], 1.0 / (1.0 + noise**2), present(counts, counts_sigma))
 
 
 def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
-    """Counts, with those that cannot be told from zero (below 3σ) set to zero; all ones if none is left."""
+    """Counts, with those below 3σ, which may be zero, set to zero; all ones if none is left."""
     told = np.where(counts >= 3.0 * sigma, np.maximum(counts, 0.0), 0.0)
     return told if told.sum() > 0.0 else np.ones_like(counts)
 
@@ -78,13 +78,13 @@ def train(
 ) -> TrainingState:
     """Train to the end, from the beginning or from `training`.
 
-    `progress` hears every step; `keep` is called after every step and decides itself when to write a checkpoint. The
-    others of a `team` train along (`follow`).
+    `progress` and `keep` are called after every step; `keep` decides itself when to write a checkpoint. The other
+    processes of a `team` train along (`follow`).
     """
     target = Target.of(release)
     training = TrainingState.start(rules, seed, device) if training is None else training
     if training.generator.classes != len(target.means):
-        raise DataError(f"The generator knows {training.generator.classes} classes, the release {len(target.means)}.")
+        raise DataError(f"The generator has {training.generator.classes} classes, the release has {len(target.means)}.")
     shares = target.weights / target.weights.sum()
     states = training.generator.state_dict(), training.optimizer.state_dict()
     with team.training((target.features.to_dict(), target.means, shares, rules, seed, training.step, *states)):
@@ -111,7 +111,7 @@ def _train(
             training.decay_rate()
             losses.append(step.take())
             training.step = number + 1
-            # read in bunches: a loss asked for at every step would make the device wait
+            # read many at once: reading a loss at every step would make the device wait
             if len(losses) == 20 or training.step == rules.steps or stop.asked:
                 training.losses += [float(v) for v in torch.stack(losses).tolist()]
                 losses.clear()
@@ -130,7 +130,7 @@ def _train(
 
 
 def follow(team: Team, device: str) -> None:
-    """What all but the leader do: train along on what it shares, until it shares nothing more."""
+    """Run by all processes but the leader: train on what the leader shares, until it shares nothing more."""
     while (shared := team.share(None)) is not None:
         features, means, shares, rules, seed, step, weights, moments = shared
         training = TrainingState.start(rules, seed, device)
@@ -144,14 +144,14 @@ def follow(team: Team, device: str) -> None:
 
 
 class _Step:
-    """One step on fresh z, `rules.batch` samples a class and member in all; on a GPU in half precision, recorded."""
+    """One step on fresh z, with `rules.batch` samples per class and member; on a GPU in half precision, recorded."""
 
     def __init__(
         self, training: TrainingState, features: FeatureMap, means: torch.Tensor, weights: torch.Tensor, team: Team
     ) -> None:
         self._training, self._features = training, features
         self._team, self._generator = team, team.together(training.generator)
-        # members are compared with the release each by itself, as classes are
+        # each member is compared with the release separately, as each class is
         members = training.generator.members
         batch = team.part(training.rules.batch) * members
         self._labels = torch.arange(len(means), device=means.device).repeat_interleave(batch)
@@ -164,7 +164,7 @@ class _Step:
     def take(self) -> torch.Tensor:
         """The loss at the samples that the step was made from."""
         if self._run is None:
-            # what processes say to each other is not recorded
+            # communication between processes cannot be recorded
             model, optimizer = self._training.generator, self._training.optimizer
             alone = self._team.size == 1
             self._run = (recorded if alone else called)(model, optimizer, self._work)

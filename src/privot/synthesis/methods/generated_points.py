@@ -1,4 +1,4 @@
-"""The generated points of one training step, and the step that a gradient at them makes; it sees no record.
+"""The generated points of one training step, and the optimiser step that follows; it sees no record.
 
 On a GPU both halves are recorded once as CUDA graphs and replayed, because launching a generator's hundred kernels
 from Python takes longer than running them. Nothing secret is drawn here: z is public, and a replay reads fresh z.
@@ -18,7 +18,7 @@ from privot.synthesis.generator_training.training_state import TrainingState, ge
 
 
 class Points:
-    """x = 2·G(z, label) − 1 for `rows` fresh z, labels going round all classes; `learn` follows −∂loss/∂x."""
+    """x = 2·G(z, label) − 1 for `rows` fresh z, labels cycling through all classes; `learn` follows −∂loss/∂x."""
 
     def __init__(self, training: TrainingState, rows: int) -> None:
         self.training, self.rows = training, rows
@@ -37,8 +37,8 @@ class Points:
         self.training.optimizer.step()
 
     def aside(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Other points and their labels, to look at and not to learn from."""
-        # never fewer than a step makes: statistics are those of a batch, and one point alone has none
+        """Other points and their labels, for diagnostics only."""
+        # never fewer than in a step: batch statistics need several points
         z, labels = self.training.draw(max(rows, self.rows))
         with still(self.training.generator), torch.no_grad():
             return self._forward(z, labels)[:rows], labels[:rows]
@@ -49,7 +49,7 @@ class Points:
 
 
 class RecordedPoints(Points):
-    """The same on a GPU, as two graphs; the second makes the points once more, which is cheaper than to keep them."""
+    """The same on a GPU, as two graphs; the second computes the points again, which is cheaper than keeping them."""
 
     def __init__(self, training: TrainingState, rows: int) -> None:
         super().__init__(training, rows)
@@ -87,7 +87,7 @@ class RecordedPoints(Points):
 
 @contextmanager
 def still(generator: nn.Module) -> Iterator[None]:
-    """Batch statistics are used and not remembered: the same points are made twice a step and count once."""
+    """Batch statistics are used but not stored: the same points are made twice per step and must count once."""
     layers = [m for m in generator.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
     momenta = [m.momentum for m in layers]
     try:
@@ -100,6 +100,6 @@ def still(generator: nn.Module) -> Iterator[None]:
 
 
 def points_of(training: TrainingState, rows: int) -> Points:
-    """Recorded where that is possible: on a GPU, with an optimiser that can be."""
+    """Recorded where possible: on a GPU, with an optimiser that can be recorded."""
     recording = training.device.type == "cuda" and recordable(training.optimizer)
     return RecordedPoints(training, rows) if recording else Points(training, rows)

@@ -1,4 +1,4 @@
-"""What a synthesis method offers, and the run that it works on; it knows no particular method.
+"""The protocol of a synthesis method, and the run that it works on; it knows no particular method.
 
 A method is one module with a class that has `plan`, `read_design`, `run` and `watched`, and one line in the registry
 (`privot.synthesis.methods.METHODS`). It asks `run.payments` for releases and does not see the vault behind them.
@@ -24,7 +24,7 @@ from privot.synthesis.generator_training.training_state import Progress
 
 @dataclass
 class Outcome:
-    """What was paid and learned so far: the releases count as soon as they are paid, whatever becomes of training."""
+    """What was paid and learned so far: releases count as soon as they are paid, even if training fails."""
 
     design: Any
     guarantee: Guarantee
@@ -34,15 +34,15 @@ class Outcome:
 
 @dataclass
 class SynthesisRun:
-    """One synthesis under way, for a method to bring to its end."""
+    """One synthesis under way, which a method completes."""
 
     config: SynthesisConfig
     design: Any
     payments: Payments
     device: str
     paid: Callable[[Outcome | None], None]
-    """Called with the outcome as soon as something was paid, and with None where something is about to be: from then on
-    an earlier outcome is gone."""
+    """Called with None before something is paid, which discards an earlier outcome, and with the outcome once it is
+    paid."""
     progress: Progress | None = None
     checkpoint_interval: float = EVERY_SECONDS
     team: Team = field(default=ALONE)
@@ -52,7 +52,7 @@ class SynthesisMethod(Protocol):
     """Where the noise enters, and how a model is trained on what is released."""
 
     watched: ClassVar[str]
-    """What the curve of training shows: public, since it follows from releases."""
+    """The quantity on the training curve: public, since it follows from releases."""
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> Design:
         """What would be released and trained for `config` on records with these public `facts`; costs nothing."""
@@ -63,5 +63,5 @@ class SynthesisMethod(Protocol):
         ...
 
     def run(self, run: SynthesisRun) -> Outcome:
-        """Pay, train, and answer with a fitted model."""
+        """Pay, train, and return a fitted model."""
         ...

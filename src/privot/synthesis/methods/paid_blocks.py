@@ -1,4 +1,4 @@
-"""Training that pays as it goes: the blocks of a synthesis, each charged before its first release.
+"""Training that is paid block by block: each block of a synthesis is charged before its first release.
 
 The rules of `privot.jobs.blocks` hold. In addition:
 
@@ -40,11 +40,11 @@ def train_blocks(run: SynthesisRun, trainer: Trainer) -> tuple[TrainingState, Gu
     training, kept, block = _restored(run)
     if charged < kept:
         raise DataError(
-            f"The ledger knows {charged} charges of the job in {payments.folder} and its checkpoint {kept}: "
+            f"The ledger has {charged} charges of the job in {payments.folder} and its checkpoint has {kept}: "
             "resume it with the ledger it was started with."
         )
     if charged > count:
-        raise DataError(f"The ledger knows {charged} charges of this job, which has {count} blocks: start a new job.")
+        raise DataError(f"The ledger has {charged} charges of this job, which has {count} blocks: start a new job.")
     if charged == count and block is None:
         raise BudgetError("All blocks of this job are paid for and none of them was kept: start a new job.")
     # steps that were lost are skipped, so that the schedule ends where it was meant to
@@ -73,7 +73,7 @@ def _train_block(
         watched.append(step())
         training.step += 1
         training.average_in(float(rules.options["average"]))
-        # read in bunches: a number asked for at every step would make the device wait
+        # read many at once: reading a number at every step would make the device wait
         if len(watched) == 50 or training.step % size == 0:
             training.losses += [float(v) for v in torch.stack(watched).tolist()]
             watched.clear()
@@ -104,7 +104,9 @@ def read_blocks(facts: Mapping[str, Any], design: Any) -> tuple[int, Guarantee]:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"This checkpoint is not of a job that pays as it goes ({type(error).__name__}).") from None
+        raise DataError(
+            f"This checkpoint is not of a job that is paid block by block ({type(error).__name__})."
+        ) from None
     check_block(block, design.block(design.facts))
     if block.at_delta != design.delta:
         raise DataError("This checkpoint's blocks were counted at another δ than its job's: remove it.")

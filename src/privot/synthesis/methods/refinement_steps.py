@@ -1,7 +1,7 @@
 """The later parts of a synthesis: a warp selected by noisy counts, then labels by a tuned classifier.
 
-Both are paid for from the same budget (`privot.synthesis.refinement` says how each works); each is charged and kept as
-a part of the job of its own.
+Both are paid from the same budget (`privot.synthesis.refinement` explains each); each is charged and kept as a separate
+part of the job.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def refine(run: SynthesisRun, outcome: Outcome, made_from: str) -> Outcome:
 
 
 def select_warp(run: SynthesisRun, outcome: Outcome, selection: WarpSelection, made_from: str) -> str:
-    """Warp samples as far as the records say from now on, under the guarantee of all releases; the new digest."""
+    """Select the warp of samples by noisy counts, under the guarantee of all releases; returns the new digest."""
     design, fitted = run.design, generator_of(outcome)
     trained = fitted.generator
 
@@ -57,7 +57,7 @@ def select_warp(run: SynthesisRun, outcome: Outcome, selection: WarpSelection, m
     release, times = run.payments.release(
         make, lambda found: selection.check(found, design.facts, design.delta, made_from), CHOICE
     )
-    # first, so that nothing is ever drawn under less than it cost
+    # first, so that no sample is ever drawn under a guarantee that states less than was spent
     outcome.guarantee = outcome.guarantee.compose(*[release.guarantee] * times)
     fitted.generator = warped(trained, selection.chosen(release)).eval()
     fitted.generator.ease(1.0)
@@ -102,7 +102,7 @@ def tuned_head(run: SynthesisRun, outcome: Outcome, labelling: Labelling, pretra
 
 
 def _counted(outcome: Outcome) -> float:
-    """How many records there are, as far as was paid for; an assumption where that was not."""
+    """The released number of records; an assumed one where none was released."""
     if outcome.release is None:
         return ASSUMED_RECORDS
     value: Any = outcome.release.value
@@ -115,6 +115,6 @@ def public_seed(design: Any) -> int:
 
 
 def generator_of(outcome: Outcome) -> FittedGenerator:
-    """The fitted generator, which only tables do not have."""
+    """The fitted generator; every method but that of tables has one."""
     assert isinstance(outcome.fitted, FittedGenerator)
     return outcome.fitted

@@ -1,9 +1,9 @@
-"""Trains a generator on sanitized gradients (DP-Sinkhorn); it sees what a stream answers, never a record.
+"""Trains a generator on sanitized gradients (DP-Sinkhorn); it sees the answers of a stream, never a record.
 
 The loss is the semi-debiased one, 2Ŵ(X[0:n], Y) − Ŵ(X[0:n], X[n′:n+n′]), n′ = ⌊n·p⌋, of n + n′ generated points (Cao
-et al. 2021). The first term's gradient comes clipped and noisy out of the vault; the second never saw a record and is
-added un-noised. The vault scales the first by min(1, C/‖G‖) and may not tell how much. `debias` says what that does to
-the second: "matched" scales it by min(1, C/‖G′‖), G′ the first term's gradient with a batch of generated points in
+et al. 2021). The first term's gradient leaves the vault clipped and noisy; the second depends on no record and is added
+without noise. The vault scales the first by min(1, C/‖G‖), and that factor is private. `debias` says how the second is
+scaled: "matched" scales it by min(1, C/‖G′‖), G′ the first term's gradient with a batch of generated points in
 place of Y, which is public; "plain" leaves it as it is; "none" leaves it out (the ablation without debiasing). Every
 `every`-th step carries the second term, that many times: on average the same, and small beside the noise of one step.
 A step asks about `samples` groups of n + n′ points, each with a sample of its own, and follows their mean slope.
@@ -35,7 +35,7 @@ from privot.vault.stream import Stream
 
 DEBIAS = ("matched", "plain", "none")
 REFRESH = 20
-"""Steps between two looks at how far the first term's gradient exceeds the clip."""
+"""Steps between two measurements of how far the first term's gradient exceeds the clip."""
 
 
 class SinkhornMethod(StreamingMethod):
@@ -103,7 +103,7 @@ class SinkhornMethod(StreamingMethod):
         return mechanism, rules
 
     def options(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The knobs, those given and the rest by rule."""
+        """The options: those given, and defaults for the rest."""
         return sinkhorn_options(problem, given)
 
     def make(self, rules: Rules, **fields: Any) -> SanitizedGradient:
@@ -124,7 +124,7 @@ class SinkhornMethod(StreamingMethod):
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
         every = int(options.get("every", 1))
-        # a step that does not carry the second term needs none of the points that it alone looks at
+        # a step without the second term needs none of the points that only this term uses
         many = _Groups(training, mechanism, n + fresh if debias else n)
         few = _Groups(training, mechanism, n) if debias and every > 1 else many
         term, stand_in = Replayed(second_term(mechanism, n, fresh)), Replayed(first_gradient(mechanism, n, fresh))
@@ -142,7 +142,7 @@ class SinkhornMethod(StreamingMethod):
             if carried:
                 if matched and taken // every % max(1, REFRESH // every) == 0:
                     more, marks = many.points.aside(int(options["batch"]))
-                    # groups are alike: one tells how far all are clipped
+                    # groups are alike: one shows how far all are clipped
                     own, rows = torch.cat([many.labels[: many.rows], marks]), torch.cat([x[: many.rows], more])
                     factor = (mechanism.clip / torch.linalg.vector_norm(stand_in(rows, own)[0])).clamp(max=1.0)
                 slope -= every * factor * term(x, many.labels)[0]
@@ -157,7 +157,7 @@ class SinkhornMethod(StreamingMethod):
 
 
 class _Groups:
-    """The points of a step: a group of `rows` for every sample, the first of which are asked about."""
+    """The points of a step: a group of `rows` for every sample; the query holds the first of each group."""
 
     def __init__(self, training: TrainingState, mechanism: SanitizedGradient, rows: int) -> None:
         self.rows, self._mechanism = rows, mechanism
@@ -166,7 +166,7 @@ class _Groups:
         self._asked = self._first(self.labels).clone() if mechanism.labels else None
 
     def query(self, x: torch.Tensor) -> GradientQuery:
-        """What is asked about the points x that were made."""
+        """The query about the generated points x."""
         return GradientQuery(self._first(x), self._asked)
 
     def _first(self, held: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """Trains a generator on noisy gradients of its parameters: DP-Sinkhorn's loss with DP-SGD's place for the noise.
 
-The loss, the cost and the sampler are those of `sinkhorn`; what leaves the vault is not the gradient at the points but,
-pulled back through the generator, that of its parameters, clipped as a whole and noisy in every one of them (the
-ablation of Cao et al. 2021, Table 2). The second term never saw a record: its gradient is added un-noised.
+The loss, the cost and the sampler are those of `sinkhorn`; what leaves the vault is not the gradient at the points but
+that of the generator's parameters, by the chain rule, clipped as a whole and noisy in every coordinate (the ablation of
+Cao et al. 2021, Table 2). The second term depends on no record: its gradient is added without noise.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class SinkhornParametersMethod(SinkhornMethod):
         return SanitizedParameters(**fields, parameters=size)
 
     def write(self, mechanism: SanitizedGradient) -> dict[str, Any]:
-        """As plain JSON types; which generator is asked about is the training's business."""
+        """As plain JSON types; the training chooses the generator."""
         held = {f.name: getattr(mechanism, f.name) for f in fields_of(mechanism) if f.name != "handle"}
         return {**held, "sampling": mechanism.sampling.to_dict()}
 
     def trainer(self, training: TrainingState, mechanism: Any, options: Mapping[str, Any]) -> Step:
-        """One query a step; what is watched is ‖released gradient‖/(σ√parameters), which is 1 for noise alone."""
+        """One query per step; what is watched is ‖released gradient‖/(σ√parameters), which is 1 for noise alone."""
         n = mechanism.points
         fresh = int(n * options["p"])
         debias, matched = options["debias"] != "none", options["debias"] == "matched"
@@ -75,7 +75,7 @@ class SinkhornParametersMethod(SinkhornMethod):
                 total = total - every * factor * handle.pull(x, term(x.detach(), labels)[0])
             start = 0
             for p in parameters:
-                # laid out as the parameter is, which the optimiser's one kernel for all of them asks for
+                # in the layout of the parameter, as the optimiser's fused kernel needs
                 p.grad = torch.empty_like(p).copy_(total[start : start + p.numel()].view_as(p))
                 start += p.numel()
             optimizer.step()

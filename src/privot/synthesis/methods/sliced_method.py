@@ -1,7 +1,7 @@
 """Trains a generator on noisy projections (DP-SWD); it sees releases, never a record.
 
 A release is (U, XU + V) of a batch X of records with their labels, rows clipped to C: one-hot ⊗ x ("outer"), so that
-the means of classes are means of columns, which is what is left under much noise; or [x; w·one-hot] ("append"). The
+class means are means of columns, which survive much noise; or [x; w·one-hot] ("append"). The
 loss is the Gaussian-smoothed sliced distance: generated rows are clipped, projected on the same U, noised by the same
 law, and
 
@@ -10,7 +10,7 @@ law, and
 with each row of X repeated `over` times, where that many times as many rows are generated
 
 (Rakotomamonjy & Ralaivola 2021). With `pool` p, both are images made coarser by squares of p × p pixels; the generator
-makes whole ones. A release was paid for once and may be looked at again: each is trained on `repeats`
+makes whole ones. A release is paid for once and may be used again: each is trained on `repeats`
 times, and every time together with `replay` − 1 of the `KEPT` before it, so that a step follows many more slices than
 one release has. Both are post-processing.
 """
@@ -39,9 +39,9 @@ from privot.synthesis.methods.streaming_method import Step, StreamingMethod, des
 from privot.vault.stream import Stream
 
 KEPT = 64
-"""Releases that are looked at again; after a kill there are none, and they gather anew."""
+"""Releases kept for further use; after a kill there are none, and they are gathered again."""
 MAX_KEPT = 2**28
-"""Numbers of their directions: a gigabyte."""
+"""Most numbers in their directions: a gigabyte."""
 
 
 class SlicedMethod(StreamingMethod):
@@ -137,7 +137,7 @@ class _Past:
         self._columns = torch.zeros(room, mechanism.batch, mechanism.slices, device=where)
 
     def keep(self, release: Release) -> None:
-        """In place of the oldest, if there are too many."""
+        """Add a release; replaces the oldest if there are too many."""
         at = self._seen % len(self._columns)
         self._directions[at].copy_(torch.tensor(directions_of(release.public), dtype=torch.float32))
         self._columns[at].copy_(

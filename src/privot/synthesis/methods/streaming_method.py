@@ -1,4 +1,4 @@
-"""What methods share that train on a stream of releases, paid block by block: their design, their planning, their run.
+"""The base of methods that train on a stream of releases, paid block by block: design, planning and run.
 
 A method adds how its mechanism is designed, written and read, and what one step does with a release.
 """
@@ -44,7 +44,7 @@ from privot.vault.stream import Stream
 M = TypeVar("M")
 
 Step = Callable[[Stream], torch.Tensor]
-"""Takes one release from a stream, trains on it and answers with a public number to watch."""
+"""Takes one release from a stream, trains on it and returns a public number to watch."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class StreamDesign(GeneratorDesign):
         return Composed((first, *later)) if later else first
 
     def due(self, job: Job, spent: Spent) -> Event:
-        """What of that is still to be charged for `job`: the blocks that the ledger does not know, and later parts."""
+        """The part of `event` still to be charged for `job`: blocks that are not in the ledger, and later parts."""
         count, size = self.blocks()
         left = count - int(spent(job.mark))
         first = [repeated(self.mechanism.event(self.facts), left * size)] if left > 0 else []
         events = (*first, *self.due_parts(job, bool(first)))
-        # asked only when something is about to be paid
+        # called only when something is about to be paid
         assert events
         return Composed(events)
 
@@ -92,7 +92,7 @@ class StreamDesign(GeneratorDesign):
         return count, size
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
-        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         check_same_facts(self.facts, facts)
         self.blocks()
         rehearse_stream(self.rules, facts.classes or 1, facts.dim, device=device, seed=self.seed)
@@ -167,7 +167,7 @@ class StreamingMethod(ABC):
         training, guarantee = train_blocks(run, self.trainer)
         outcome = Outcome(design, guarantee)
         run.paid(outcome)
-        # how many records a class has was not paid for: samples go round all classes
+        # the number of records per class was not released: samples cycle through all classes
         outcome.fitted = FittedGenerator(
             training.best,
             None,
@@ -199,7 +199,7 @@ def _method(name: str) -> StreamingMethod:
 def _with_labels(
     mechanism: Any, rules: Rules, facts: Facts, problem: Problem, terms: tuple[float, float]
 ) -> tuple[Any, Rules]:
-    """A stream's mechanism with so much more noise that all of its steps and a labeller cost what is asked for."""
+    """A stream's mechanism with more noise, so that all of its steps and a labeller together cost (ε, δ)."""
     epsilon, delta = terms
     whole = embedding(adjacency=facts.adjacency, delta=delta, epsilon=epsilon).sigma
     labelling = labelling_of(replace(problem, sigma=whole), float(rules.options["labelled"]))

@@ -19,9 +19,9 @@ class TableMethod:
     watched: ClassVar[str] = "loss of the label's model"
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> TableDesign:
-        """What (ε, δ) buys for the schema."""
+        """The design for (ε, δ) and the schema."""
         if config.shape is not None or config.features is not None or config.rules is not None or config.options:
-            raise UsageError("What is released of a table follows from its schema: leave out the rest.")
+            raise UsageError("The release of a table follows from its schema: leave out all other options.")
         assert config.codec is not None
         return TableDesign.choose(config.codec, facts, config.epsilon, config.delta, config.seed)
 

@@ -38,7 +38,7 @@ def draw_grid(unit: NDArray[Any], shape: Sequence[int]) -> bytes:
 
 
 def draw_curve(losses: Sequence[float], name: str) -> bytes:
-    """What was watched, called `name`, step by step."""
+    """The watched quantity `name`, step by step."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.0, 3.5), layout="constrained")

@@ -23,7 +23,7 @@ MAX_PICTURE = 1 << 26
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 CONFIDENTIAL = "not private: these figures say something about the test records, so they are as confidential as those"
-"""What is said wherever scores on real records are shown or written."""
+"""The warning beside every score on real records."""
 _EVALUATED = "Trained on synthetic, tested on real"
 
 Part = tuple[str, list[str], list[list[str]], str]
@@ -107,21 +107,21 @@ def write_report(folder: Path) -> Path:
 
 
 def _picture(folder: Path, name: str) -> bytes:
-    """A picture of the folder's own: nothing that a link points to, and nothing else under the name of one."""
+    """A PNG image of the folder itself: links and other files are refused."""
     content = read_bytes(folder / name, most=MAX_PICTURE, inside=folder)
     if not content.startswith(_PNG):
-        raise DataError(f"{name} in {folder} is no PNG image: make it again, or remove it.")
+        raise DataError(f"{name} in {folder} is not a PNG image: make it again, or remove it.")
     return content
 
 
 def _spent(folder: Path, guarantee: Guarantee) -> list[Part]:
-    """What the ledger held when the folder was written, if it was told."""
+    """The totals of the ledger when the folder was written, if there are any."""
     rows = spent_rows(folder, guarantee)
     return [("What the ledger holds", [], rows, "")] if rows else []
 
 
 def _read(name: str, read: Callable[[], list[Part]]) -> list[Part]:
-    """What `read` makes of a file, which anybody may have edited."""
+    """`read` applied to a file, which is untrusted input."""
     try:
         return read()
     except (AttributeError, KeyError, TypeError, ValueError, IndexError):
@@ -180,7 +180,7 @@ def _scores(fields: Mapping[str, Any]) -> Part:
 
 
 def _comparisons(fields: Mapping[str, Any]) -> list[Part]:
-    """Of tables: how columns and pairs differ, and how near real records are."""
+    """For tables: distances of columns and pairs, and distances to real records."""
     out: list[Part] = []
     privacy = str(fields.get("privacy") or CONFIDENTIAL)
     if "marginals" in fields:

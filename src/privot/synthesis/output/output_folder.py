@@ -54,7 +54,7 @@ def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = Non
 def write_drawn(synthesizer: Synthesizer, path: Path, n: int, seed: int | None, spreadsheet_safe: bool = False) -> None:
     """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`)."""
     if spreadsheet_safe and synthesizer.codec is None:
-        raise UsageError("Only tables with a schema hold text that a spreadsheet could take for a formula.")
+        raise UsageError("Only tables with a schema hold text that a spreadsheet could read as a formula.")
     x, y = synthesizer.sample(n, seed=seed)
     if synthesizer.codec is not None:
         tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)

@@ -30,7 +30,7 @@ GENERATOR = "generator.safetensors"
 GUARANTEE = "guarantee.json"
 SCHEMA_VERSION = 1
 _LABELLER = "labeller."
-"""What the names of a labeller's arrays begin with."""
+"""The prefix of the names of a labeller's arrays."""
 
 
 def write_model(
@@ -48,7 +48,7 @@ def write_model(
 
 
 def _learned(fitted: FittedGenerator, rules: Rules | None) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """What the folder holds of a fitted generator: arrays, and the rest as plain JSON types."""
+    """A fitted generator as arrays, and the rest as plain JSON types."""
     labeller, features = fitted.labeller, fitted.features
     weights = dict(fitted.generator.state_dict())
     if labeller is not None:

@@ -1,1 +1,1 @@
-"""What a later part of the budget improves: labels of samples, and how far they are warped."""
+"""Refinements paid by a later part of the budget: labels of samples, and the warp of samples."""

@@ -1,9 +1,9 @@
 """Labels samples by a classifier that was trained on samples and tuned on the records, for a part of the budget.
 
-A generator's samples come with the class they were asked for. Where classes overlap, that says less than it seems: what
-a mean embedding tells about the border between two classes is what the generator made of it. A small convolutional
-network trained on samples sees what distinguishes them; a linear classifier on what it sees has few weights, so tuning
-those on the records (`TunedHead`) takes little noise. It then labels whatever is sampled: post-processing.
+A generator makes samples of a requested class. Where classes overlap, that class is a poor label: a mean embedding
+determines the border between two classes only roughly. A small convolutional network trained on samples learns features
+that separate the classes; a linear classifier on these features has few weights, so tuning the weights on the records
+(`TunedHead`) needs little noise. The classifier then labels all samples: post-processing.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from privot.release import Release
 from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures
 
 _FLOOR = 1e-2
-"""Of the mean variance: directions in which samples hardly differ are not blown up beyond that."""
+"""The smallest variance that is scaled to 1, as a share of the mean variance."""
 WIDE = 64
-"""Channels of what the network sees, a pixel for 4 × 4 of the image's."""
+"""Channels of the network's output, one position for 4 × 4 pixels."""
 MAX_SEEN = 8192
-"""Numbers that the network may see: their covariance has as many squared."""
+"""Most outputs of the network: their covariance has the square of that many numbers."""
 MAX_RECORDS = 5_000_000
-"""Sums over more would be rounded by too much (`TunedHead`)."""
+"""Most records: sums over more would round too coarsely (`TunedHead`)."""
 _DECAY = 1e-4
-"""Of the squared weights that tuning starts from."""
+"""The decay of the squared weights from which tuning starts."""
 
 
 @dataclass(frozen=True)
 class Labelling:
-    """How a labeller is made, from public facts alone (`rules.choose_labelling`)."""
+    """The parameters of a labeller, from public facts alone (`embedding_defaults.choose_labelling`)."""
 
     sigma: float
-    """The noise of the tuning, of all of its steps together."""
+    """The noise σ of all tuning steps together."""
     rounds: int
     length: float
-    """Of a step, in units in which 1 is about the longest that does not overshoot."""
+    """The length of a step, in units in which 1 is about the longest that does not overshoot."""
     columns: int
-    """Directions of what the network sees that are kept, those in which samples differ most."""
+    """The number of directions of the network's output that are kept: those in which samples differ most."""
     samples: int
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Labelling:
             raise DataError("This does not describe how samples are labelled.") from None
 
     def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
-        """Refuse, before anything is paid, what could not be labelled; `records` are all numbers that are public."""
+        """Refuse, before anything is paid, samples that cannot be labelled; `records` are all public record counts."""
         check_seen(shape)
         most = max((n for n in records if n is not None), default=1)
         if most > MAX_RECORDS:
@@ -90,10 +90,10 @@ class Labelling:
 
 
 def check_seen(shape: Sequence[int]) -> None:
-    """Refuse images that a network cannot learn to see here."""
+    """Refuse images that are too small or too large for the network."""
     height, width, _, _ = image_axes(shape)
     if min(height, width) < 4 or WIDE * (height // 4) * (width // 4) > MAX_SEEN:
-        raise UsageError(f"Images of {height} × {width} are too small or too large for a network to look at.")
+        raise UsageError(f"Images of {height} × {width} do not fit the labelling network: leave out the labelling.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +110,14 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class PretrainedLabeller:
-    """What tuning starts from: features of a network and weights on them, both made of samples alone."""
+    """The start of tuning: features of a network and weights on them, both made from samples alone."""
 
     features: NetworkFeatures
     start: NDArray[np.float64]
 
     @classmethod
     def learn(cls, drawn: Drawn, columns: int, seed: int) -> PretrainedLabeller:
-        """Train a network on samples, keep the `columns` directions that vary most, made equally wide."""
+        """Train a network on samples and keep the `columns` directions that vary most, scaled to equal variance."""
         x, labels, classes, shape = drawn.x, drawn.labels, drawn.classes, drawn.shape
         network = cast(Convolutional, fitted("cnn", x, labels, classes, shape=shape, seed=seed))
         with torch.no_grad():
@@ -136,7 +136,7 @@ class PretrainedLabeller:
         return cls(features, _first_weights(g, labels, classes))
 
     def save(self, path: Path, release: str) -> None:
-        """For a job that goes on later; `release` names what its samples were made from, by digest or by job."""
+        """Save for a resumed job; `release` identifies what the samples were made from, by digest or by job."""
         tensors = {**self.features.tensors(), "start": torch.tensor(self.start)}
         write_tensors(path, tensors, {"kind": "lesson", "release": release, "features": self.features.to_dict()})
 
@@ -150,13 +150,13 @@ class PretrainedLabeller:
         return cls(NetworkFeatures.from_tensors(facts.get("features", {}), tensors), start)
 
     def mechanism(self, labelling: Labelling, records: float, device: str) -> TunedHead:
-        """What is released: `records` is the number of records as far as that is known, public or released."""
+        """The mechanism that tunes the weights; `records` is the number of records, public, released or assumed."""
         rate = 2.0 * labelling.length * self.features.size / max(records, 1.0)
         return TunedHead(self.features, self.start, labelling.sigma, labelling.rounds, rate, device)
 
 
 def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta: float) -> None:
-    """Refuse a release that is not what `mechanism` was paid for."""
+    """Refuse a release that is not the one that `mechanism` pays for."""
     wanted = mechanism.public(facts)
     found = {name: release.public.get(name) for name in wanted}
     events = [dict(e) for e in release.guarantee.events]
@@ -175,7 +175,7 @@ def labeller(lesson: PretrainedLabeller, release: Release) -> NetworkFeatures:
 
 
 def classifier(f: NetworkFeatures, weights: NDArray[np.float64]) -> NetworkFeatures:
-    """A network and weights on what it sees as one map: its features but the last are the scores of the classes.
+    """A network and weights on its output as one map: all its features but the last are the scores of the classes.
 
     gW = (flat·P + s)·W' + 0.3125·w, up to the factor that bounds g, which changes no order.
     """
@@ -185,7 +185,7 @@ def classifier(f: NetworkFeatures, weights: NDArray[np.float64]) -> NetworkFeatu
 
 def of_pixels(drawn: Drawn, seed: int) -> NetworkFeatures:
     """A linear classifier of pixels, trained on samples, as such a map."""
-    # channel by channel, as the map looks at them, whatever the order of the records
+    # channel by channel, as the map reads them, for any order of the records' values
     x = image_axes(drawn.shape).pictures(drawn.x).flatten(1)
     model = fitted("logreg", x, drawn.labels, drawn.classes, seed=seed)
     weights, offsets = (p.detach().double().cpu().numpy() for p in model.parameters())
@@ -193,7 +193,7 @@ def of_pixels(drawn: Drawn, seed: int) -> NetworkFeatures:
 
 
 def of_network(drawn: Drawn, seed: int) -> NetworkFeatures:
-    """A linear classifier of what a network sees, both trained on samples, as such a map."""
+    """A linear classifier of a network's output, both trained on samples, as such a map."""
     x, labels, classes, shape = drawn.x, drawn.labels, drawn.classes, drawn.shape
     network = cast(Convolutional, fitted("cnn", x, labels, classes, shape=shape, seed=seed))
     with torch.no_grad():
@@ -202,7 +202,7 @@ def of_network(drawn: Drawn, seed: int) -> NetworkFeatures:
     off = flat - mean
     width = off.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)
     held = torch.cat([off / width, off.new_full((len(off), 1), CONSTANT)], dim=1)
-    # features are not made equally wide here, so the weights of narrow ones must be free to grow
+    # features are not scaled to equal variance here, so the weights of narrow ones must be free to grow
     weights = _first_weights(held, labels, classes, _DECAY / 10.0)
     slopes = weights[:-1] / float(width)
     offsets = CONSTANT * weights[-1] - mean.double().cpu().numpy() @ slopes
@@ -217,7 +217,7 @@ def _scored(
     span: tuple[Any, Any],
 ) -> NetworkFeatures:
     """The map whose first numbers are scores, flat(x)·`weights` + `offsets`, up to a factor."""
-    # in units of the largest: only the order of scores counts, and exact sums bound the size of weights
+    # in units of the largest weight: only the order of scores counts, and exact sums limit the size of weights
     scale = max(1.0, float(np.abs(weights).max()), float(np.abs(offsets).max()))
     return NetworkFeatures(shape, convolutions, weights / scale, offsets / scale, *span)
 

@@ -1,10 +1,10 @@
-"""Chooses how far samples are warped by what the records say of it, for a small part of the budget.
+"""Selects the warp of samples by noisy counts of correct predictions, for a small part of the budget.
 
-How much of a picture's variety may be taken for granted (`PictureGenerator`) depends on what pictures are of: digits
-are written at any slant, clothes are laid out straight. So classifiers are trained on samples warped less, and on
-samples warped more, and a count is paid for of how many records each gets right (`Hits`). For every warp there are two
-of them, one that sees pixels and one that sees what a network does: what suits the one need not suit the other. The
-warp with the most right in all is taken.
+How much samples should be warped (`PictureGenerator`) depends on the images: digits are written at any slant, clothes
+are laid out straight. So classifiers are trained on samples warped less and on samples warped more, and the number of
+records that each classifies correctly is released with noise (`CorrectCounts`). There are two classifiers per warp, one
+on pixels and one on the features of a network, because a warp may suit one and not the other. The warp with the most
+correct predictions in all is selected.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from privot.synthesis.generators.generator import Generator, build
 from privot.synthesis.refinement.relabelling import Drawn, of_network, of_pixels
 
 EACH = 2
-"""Classifiers for every warp; their counts stand side by side."""
+"""Classifiers per warp; their counts stand side by side."""
 
 
 @dataclass(frozen=True)
 class WarpSelection:
-    """Among which warps is chosen and how, from public facts alone (`rules.choose_choosing`)."""
+    """The warps among which one is selected, and how, from public facts alone."""
 
     sigma: float
     """The noise on each count."""
     factors: tuple[float, ...]
-    """Of the warp that was trained with."""
+    """Factors on the warp of the training."""
     samples: int
-    """That each classifier is trained on."""
+    """Samples that each classifier is trained on."""
 
     def __post_init__(self) -> None:
         arguments.sigma(self.sigma)
         check_counting_sigma(self.sigma)
         object.__setattr__(self, "factors", tuple(float(f) for f in self.factors))
         if len(self.factors) < 2 or not all(0.0 < f < math.inf for f in self.factors):
-            raise UsageError("A choice is between at least two warps, each a finite multiple above 0.")
-        arguments.whole("The samples of a choice", self.samples, 20)
+            raise UsageError("A warp selection needs at least two factors, each finite and above 0.")
+        arguments.whole("The number of samples of a warp selection", self.samples, 20)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -66,14 +66,14 @@ class WarpSelection:
         except UsageError:
             raise
         except (TypeError, ValueError):
-            raise DataError("This does not describe a choice of warps.") from None
+            raise DataError("This does not describe a warp selection.") from None
 
     def event(self, adjacency: Adjacency) -> Event:
         """What the counts cost."""
         return correct_counts_event(self.sigma, EACH * len(self.factors), adjacency)
 
     def check(self, release: Release, facts: Facts, delta: float, made_from: str) -> None:
-        """Refuse a release that is not what this was paid for, of samples `made_from` what they are made from now."""
+        """Refuse a release that this selection does not pay for, or whose samples were not `made_from` the same."""
         public, events = release.public, [dict(e) for e in release.guarantee.events]
         wanted = {
             "mechanism": "hits",
@@ -87,10 +87,12 @@ class WarpSelection:
         right = found == wanted and isinstance(value, np.ndarray) and value.shape == (EACH * len(self.factors),)
         right = right and bool(np.isfinite(np.asarray(value)).all())
         if not right or events != [self.event(facts.adjacency).to_dict()] or release.guarantee.at_delta != delta:
-            raise DataError("The choice in this folder is not the one its job paid for: restore it from a backup.")
+            raise DataError(
+                "The warp selection in this folder is not the one its job paid for: restore it from a backup."
+            )
 
     def chosen(self, release: Release) -> float:
-        """The factor whose samples taught most."""
+        """The factor with the most correct predictions."""
         hits = np.asarray(release.value).reshape(len(self.factors), EACH).sum(axis=1)
         return self.factors[int(np.argmax(hits))]
 
@@ -101,9 +103,9 @@ def classifiers(drawn: Drawn, seed: int) -> list[NetworkFeatures]:
 
 
 def check_warps(config: Mapping[str, Any]) -> None:
-    """Refuse generators with nothing to choose."""
+    """Refuse a generator that does not warp."""
     if not _built(config).warp:
-        raise UsageError("This generator warps nothing: leave out the choosing.")
+        raise UsageError("This generator does not warp: leave out the warp selection.")
 
 
 def warped(generator: Generator, factor: float) -> Generator:

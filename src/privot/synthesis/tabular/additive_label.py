@@ -8,8 +8,8 @@ Moments m(θ) = E[1[x_i = g]·1[y = k]], over rows x drawn from a model, are to 
     J(θ) = ½ Σ (T − m(θ))²/V + ½ ‖θ − θ₀‖²/τ²,
 
 by Gauss–Newton with the whole matrix H = ∂m/∂θ. Where columns nearly repeat each other, some directions of θ hardly
-move m; there the noise in T says nothing, and J leaves θ at θ₀. (The ridge of `conditional` is a diagonal one, which
-would let the noise through in just those directions.)
+change m; there T is uninformative, and J leaves θ at θ₀. (The ridge of `conditional` is diagonal and would let the
+noise through in these directions.)
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Floats = NDArray[np.float64]
 MAX_COEFFICIENTS = 4000
 _STEPS = 20
 _LONGEST = 1.5
-"""No coefficient moves further in one step."""
+"""The largest change of a coefficient in one step."""
 _ROWS = 2048
 """Rows whose products are held at once."""
 _TOTAL_SD = 100.0
-"""How well the number of records of each class is known, at worst, in records."""
+"""The largest error of the number of records per class, in records."""
 
 
 def fit_additive(
@@ -35,7 +35,7 @@ def fit_additive(
 ) -> tuple[Floats, Floats]:
     """θ − θ₀ of shape (features, classes) and b of shape (classes,), zero for class 0, at the minimum of J.
 
-    `offsets` (rows, classes) hold o and whatever θ₀ gives; `moments` and `variance` (features, classes − 1) and
+    `offsets` (rows, classes) hold o and the contribution of θ₀; `moments` and `variance` (features, classes − 1) and
     `totals` (classes − 1,) are in records, of which there are `records`.
     """
     rows, features = z.shape
@@ -68,8 +68,8 @@ def fit_additive(
 def _slopes(full: csr_matrix, p: Floats) -> Floats:
     """Σ_r z_f·p_k·(1[k = m] − p_m)·z_g over the rows, as a matrix of (f, k) by (g, m).
 
-    With A_r = z_r ⊗ p_r that is −AᵀA, and AᵀZ where k = m: products of dense blocks, since many classes make many small
-    sparse ones slow. Of two classes there is one block, which stays sparse.
+    With A_r = z_r ⊗ p_r that is −AᵀA, plus AᵀZ where k = m: products of dense blocks, since many small sparse blocks
+    are slow with many classes. With two classes there is one block, which stays sparse.
     """
     features, free = full.shape[1], p.shape[1]
     if free == 1:

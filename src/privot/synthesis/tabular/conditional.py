@@ -6,12 +6,12 @@ is the maximum-entropy law whose moments E[z_f 1_k] equal given ones; finding it
 
     L(θ, b) = E_z[ln Σ_k exp(b_k + Σ_f θ_{f,k} z_f)] − ⟨θ, T⟩ − ⟨b, t⟩ + ½ Σ ρ_{f,k} θ_{f,k}²
 
-over z drawn from the part of the model fitted before: the likelihood of a multinomial logistic regression, of which
-the records enter only through the released moments T and t. L is convex, with one minimum.
+over z drawn from the part of the model fitted before: the likelihood of a multinomial logistic regression, in which
+the records appear only through the released moments T and t. L is convex, with one minimum.
 
-The ridge follows from the noise. A moment of μ expected records is known with variance σ² + μ (noise, and the chance
-of the records), and its information about θ is about μ; if θ ~ N(0, τ²), the best linear shrinkage of the estimate is
-the ridge ρ = (σ²/μ + 1)/τ² per record: cells in which the noise drowns the records keep θ near 0, that is,
+The ridge follows from the noise. A moment of μ expected records is known with variance σ² + μ (noise, and the sampling
+error of the records), and its information about θ is about μ; if θ ~ N(0, τ²), the best linear shrinkage of the
+estimate is the ridge ρ = (σ²/μ + 1)/τ² per record: cells in which the noise drowns the records keep θ near 0, that is,
 independence.
 """
 
@@ -26,8 +26,8 @@ from privot.errors import ConvergenceError
 
 Floats = NDArray[np.float64]
 TOLERANCE = 0.1
-"""How well moments are met when a fit counts as converged: in standard deviations of their own chance, that of the
-records or of the rows z, whichever is greater."""
+"""The tolerance of a converged fit: the error of the moments in standard deviations of their sampling error, that of
+the records or of the rows z, whichever is greater."""
 MAX_STEPS = 3000
 _CHUNK = 50_000
 
@@ -111,7 +111,7 @@ def probabilities(z: csr_matrix, theta: Floats, bias: Floats) -> Floats:
 
 
 def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One value a row from its law, by the inverse of its cumulative shares."""
+    """One value per row, drawn from its law by the inverse of its cumulative shares."""
     out = np.empty(z.shape[0], dtype=np.int64)
     for start in range(0, z.shape[0], _CHUNK):
         logits = z[start : start + _CHUNK] @ theta + bias

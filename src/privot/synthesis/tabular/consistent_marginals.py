@@ -1,9 +1,9 @@
 """Makes the noisy marginals of a release agree with each other; it sees a release and nothing else.
 
-The same number stands in a release many times over: how many records of class y lie in group a of column i can be read
-off the fine counts and off every pair that contains i. Averaging with weights 1/variance and then spreading what is
-left evenly over the cells of each pair is the least-squares answer to independent noise, up to the order in which
-constraints are met (Hay, Rastogi, Miklau & Suciu 2010; Qardaji, Yang & Li 2014).
+A release holds the same number many times: the number of records of class y in group a of column i follows from the
+fine counts and from every pair that contains i. Averaging with weights 1/variance, and then spreading the remaining
+difference evenly over the cells of each pair, is the least-squares solution for independent noise, up to the order in
+which constraints are met (Hay, Rastogi, Miklau & Suciu 2010; Qardaji, Yang & Li 2014).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """What a release says about a table, in shares of its `records`.
+    """The contents of a release of a table, in shares of its `records`.
 
     `fine[i]`: share in each fine cell of column i. `groups[i]`: the group of each fine cell. `by_label[i]`: (groups,
     classes), `spread[i]` the noise deviation of its cells, in records. `pairs[i, j]`, i < j: (groups of i, groups of j,
@@ -71,7 +71,7 @@ class Estimates:
         out = np.zeros((self.columns, self.columns))
         for i, j in self.pairs:
             expected = self.records * np.outer(self.one(i), self.one(j))
-            # rows and columns were made to agree, which takes their share of the noise away
+            # rows and columns were made to agree, which removes their share of the noise
             spread = self.two_spread(i, j)
             left = spread**2 * (1.0 - 1.0 / expected.shape[0]) * (1.0 - 1.0 / expected.shape[1])
             excess = (self.records * self.two(i, j) - expected) ** 2 - left
@@ -85,7 +85,7 @@ def estimate(release: Release) -> Estimates:
 
 
 def estimate_parts(value: Any, public: Mapping[str, Any]) -> Estimates:
-    """The same, from what a release holds."""
+    """The same, from the value of a release."""
     try:
         classes = int(public["classes"] or 1)
         raw = _unpack(value["fine"], [[s[0], classes] for s in public["fine"]["shapes"]])

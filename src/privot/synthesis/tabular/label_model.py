@@ -20,11 +20,11 @@ from privot.synthesis.tabular.table_model import Factor, Levels
 
 MAX_PAIRS = 120
 CORRECTION = 0.3
-"""τ of what the scores correct in a coefficient."""
+"""τ, the prior of the correction of a coefficient by the scores."""
 MODEL_SHARE = 0.5
-"""How much of the noise on a pair is still there in the model of x, whose fit is shrunk."""
+"""The share of a pair's noise that remains in the model of x, whose fit is shrunk."""
 MIN_PRIOR, MAX_PRIOR = 0.2, 3.0
-"""Bounds on τ for what two columns say together beyond each alone, which is estimated."""
+"""Bounds on the estimated τ of the interaction of two columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class LabelLaw:
 
     @classmethod
     def of(cls, value: Mapping[str, NDArray[Any]], groups: list[NDArray[np.int64]], classes: int) -> LabelLaw:
-        """Read what `arrays` wrote; refuses what does not fit together."""
+        """Read what `arrays` wrote; refuses arrays that do not fit together."""
         try:
             ends = np.cumsum([int(g.max()) + 1 for g in groups])
             blocks = np.split(value["law.blocks"], ends[:-1])
@@ -69,13 +69,13 @@ class LabelLaw:
 def corrected_label(known: Estimates, law: LabelLaw, release: Release, rows: NDArray[np.int64]) -> Factor:
     """The law that was scored, with each column's own coefficients moved to where the scores would vanish.
 
-    The scores were taken over the records, so what they say holds whatever the model of x got wrong; that model only
-    says how far a coefficient moves them.
+    The scores were computed on the records, so they are valid even where the model of x is wrong; that model is only
+    used for how far a coefficient moves the scores.
     """
     factor, levels = law.factor, law.levels
     alone = [(i,) for i in range(known.columns)]
     if tuple(factor.features[: known.columns]) != tuple(alone):
-        raise DataError("The law that was scored does not have each column of its own.")
+        raise DataError("The law that was scored must have one feature per column: restore the release from a backup.")
     z = levels.one_hot(rows, alone)
     try:
         value: Any = release.value
@@ -97,8 +97,8 @@ def corrected_label(known: Estimates, law: LabelLaw, release: Release, rows: NDA
 def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
     """The label given each column alone, where pairs were not counted by class.
 
-    A moment is off by the noise of its own count, and by what errors in the model of x do to the prediction of it: an
-    error in how often group a of i meets group b of j counts as much as b's share of the label differs from all.
+    A moment has the error of its own count, and the error that the model of x causes in its prediction: an error in how
+    often group a of i meets group b of j counts in proportion to how far b's share of the label differs from the mean.
     """
     n, label = known.records, known.label
     rates = [table / table.sum(axis=1, keepdims=True) - label for table in known.by_label]
@@ -122,8 +122,9 @@ def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Fact
 def label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
     """The label given everything: each column alone, and pairs, by blocks and by groups, where counted by class.
 
-    How much a pair adds beyond its columns is itself unknown: the columns are fitted alone first, and what the pair's
-    counts then still deviate by, beyond noise and chance, is the pair's own prior τ (`typical`): empirical Bayes.
+    How much a pair adds beyond its columns is itself unknown: the columns are fitted alone first, and the deviation of
+    the pair's counts that remains, beyond noise and sampling error, gives the pair's prior τ (`typical`): empirical
+    Bayes.
     """
     if known.classes > 1 and not _pairs_for_label(known):
         width = sum(levels.sizes) + 1
@@ -140,7 +141,7 @@ def label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> F
     law = probabilities(z, theta, bias)
     for feature, table, spread in _pair_tables(known, levels):
         codes = levels.codes(rows, [feature])[:, 0]
-        # a pair of groups that hardly occurs together tells nothing, however common each of them is
+        # two groups that hardly occur together carry no information, however common each of them is
         expected = n * np.outer(present(table, codes), label)
         moment = on_population(table, codes, label, spread / n)
         alone = np.stack([np.bincount(codes, law[:, k], len(table)) for k in range(known.classes)], axis=1) / len(rows)
@@ -154,7 +155,7 @@ def label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> F
 
 
 def typical(excess: Floats, information: Floats, variance: Floats) -> float:
-    """τ from what is left over: E[D²] = (iτ)² + v in a cell of information i and variance v; τ² = Σ(D² − v)/Σi²."""
+    """τ from deviations D: E[D²] = (iτ)² + v in a cell of information i and variance v; τ² = Σ(D² − v)/Σi²."""
     square = float(np.sum(np.square(excess) - variance) / max(float(np.sum(np.square(information))), 1e-300))
     return float(min(max(square, MIN_PRIOR**2) ** 0.5, MAX_PRIOR))
 
@@ -171,12 +172,12 @@ def _pair_tables(known: Estimates, levels: Levels) -> Iterator[tuple[tuple[int, 
 
 
 def _pairs_for_label(known: Estimates) -> list[tuple[int, int]]:
-    """All pairs counted by class, or those of the columns that tell most about the label where there are too many."""
+    """All pairs counted by class; if there are too many, those of the columns most associated with the label."""
     if not known.pairs or next(iter(known.pairs.values())).shape[2] != known.classes or known.classes == 1:
         return []
-    told = [
+    association = [
         float(np.sum((t - np.outer(known.one(i), known.label)) ** 2 / np.outer(known.one(i), known.label)))
         for i, t in enumerate(known.by_label)
     ]
-    best = sorted(known.pairs, key=lambda pair: -(told[pair[0]] + told[pair[1]]))[:MAX_PAIRS]
+    best = sorted(known.pairs, key=lambda pair: -(association[pair[0]] + association[pair[1]]))[:MAX_PAIRS]
     return sorted(best)

@@ -12,11 +12,11 @@ PRIOR = 1.0
 
 
 def on_population(table: Floats, codes: NDArray[np.int64], shares: Floats, noise: Floats | float) -> Floats:
-    """Moments over the population: `table`, with what its rows lack or have too much there made up for.
+    """Moments over the population: `table`, corrected so that the sum of each row is the population's.
 
-    The population's share of a row differs from the estimated one, by chance and by noise; left as it is, that would
-    push along directions that no law can follow. The difference is split as the row itself is, as far as that is known:
-    a row that the noise (in shares, a cell) drowns is split like everything (`shares`).
+    The population's share of a row differs from the estimated one, by sampling error and by noise; uncorrected, the
+    difference would push along directions that no law can follow. It is split over the cells as the row itself is; a
+    row that is mostly noise (in shares, per cell) is split like the whole population (`shares`).
     """
     lacking: Floats = present(table, codes) - table.sum(axis=1)
     split = np.maximum(table, 0.0) + np.broadcast_to(noise, table.shape) * len(shares) * shares

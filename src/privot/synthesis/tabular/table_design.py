@@ -1,4 +1,4 @@
-"""What the synthesis of a table decides before anything is paid; it sees a schema and public facts only."""
+"""The design of a table's synthesis, made before anything is paid; it sees a schema and public facts only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 
 _REHEARSED = 200
-"""Rows a rehearsal fits to: enough to go through everything once."""
+"""Rows of the dry run: enough to run every step once."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class TableDesign:
 
     @classmethod
     def choose(cls, codec: TableCodec, facts: Facts, epsilon: float, delta: float, seed: int | None) -> TableDesign:
-        """What (ε, δ) buys for this schema, where the vault holds compact rows; without a seed, one is drawn."""
+        """The design for (ε, δ) and this schema; the vault must hold compact rows. Without a seed, one is drawn."""
         wanted = (len(codec.features), codec.bound(compact=True), codec.classes)
         if (facts.dim, facts.clip, facts.classes) != wanted:
             raise UsageError(
@@ -96,11 +96,11 @@ class TableDesign:
         return self.mechanism.event(facts)
 
     def due(self, job: Job, spent: Spent) -> Event:
-        """The same: it is asked only when the release has to be paid."""
+        """The same: it is called only when the release has to be paid."""
         return self.event(self.facts)
 
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
-        """Refuse, before anything is paid, what would be lost or cost too much afterwards."""
+        """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         check_same_facts(self.facts, facts)
         self.rehearse()
         check_cost(self.event(facts), self.delta, epsilon, delta)
@@ -135,10 +135,10 @@ class TableDesign:
             raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
 
     def rehearse(self) -> None:
-        """Release and fit a table of two made-up rows, so that nothing that fails for this schema is paid for."""
+        """Release and fit a table of two made-up rows, so that a schema that fails is found before paying."""
         rows = np.zeros((2, len(self.codec.features)))
         labels = None if self.codec.classes is None else np.zeros(2, dtype=np.int64)
-        # as much as it costs: nothing is spent, for there is nobody in these rows
+        # a budget of exactly the cost: nothing is spent, since these rows are nobody's
         made_up = Vault(
             rows,
             labels,
@@ -154,6 +154,6 @@ class TableDesign:
         fit_table(made_up.release(mechanism, purpose="rehearsal"), self.codec, population=_REHEARSED).sample_rows(2)
 
     def fit(self, release: Release, progress: Callable[[int, int, float], None] | None = None) -> TableModel:
-        """The model of what was released; the same release and seed give the same."""
+        """The model of a release; the same release and seed give the same model."""
         tell = None if progress is None else lambda done, steps: progress(done, steps, float("nan"))
         return fit_table(release, self.codec, seed=self.seed, progress=tell)

@@ -3,11 +3,11 @@
 The model is p(x₁)·p(x₂|x₁)·…·p(y|x): each factor the maximum-entropy law that meets the noisy pair counts with the
 columns before it (`conditional`). Columns are taken in the order in which they depend on one another, the label last,
 so that what predicts it is fitted directly. Each factor is fitted over rows drawn from the factors before it: errors
-of the earlier ones are seen, and corrected where the pair counts say so.
+of earlier factors are visible, and corrected where the pair counts allow it.
 
 p(y|x) is fitted twice. First from the marginals alone (`TablePlanner`, while the release is being made), where errors
-of the model of x do the most harm; then the release's scores say where that law is wrong on the records themselves,
-and its coefficients are moved accordingly (`corrected_label`).
+of the model of x do the most harm; then the release's scores show where that law is wrong on the records themselves,
+and its coefficients are corrected (`corrected_label`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from privot.synthesis.tabular.table_model import Factor, Levels, TableModel, dra
 from privot.tables.codec import TableCodec
 
 POPULATION = 20_000
-"""Rows drawn from the factors so far to fit the next."""
+"""Rows drawn from the factors so far, to fit the next one."""
 LABEL_POPULATION = 2
-"""How many times more for the label, whose law has the most coefficients, so that it fits no chance of the draw."""
+"""Factor on these rows for the label, whose law has the most coefficients and must not fit sampling error."""
 BLOCKS = 4
-"""Into how many blocks a column's groups are put, to see what pairs of columns say about the label."""
+"""Blocks of a column's groups, for the association of pairs of columns with the label."""
 MAX_PARENTS = 24
 
 
@@ -45,9 +45,9 @@ def fit_table(
     population: int = POPULATION,
     progress: Callable[[int, int], None] | None = None,
 ) -> TableModel:
-    """Fit the model to a release made by `releasing.table_mechanism`; minutes at most, with no private data.
+    """Fit the model to a release made by `table_release.table_mechanism`; minutes at most, with no private data.
 
-    `progress` is told how many factors are fitted, and of how many.
+    `progress` is called with the number of fitted factors and the number of all factors.
     """
     steps = len(codec.features) + (codec.classes is not None)
 
@@ -130,7 +130,7 @@ def order_of(dependence: Floats) -> list[int]:
 def blocks_of(known: Estimates, column: int, ordered: bool) -> NDArray[np.int64]:
     """The block of every group: runs of about equal mass along the order or, without one, by the label's share.
 
-    Blocks hold more records than groups do, so what two columns say together is seen through more noise.
+    Blocks hold more records than groups do, so an interaction of two columns is visible through more noise.
     """
     one = known.one(column)
     rank = np.arange(len(one))

@@ -1,4 +1,4 @@
-"""What the synthesis of a table leaves in its folder: synthetic rows, a picture of each column; it sees no record."""
+"""The output files of a table: synthetic rows, and a figure of each column; it sees no record."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def draw_marginals(rows: NDArray[np.float64], labels: NDArray[np.int64] | None, 
 
 
 def _draw(axes: Any, column: Column, share: NDArray[np.float64]) -> None:
-    # a $ in a name or a category is no formula
+    # a $ in a name or a category must not start a formula
     axes.set_title(column.name.replace("$", r"\$")[:40], fontsize=9)
     axes.tick_params(labelsize=7)
     if column.is_number:

@@ -129,7 +129,7 @@ class TableModel:
     # --- files
 
     def config(self) -> dict[str, Any]:
-        """What is neither an array nor said by the codec, as plain JSON types."""
+        """Everything but the arrays and the codec, as plain JSON types."""
         return {
             "model": "table",
             "version": MODEL_VERSION,
@@ -148,7 +148,7 @@ class TableModel:
 
     @classmethod
     def build(cls, codec: TableCodec, config: Mapping[str, Any], arrays: Mapping[str, Any]) -> TableModel:
-        """The model that `config` and `arrays` describe; refuses what does not fit together."""
+        """The model that `config` and `arrays` describe; refuses parts that do not fit together."""
         try:
             if config["model"] != "table" or config["version"] != MODEL_VERSION:
                 raise ValueError

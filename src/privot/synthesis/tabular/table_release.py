@@ -1,4 +1,4 @@
-"""Plans the one private release of a table: which marginals, and how much noise a budget asks for.
+"""Plans the one private release of a table: its marginals, and the noise for a budget.
 
 Everything here follows from the schema and the budget; no record is seen.
 """
@@ -17,13 +17,13 @@ from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables.codec import TableCodec
 
 FINE_SHARE, SCORE_SHARE = 0.15, 0.4
-"""Of the budget (in 1/σ², which is what adds up) that goes to the fine one-way counts and to the scores; the rest goes
-to the pairs. Without labels there are no scores, and their part is shared out."""
+"""Shares of the budget (in 1/σ², which is additive) for the fine one-way counts and for the scores; the rest is for
+the pairs. Without labels there are no scores, and their share goes to the others."""
 MIN_SCALE = 2.0**-9
-"""Less noise cannot be added to counts safely; no budget anybody grants asks for so little."""
+"""The smallest noise that can be added to counts safely; no realistic budget needs so little."""
 MAX_CLASSES, MAX_PAIRS_BY_CLASS = 4, 15
-"""With more labels, or more pairs, pairs of columns are not counted by class. The sum over classes would carry more
-noise into the model of the columns, and what a pair says about the label beyond each of its columns would drown."""
+"""With more labels, or more pairs, pairs of columns are not counted by class: the sum over classes would carry more
+noise into the model of the columns, and noise would hide the interaction of a pair with the label."""
 
 
 def table_mechanism(
