@@ -42,7 +42,7 @@ NOISE_AND_ORDER = [(0.05, 1.01), (0.05, 512.0), (0.3, 32.0), (1.0, 2.0), (1.0, 5
 
 
 def exact_curve(dim: int, slices: int, frame: str, sigma: float, order: float) -> mp.mpf:
-    """The Rényi divergence of random projections, written again: k·ln ₁F₁(½; d/2; c)/(α−1), or b·c/(α−1) + ln ₁F₁(r/2; d/2; c)/(α−1)."""
+    """The law of projections, again: k·ln ₁F₁(½; d/2; c)/(α−1), or b·c/(α−1) + ln ₁F₁(r/2; d/2; c)/(α−1)."""
     with mp.workdps(40):
         c = mp.mpf(order) * (mp.mpf(order) - 1) / (2 * mp.mpf(sigma) ** 2)
         if frame == "independent":
