@@ -20,7 +20,7 @@ from privot.accounting import Composed, Gaussian, account
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, GroupedMarginals, Marginals, ScoredMarginals, WeightRule
-from privot.mechanisms.table_counts.pair_weights import told
+from privot.mechanisms.table_counts.pair_weights import label_association
 from privot.mechanisms.table_counts.scored_marginals import PARTS, residuals
 from privot.noise import SystemNoise
 from weaker_noise import WeakerNoise
@@ -183,9 +183,11 @@ def test_what_a_column_tells_is_what_the_noise_did_not_make() -> None:
     nothing = np.full((10, 2), 500.0)
     much = nothing + np.linspace(-300, 300, 10)[:, None] * np.array([-1, 1])
     sd = np.full((10, 1), 40.0)
-    none = [told(nothing + 40 * rng.normal(size=(10, 2)), sd) for _ in range(50)]
+    none = [label_association(nothing + 40 * rng.normal(size=(10, 2)), sd) for _ in range(50)]
     assert np.mean(none) < 0.002
-    assert told(much + 40 * rng.normal(size=(10, 2)), sd) == pytest.approx(told(much, 0 * sd), rel=0.15)
+    assert label_association(much + 40 * rng.normal(size=(10, 2)), sd) == pytest.approx(
+        label_association(much, 0 * sd), rel=0.15
+    )
 
 
 def test_weights_beyond_what_was_paid_are_refused() -> None:
