@@ -331,7 +331,7 @@ def test_a_finished_job_read_again_assumes_no_less_and_costs_what_its_blocks_did
     assert loaded.assumptions == first.guarantee_.assumptions
     # blocks were paid for with less noise than the job says now
     fields = {**job.settings["design"], "sigma": 100.0}
-    with pytest.raises(DataError, match="something else"):
+    with pytest.raises(DataError, match="charged as another event"):
         go_on(adapter(SMALL), replace(job, settings={**job.settings, "design": fields}), vault, book)
 
 
