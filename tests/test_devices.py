@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import privot
 from privot.common.devices import check_device, usable_device
 from privot.errors import UsageError
 
@@ -90,3 +92,10 @@ def test_warming_up_is_waited_for_also_where_it_failed(monkeypatch: pytest.Monke
     with pytest.raises(ZeroDivisionError), side_stream():
         _ = 1 / 0
     assert cuda.log[-1] == "current on None waits for aside on None"
+
+
+def test_one_module_looks_for_a_cuda_device() -> None:
+    """A second place that chooses a device could choose another one, or say another sentence."""
+    root = Path(privot.__file__).parent
+    found = {p.relative_to(root).as_posix() for p in root.rglob("*.py") if "cuda.is_available" in p.read_text("utf-8")}
+    assert found == {"common/devices.py"}

@@ -242,7 +242,7 @@ def test_a_refusal_before_paying_removes_nothing(small: Any, tmp_path: Path) -> 
     write_folder(done, folder, 20, 1)
     (folder / "release.npz").unlink()
     held = {p.name for p in folder.iterdir()}
-    with pytest.raises(DataError, match="asked for"):
+    with pytest.raises(DataError, match="requested"):
         small(epsilon=1.0).run(Job.open(folder), lambda: vault, spent(ledger), ledger=ledger.identity, pay_again=True)
     assert {p.name for p in folder.iterdir()} == held
     assert len(ledger.entries()) == 1
