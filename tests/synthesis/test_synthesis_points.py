@@ -43,15 +43,15 @@ def test_points_aside_are_generated_and_leave_no_trace(rows: int) -> None:
 
 
 class Asked:
-    """A stream that writes down its queries and answers with zeros, or what it is told to."""
+    """A stream that records its queries and answers with zeros, or with `value`(query)."""
 
-    def __init__(self, answer: Any = None) -> None:
+    def __init__(self, value: Any = None) -> None:
         self.queries: list[GradientQuery] = []
-        self.answer = answer
+        self.value = value
 
     def answer(self, query: GradientQuery) -> Any:
         self.queries.append(GradientQuery(query.x.clone(), query.labels))
-        return SimpleNamespace(value=torch.zeros_like(query.x) if self.answer is None else self.answer(query))
+        return SimpleNamespace(value=torch.zeros_like(query.x) if self.value is None else self.value(query))
 
 
 @pytest.mark.parametrize("batch", [1, 5])

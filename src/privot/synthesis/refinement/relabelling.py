@@ -93,7 +93,7 @@ def check_seen(shape: Sequence[int]) -> None:
     """Refuse images that are too small or too large for the network."""
     height, width, _, _ = image_axes(shape)
     if min(height, width) < 4 or WIDE * (height // 4) * (width // 4) > MAX_SEEN:
-        raise UsageError(f"Images of {height} × {width} do not fit the labelling network: leave out the labelling.")
+        raise UsageError(f"Images of {height} × {width} are too small or too large to be labelled: leave that out.")
 
 
 @dataclass(frozen=True, eq=False)
