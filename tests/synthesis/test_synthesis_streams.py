@@ -597,8 +597,8 @@ def test_each_row_is_warped_by_its_own_numbers() -> None:
 
 
 @pytest.mark.parametrize(("latent", "warp"), [(6, 0.2), (2, 0.2), (64, -0.1), (64, float("nan"))])
-def test_a_warp_that_cannot_be_is_said_to_be_one(latent: int, warp: float) -> None:
-    with pytest.raises(DataError, match="warp is 0 or more and takes 6 latent numbers"):
+def test_an_impossible_warp_is_refused(latent: int, warp: float) -> None:
+    with pytest.raises(DataError, match="warp must be 0 or more and needs over 6 latent numbers"):
         mapped([8, 8], latent, warp=warp)
     assert mapped([8, 8], 2).drawn == 2
     assert mapped([8, 8], 7, warp=0.2).drawn == 1
