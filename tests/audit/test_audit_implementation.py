@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from broken import Repeating
 
-from privot.accounting import Gaussian, account
 from privot.accounting.sampling import Poisson
 from privot.audit import audit
 from privot.audit.attacks.dp_sgd_attack import RowGradients
@@ -20,7 +19,6 @@ from privot.audit.implementation.disk_leftovers import checkpoint_reveals_no_rec
 from privot.audit.implementation.error_messages import MARKER, _check_output, errors_reveal_no_record
 from privot.audit.implementation.floating_point import (
     FloatAttack,
-    embedding_on_grid,
     on_grid,
     plain_sum,
     trailing_zeros,
@@ -177,19 +175,3 @@ def test_messages_whose_distances_overflow_are_refused(odd: float) -> None:
     for message, towards in ((bad, points), (points, bad)):
         with pytest.raises(DataError, match="must be finite"):
             audit_transcript(message, towards, 0.3)
-
-
-@pytest.mark.parametrize(
-    ("value", "public"),
-    [
-        ({"sums": np.ones(2)}, {"count_weight": 0.5, "sigma": 1.0}),
-        (np.ones(2), {"count_weight": 0.5, "sigma": 1.0}),
-        ({"sums": np.ones(2), "counts": np.ones(2)}, {"count_weight": 0.5}),
-        ({"sums": np.ones(2), "counts": np.ones(2)}, {"count_weight": 2.0, "sigma": 1.0}),
-    ],
-    ids=["no counts", "one array", "no sigma", "a weight above 1"],
-)
-def test_a_release_that_lacks_a_part_of_an_embedding_is_one_sentence(value: object, public: dict[str, float]) -> None:
-    guarantee = account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5)
-    with pytest.raises(DataError, match="The release is damaged"):
-        embedding_on_grid(Release(value, guarantee, public))  # type: ignore[arg-type]

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.cli import run
-from privot.errors import UsageError
+from privot.errors import DataError, UsageError
 from privot.federation.parties.enrolment import make_coordinator
+from privot.synthesis.features.fourier import feature_map
 
 HUGE = "1" + "0" * 400
 AUDIT = "audit one-run --sigma 1 --batch 10 --canaries".split()
@@ -47,6 +49,7 @@ def refused(capsys: Any, arguments: list[str], code: int = 2) -> str:
         ["sample", "missing", "--out", "more.npz", "-n", HUGE],
         ["compare", "a.npz", "a.npz", "--method", "sinkhorn", "--reg", "1e-320"],
         ["compare", "a.npz", "a.npz", "--slices", HUGE],
+        "account compare --delta 1e-5 --adjacency replace-one --dim 20 --slices 5 --steps 2 --points 1000".split(),
         ["adapt", "a.npz", "a.npz", "--epsilon", "1", "--delta", "1e-5", "--out", "out", "--checkpoint", "nan"],
         [
             "adapt",
@@ -163,6 +166,8 @@ def test_a_release_file_without_its_arrays_is_bad_data(capsys: Any, folder: Path
                 cut.writestr(name, held.read(name))
     capsys.readouterr()
     assert "cut.npz" in refused(capsys, ["audit", "cut.npz", "--trials", "1000", "--runs", "50"], 3)
+    Path("cut.npz").replace("out/release.npz")
+    assert "release.npz" in refused(capsys, ["audit", "out", "--trials", "1000", "--runs", "50"], 3)
 
 
 @pytest.mark.parametrize("place", ["params", "learned"])
@@ -173,3 +178,20 @@ def test_the_report_of_an_edited_folder_is_refused_as_bad_data(capsys: Any, fold
     (folder / "out/config.json").write_text(json.dumps({**fields, place: 3}))
     capsys.readouterr()
     refused(capsys, ["report", "out"], 3)
+
+
+@pytest.mark.parametrize("leads", ["link.npz", "nowhere"], ids=["to itself", "nowhere"])
+def test_a_link_that_has_the_name_of_an_output_is_not_replaced(capsys: Any, folder: Path, leads: str) -> None:
+    (folder / "link.npz").symlink_to(folder / leads)
+    arguments = "sketch a.npz --epsilon 5 --delta 1e-5 --adjacency replace-one --prototypes a.npz --out link.npz"
+    assert "exists already" in refused(capsys, arguments.split())
+    assert (folder / "link.npz").is_symlink()
+    assert not list(folder.glob("*.ledger"))
+
+
+def test_facts_of_a_feature_map_that_only_an_edited_file_has_are_bad_data() -> None:
+    fields = {"kind": "fourier", "dim": 2, "frequencies": 4, "bandwidths": [1.0], "seed": 1, "low": 0, "high": 1}
+    with pytest.raises(DataError, match="not the public facts"):
+        feature_map({**fields, "frame": 1})
+    with pytest.raises(DataError, match="not the settings"):
+        AdaptationConfig.from_dict({**AdaptationConfig().to_dict(), "frame": 1})

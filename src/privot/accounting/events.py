@@ -19,6 +19,7 @@ from privot.common.arguments import (
     LARGEST_COUNT,
     check_count,
     check_delta,
+    check_frame,
     check_kind,
     check_positive,
     is_number,
@@ -127,8 +128,7 @@ class Projection(Event):
         check_positive("σ", self.sigma)
         check_positive("The sensitivity", self.sensitivity)
         check_kind("The adjacency", self.adjacency, Adjacency)
-        if self.frame not in ("orthogonal", "independent"):
-            raise UsageError(f"Unknown frame {brief(self.frame)}: say orthogonal or independent.")
+        check_frame(self.frame)
         if self.bound not in ("exact", "bernstein", "clt"):
             raise UsageError(f"Unknown bound {brief(self.bound)}: say exact, bernstein or clt.")
         if self.adjacency is not Adjacency.REPLACE_ONE:

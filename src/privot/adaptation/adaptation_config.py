@@ -80,8 +80,7 @@ class AdaptationConfig:
             raise UsageError("The learning rate and the clip must be greater than 0, and λ at least 0.")
         if not 1.0 <= self.wide < 10.0:
             raise UsageError("wide, the factor on fitted spreads, must be at least 1.")
-        if self.frame not in ("orthogonal", "independent"):
-            raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
+        arguments.check_frame(self.frame)
 
     @property
     def releases(self) -> int:
@@ -100,7 +99,7 @@ class AdaptationConfig:
             raise DataError("These are not the settings of an adaptation.")
         try:
             return cls(**dict(given))
-        except TypeError as error:
+        except (TypeError, UsageError) as error:
             raise DataError(f"These are not the settings of an adaptation ({type(error).__name__}).") from None
 
 

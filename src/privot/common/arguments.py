@@ -48,6 +48,12 @@ def check_epsilon(epsilon: float) -> float:
     return float(epsilon)
 
 
+def check_frame(frame: object) -> None:
+    """Refuse anything but the two ways to draw directions."""
+    if frame not in ("orthogonal", "independent"):
+        raise UsageError(f"Unknown frame {brief(frame)}: say orthogonal or independent.")
+
+
 def check_positive(name: str, value: float) -> None:
     """Refuse anything but a number greater than 0, of a size that can be meant."""
     if not is_number(value) or not 1.0 / LARGEST <= value <= LARGEST:

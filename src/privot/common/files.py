@@ -43,6 +43,11 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, fresh: bool = 
         file.write(content)
 
 
+def is_taken(path: Path) -> bool:
+    """Whether anything has this name: a file, a folder, or a link, also one that leads nowhere."""
+    return os.path.lexists(path)
+
+
 def private_folder(path: Path) -> Path:
     """Make `path` if need be, and close it to everybody but its owner, whatever the umask and its mode so far.
 

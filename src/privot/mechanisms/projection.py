@@ -122,8 +122,7 @@ class RandomProjection:
         set_(self, "slices", arguments.whole("The number of slices", self.slices, 1))
         set_(self, "sigma", arguments.sigma(self.sigma))
         set_(self, "steps", arguments.whole("The number of steps", self.steps, 1))
-        if self.frame not in ("orthogonal", "independent"):
-            raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
+        arguments.check_frame(self.frame)
         if self.batch is not None:
             set_(self, "batch", arguments.whole("The batch", self.batch, 1))
         if self.seed is not None:

@@ -98,8 +98,7 @@ class ProjectedRepresentation:
         set_(self, "steps", arguments.whole("The number of steps", self.steps, 1))
         if isinstance(self.clip, bool) or not isinstance(self.clip, int | float) or not 1e-100 <= self.clip <= 1e100:
             raise UsageError(f"The clipping bound must be a number greater than 0, got {self.clip!r}.")
-        if self.frame not in ("orthogonal", "independent"):
-            raise UsageError(f"Unknown frame {self.frame!r}: say orthogonal or independent.")
+        arguments.check_frame(self.frame)
         if self.batch is not None:
             set_(self, "batch", arguments.whole("The batch", self.batch, 1))
 

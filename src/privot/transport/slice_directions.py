@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.arguments import check_frame
 from privot.errors import UsageError, brief
 
 SEED_BITS = 128
@@ -100,8 +101,7 @@ def draw_directions(dim: int, slices: int, frame: Frame, seed: int, step: int = 
         columns = generator.standard_normal((dim, slices))
         unit: NDArray[np.float64] = columns / np.linalg.norm(columns, axis=0)
         return unit
-    if frame != "orthogonal":
-        raise UsageError(f"Unknown frame {brief(frame)}: say orthogonal or independent.")
+    check_frame(frame)
     out = np.empty((dim, slices))
     for start in range(0, slices, dim):
         width = min(dim, slices - start)

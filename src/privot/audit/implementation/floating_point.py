@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from privot.accounting import Gaussian, account
 from privot.audit.findings import Check, Claim
-from privot.errors import DataError
 from privot.guarantee import Adjacency
 from privot.noise import NoiseSource, SystemNoise, add_noise
 from privot.noise.adding import grid_of
@@ -81,14 +80,10 @@ def on_grid(release: Release, sigma: float) -> Check:
 
 def embedding_on_grid(release: Release) -> list[Check]:
     """The same for the sums and counts of an embedding, which are divided by their weights after the noise."""
+    weight, sigma = float(release.public["count_weight"]), float(release.public["sigma"])
     value: Any = release.value
-    try:
-        weight, sigma = float(release.public["count_weight"]), float(release.public["sigma"])
-        weights = {"sums": math.sqrt((1.0 - weight) * (1.0 + weight)), "counts": weight}
-        held = {name: np.ravel(value[name]).astype(np.float64) for name in weights}
-        return [numbers_on_grid(f"the {name}", held[name], sigma, share) for name, share in weights.items()]
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise DataError("The release is damaged: a mean embedding has sums, counts, a weight and a σ.") from None
+    weights = {"sums": math.sqrt((1.0 - weight) * (1.0 + weight)), "counts": weight}
+    return [numbers_on_grid(f"the {name}", np.ravel(value[name]), sigma, share) for name, share in weights.items()]
 
 
 def numbers_on_grid(what: str, held: Array, sigma: float, weight: float) -> Check:

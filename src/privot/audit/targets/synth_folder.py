@@ -24,7 +24,7 @@ from privot.audit.implementation.disk_leftovers import checkpoint_reveals_no_rec
 from privot.audit.implementation.floating_point import embedding_on_grid
 from privot.audit.statistics.epsilon_bounds import DEFAULT_CONFIDENCE
 from privot.audit.targets.release_file import audit_guarantee
-from privot.errors import DataError
+from privot.errors import DataError, said_by
 from privot.guarantee import Adjacency, Guarantee
 from privot.jobs.job import RELEASE
 from privot.jobs.released_files import read_json, write_json
@@ -124,7 +124,8 @@ def _files(folder: Path) -> list[Check]:
         release = Release.load(path)
         public = release.public
         if public.get("mechanism") == "embedding":
-            found += embedding_on_grid(release)
+            with said_by(path.name):
+                found += embedding_on_grid(release)
         if release.guarantee.adjacency is Adjacency.ADD_REMOVE:
             what = f"{path.name} does not state the number of records"
             found.append(Check(what, public.get("records") is None, "add-remove"))

@@ -40,7 +40,7 @@ def propose(
     schema.json;
     privot schema propose --sample public.csv --public --out schema.json
     """
-    from privot.common.files import write_whole
+    from privot.common.files import is_taken, write_whole
     from privot.errors import UsageError
     from privot.tables import propose as propose_schema
     from privot.tables import propose_from_sample, read_header
@@ -57,7 +57,7 @@ def propose(
         assert dictionary is not None
         hints = _read_dictionary(dictionary)
         schema = propose_schema(read_header(header) if header is not None else list(hints), hints, label)
-    if out.exists():
+    if is_taken(out):
         raise UsageError(f"{out} exists already, and may have been corrected by hand: choose another file.")
     write_whole(out, (json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n").encode(), mode=0o644)
     if as_json:

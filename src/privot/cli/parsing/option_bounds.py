@@ -21,6 +21,7 @@ _RANGES = {
     "port": (0, 65535),
     "canaries": (0, 10**7),
     "dim": (0, 10**7),
+    "points": (1, 200),
     "records": _ACCOUNTED,
     "batch": _ACCOUNTED,
     "steps": _ACCOUNTED,

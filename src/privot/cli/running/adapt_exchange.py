@@ -24,14 +24,14 @@ def write_request(
 ) -> AdaptationRequest:
     """Start the job in `out` and write what it asks to `path`."""
     from privot.adaptation.adaptation_request import AdaptationRequest
-    from privot.common.files import write_whole
+    from privot.common.files import is_taken, write_whole
     from privot.errors import UsageError
     from privot.jobs.job import Job, prepared
 
     design = planned.design(_public_facts(planned.public.x, records))
     request = AdaptationRequest.of(design)
     request.cost()
-    if path.exists() or not path.parent.is_dir():
+    if is_taken(path) or not path.parent.is_dir():
         raise UsageError(f"{path} exists already, or its folder does not: choose another file for the request.")
     context.with_resource(prepared(out))
     Job.start(out, {"asked": planned.asked, "design": design.to_dict(), "request": request.digest()})

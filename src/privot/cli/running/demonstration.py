@@ -46,6 +46,7 @@ def demonstrate(
     """Plan, lock up, charge, release, train, ask again, verify and evaluate; `tell` hears of every step."""
     from privot.accounting import embedding
     from privot.cli.printing.progress import training_bar
+    from privot.common.files import is_taken
     from privot.errors import UsageError
     from privot.ledger import Ledger
     from privot.synthesis import Synthesizer
@@ -53,7 +54,7 @@ def demonstrate(
     from privot.vault import Vault
 
     plan = embedding(adjacency="replace-one", delta=delta, epsilon=epsilon)
-    if out.exists():
+    if is_taken(out):
         raise UsageError(f"{out} exists already: choose another folder, so that no ledger is overwritten.")
     out.mkdir(parents=True)
     terms, made = f"ε = {epsilon:g} at δ = {delta:g}, replace-one", out / "synthetic"

@@ -101,13 +101,14 @@ def _design(
 
 def check_score_file(out: Path | None) -> None:
     """Refuse a file for the scores that exists, has no folder, or is no .csv file."""
+    from privot.common.files import is_taken
     from privot.errors import UsageError
 
     if out is None:
         return
     if out.suffix.lower() != ".csv":
         raise UsageError(f"--out must be a .csv file, got {out.suffix or 'a name without ending'!r}.")
-    if out.exists():
+    if is_taken(out):
         raise UsageError(f"{out} exists already: choose another file.")
     if not out.parent.is_dir():
         raise UsageError(f"There is no folder {out.parent}: create it first.")

@@ -90,7 +90,8 @@ class PaidAnswer:
 
 def _check_free(out: Path, earlier: Path | None) -> None:
     """Refuse an existing file, unless it is the `earlier` answer."""
+    from privot.common.files import is_taken
     from privot.errors import UsageError
 
-    if out.exists() and not (earlier is not None and earlier.exists() and earlier.read_bytes() == out.read_bytes()):
+    if is_taken(out) and not (earlier is not None and earlier.exists() and earlier.read_bytes() == out.read_bytes()):
         raise UsageError(f"{out} exists already and is not this answer: an answer overwrites nothing.")

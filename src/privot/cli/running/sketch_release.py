@@ -132,9 +132,10 @@ def _paid(
 
 def _check_place(out: Path) -> None:
     """Refuse, before anything is paid for, a name that is taken or that cannot be written."""
+    from privot.common.files import is_taken
     from privot.errors import DataError, UsageError
 
-    if out.exists():
+    if is_taken(out):
         raise UsageError(f"{out} exists already: a sketch that was paid for is not overwritten.")
     if not out.parent.is_dir():
         raise UsageError(f"There is no folder {out.parent}: create it before the sketch is paid for.")

@@ -41,7 +41,7 @@ def feature_map(fields: Mapping[str, Any]) -> FeatureMap:
     """The map that `to_dict` wrote down."""
     try:
         return _MAKERS[fields["kind"]](fields)
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError, UsageError) as error:
         raise DataError(f"These are not the public facts of a feature map ({type(error).__name__}).") from None
 
 
@@ -78,6 +78,7 @@ class Fourier:
             raise UsageError("Bandwidths must be finite numbers greater than 0, at least one.")
         if len(self.bandwidths) > self.frequencies:
             raise UsageError("There must be a frequency for every bandwidth.")
+        arguments.check_frame(frame)
         self.seed, self.frame = check_seed(seed), frame
         self.low, self.high = public_range(low, high, self.dim)
 
