@@ -40,7 +40,7 @@ bench: $(READY)
 
 # Hostile options, files, folders and messages, in ten minutes on two cores. What failed is kept in fuzz-failures/.
 fuzz: $(READY)
-	$(BIN)/python -m fuzz $(FUZZ)
+	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz $(FUZZ)
 
 # The wheel in empty environments: every Python at hand, base and extras, newest and oldest versions; needs a network.
 # WHEELS names a folder with a CPU build of PyTorch where the registry has only large ones.
