@@ -168,3 +168,16 @@ def test_an_order_is_the_same_on_a_machine_that_rounds_otherwise(federation: Fed
     finally:
         np.linalg.qr = before
     assert federation.charges() == 1
+
+
+def test_records_that_are_a_link_to_themselves_are_bad_data(federation: Federation) -> None:
+    federation.desks[0].close()
+    records = federation.folder / "0" / "records.npz"
+    aside = records.rename(federation.folder / "aside.npz")
+    records.symlink_to(records)
+    with pytest.raises((DataError, OSError)) as refused:
+        Desk(federation.folder / "0")
+    assert "records.npz" in str(refused.value)
+    records.unlink()
+    aside.rename(records)
+    federation.desks[0] = Desk(federation.folder / "0")

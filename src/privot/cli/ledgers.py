@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ def default_ledger(data: str, out: Path) -> Path:
     """One ledger per data set: beside its file, whatever link led there; beside `out` for built-in data."""
     if data in BUILT_IN:
         return out.parent / f"{data}.ledger"
-    file = Path(data).resolve()
+    file = Path(realpath(data))
     return file.with_name(file.name + ".ledger")
 
 
@@ -48,7 +49,7 @@ def open_ledger(path: Path, only_open: bool) -> Ledger:
 
 def label_of(data: str | Path) -> str:
     """The name under which a ledger lists the records of a file: the file's own, whatever link leads to it."""
-    return Path(data).resolve().name
+    return Path(realpath(data)).name
 
 
 @contextmanager

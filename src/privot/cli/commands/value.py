@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,7 @@ def _are_sketches(sources: list[str]) -> bool:
     from privot.cli.sketch_files import is_sketch
     from privot.errors import DataError, UsageError
 
-    resolved = [str(Path(source).resolve()) for source in sources]
+    resolved = [realpath(source) for source in sources]
     if len(set(resolved)) < len(resolved):
         twice = sources[next(k for k, name in enumerate(resolved) if name in resolved[:k])]
         raise UsageError(f"{twice!r} is given twice: name every party once, and another file for --validation.")

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class Policy:
             )
         if terms is None and any(rule.protocol == "sketch" for rule in rules):
             raise DataError(f"{path.name} allows sketches and has no [data]: add the file that they are made from.")
-        if terms is not None and shows is not None and shows.resolve() == terms.data.resolve():
+        if terms is not None and shows is not None and realpath(shows) == realpath(terms.data):
             raise DataError(
                 "[open] names the file of [data]: records of the vault are never shown, so name another file."
             )
