@@ -181,8 +181,8 @@ def _watch(folder: Path) -> Callable[[str, tuple[Any, ...]], None]:
             path, _, flags = arguments
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             paths = [path] if writes and not isinstance(path, int) else []
-        elif event == "os.mkdir" and os.path.isdir(arguments[0]):
-            # asked for in any case, and there already
+        elif event == "os.mkdir" and os.path.exists(arguments[0]):
+            # asked for in any case: nothing is made where something is
             return
         elif event in ("os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod"):
             paths = [arguments[0]]
