@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from privot.adaptation import AdaptationConfig, DomainAdapter, choose
-from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
+from privot.adaptation.alignment.adversarial import DomainGradients, Judged, domain_loss, reverse
+from privot.adaptation.alignment.transformation_fit import Fit, fit
+from privot.adaptation.alignment.transformations import Warp, transformation
 from privot.adaptation.learner import Learner
 from privot.adaptation.networks import build, discriminator
 from privot.adaptation.open_baselines import train_openly
-from privot.adaptation.transformation_fit import Fit, fit
-from privot.adaptation.transformations import Warp, transformation
 from privot.errors import UsageError
 from privot.vault import Vault
 

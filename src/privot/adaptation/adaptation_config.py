@@ -10,8 +10,8 @@ from privot.accounting.events import Frame
 from privot.common import arguments
 from privot.errors import DataError, UsageError
 
-METHODS = ("embedding", "sliced", "dp-dann", "published", "source")
-"""embedding, sliced and dp-dann are proven; published is not; source looks at no target."""
+METHODS = ("stand-in", "embedding", "sliced", "dp-dann", "published", "source")
+"""stand-in, embedding, sliced and dp-dann are proven; published is not; source looks at no target."""
 UNPROVEN = ("published",)
 
 
@@ -22,7 +22,8 @@ class AdaptationConfig:
     `warmup` steps on the source alone come first. Then `blocks` charges are made, each of `releases_per_block`
     releases; after every release `steps` gradient steps follow. `finish` steps on the source end the training; for
     `embedding` they are all of the classifier's training, on transformed records. λ rises as in DANN,
-    λ·(2/(1 + e^(−10p)) − 1) with p the share of alignment that is done.
+    λ·(2/(1 + e^(−10p)) − 1) with p the share of alignment that is done. For `stand-in`, each of `members` networks
+    takes `warmup` steps on the source and `finish` on source and stand-in, all after the one release.
 
     Model choice: the last weights are taken. No figure computed from target labels exists during training.
     """
@@ -54,6 +55,14 @@ class AdaptationConfig:
     wide: float = 1.2
     augment: bool = True
     """Whether source images are turned, bent and shaded at random where no transformation was fitted."""
+    members: int = 1
+    """Of the method stand-in: networks that vote, …"""
+    threshold: float = 0.9
+    """… the least probability of a label of the stand-in that they learn from, …"""
+    check: int = 100
+    """… steps of the network that learns from the stand-in alone, to check it, …"""
+    samples: int = 10_000
+    """… and records that are drawn as the stand-in."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -66,11 +75,17 @@ class AdaptationConfig:
             ("slices", 1),
             ("frequencies", 4),
             ("fit_batch", 2),
+            ("members", 1),
+            ("samples", 2),
         ):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
         if self.method == "embedding" and self.releases_per_block != 1:
             raise UsageError("The method embedding has one release per block: set blocks, not releases_per_block.")
-        for name in ("warmup", "finish", "fit"):
+        if self.method == "stand-in" and (self.blocks, self.releases_per_block) != (1, 1):
+            raise UsageError("The method stand-in has one release: leave blocks and releases_per_block at 1.")
+        if not 0.0 <= self.threshold <= 1.0:
+            raise UsageError("The threshold is a probability: give a number from 0 to 1.")
+        for name in ("warmup", "finish", "fit", "check"):
             arguments.whole(f"The number of {name} steps", getattr(self, name), 0)
         if self.sample is not None:
             arguments.whole("The sample", self.sample, 1)
@@ -128,6 +143,13 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
         long = 300
     if method == "embedding":
         return replace(base, method=method, finish=long)
+    if method == "stand-in":
+        base = replace(base, method=method, weight=0.3, learning_rate=2e-3, network=network or _stand_in_network(image))
+        if cuda:
+            return replace(base, warmup=2000, finish=2000, members=3, check=500, samples=30_000)
+        # on a CPU a step of the network for images takes a tenth of a second
+        short = 400 if image else 300
+        return replace(base, batch=64, warmup=short, finish=short, check=short // 4, samples=10_000)
     if method == "sliced":
         # few releases of all records: their cost does not depend on how long the training on each is
         return replace(base, method=method, warmup=long // 2, blocks=10, steps=long // 20, finish=0, slices=50)
@@ -140,3 +162,7 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
             sample=batch, slices=200 if image else 100, frame="independent", clip=1.0 if method == "dp-dann" else 0.5,
         )  # fmt: skip
     return replace(base, method=method, finish=long)
+
+
+def _stand_in_network(image: bool) -> str:
+    return "images" if image else "features"

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from privot.accounting import Plan, embedding, gradient, projection
 from privot.accounting.events import Composed, Event, Repeated
 from privot.adaptation.adaptation_config import AdaptationConfig
-from privot.adaptation.adversarial import DomainGradients
-from privot.adaptation.networks import FrozenRepresentation, Networks
+from privot.adaptation.alignment.adversarial import DomainGradients
+from privot.adaptation.networks import Committee, FrozenRepresentation, Networks
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import (
@@ -27,8 +28,10 @@ from privot.mechanisms import (
 )
 from privot.mechanisms.gradients.dp_sgd import default_sampling
 from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Problem, frequencies
 from privot.synthesis.features.fourier import feature_map
+from privot.synthesis.planner import plan as plan_synthesis
 
 BANDWIDTHS = {True: (0.3, 0.5), False: (1.0, 2.0)}
 """In units of the source's median distance, for images and for vectors: fine bandwidths distinguish styles, as in
@@ -47,7 +50,9 @@ class AdaptationDesign:
     seed: int
     facts: Facts
     features: dict[str, Any] | None = None
-    """The feature map of the method embedding."""
+    """The feature map of the methods embedding and stand-in."""
+    rules: dict[str, Any] | None = None
+    """How the generator of the method stand-in is trained."""
     source: str | None = None
     """The digest of the source: kept in the folder of a job, and left out of what is sent or published."""
 
@@ -65,6 +70,7 @@ class AdaptationDesign:
             "facts": facts,
             "features": self.features,
         }
+        fields = fields if self.rules is None else {**fields, "rules": self.rules}
         return fields if self.source is None else {**fields, "source": self.source}
 
     @classmethod
@@ -92,18 +98,21 @@ class AdaptationDesign:
                 "same order."
             )
 
-    def mechanism(self, networks: Networks, query: Query | None, domain: DomainGradients | None) -> Mechanism:
+    def mechanism(
+        self, networks: Networks | Committee, query: Query | None, domain: DomainGradients | None
+    ) -> Mechanism:
         """The mechanism of one block; only DP-SGD needs `query` and `domain`."""
         s, device = self.settings, _device_of(networks)
         if self.sigma is None:
             raise UsageError("A training on the source alone releases nothing.")
-        if s.method == "embedding":
+        if s.method in ("embedding", "stand-in"):
             return MeanEmbedding(feature_map(self.features or {}), self.sigma, device=device)
         if s.method == "dp-dann":
             if query is None or domain is None or s.sample is None:
                 raise UsageError("Gradients of a discriminator need its weights and a sample.")
             sampling = default_sampling(self.facts.adjacency, s.sample / (self.facts.records or 1), self.facts.records)
             return ClippedGradients(domain, query, self.sigma, s.clip, sampling, s.releases_per_block, labels=False)
+        assert isinstance(networks, Networks)
         g = FrozenRepresentation(networks, device)
         if s.method == "published":
             return PublishedAlignment(g, s.slices, self.sigma, s.sample or 1, s.releases_per_block, s.frame)
@@ -134,7 +143,7 @@ def plan(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, de
     if facts.records is None:
         raise UsageError("Adaptation counts under replace-one neighbours, where the number of records is public.")
     total = settings.releases
-    if settings.method == "embedding":
+    if settings.method in ("embedding", "stand-in"):
         return embedding(adjacency=facts.adjacency, delta=delta, epsilon=epsilon, releases=total)
     if settings.sample is not None and settings.sample > facts.records:
         raise UsageError(f"A sample of {settings.sample} cannot be drawn from {facts.records} target records.")
@@ -149,6 +158,15 @@ def plan(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, de
         size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=facts.records,
         batch=settings.sample, steps=total, clip=clip, frame=settings.frame,
     )  # fmt: skip
+
+
+def stand_in_map(
+    facts: Facts, epsilon: float, delta: float, shape: list[int] | None, low: float, high: float, device: str, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The feature map and the rules of a generator that a synthesis of the target without labels would choose."""
+    config = SynthesisConfig(epsilon, delta, shape=shape, low=low, high=high, device=device, seed=seed)
+    chosen: Any = plan_synthesis(config, facts)
+    return chosen.mechanism.features.to_dict(), chosen.rules.to_dict()
 
 
 def embedding_map(
@@ -168,5 +186,5 @@ def embedding_map(
     }
 
 
-def _device_of(networks: Networks) -> str:
+def _device_of(networks: nn.Module) -> str:
     return next(networks.parameters()).device.type

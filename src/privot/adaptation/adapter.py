@@ -17,11 +17,12 @@ from privot.accounting import account
 from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import FixedSize
 from privot.adaptation.adaptation_config import AdaptationConfig, choose
-from privot.adaptation.adaptation_design import AdaptationDesign, embedding_map, plan, source_digest
+from privot.adaptation.adaptation_design import AdaptationDesign, embedding_map, plan, source_digest, stand_in_map
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.model_folder import Adapted, read_model, write_model
-from privot.adaptation.networks import Networks, build, check_known
+from privot.adaptation.networks import Committee, Networks, build, check_known
 from privot.adaptation.paid_training import EVERY_SECONDS, PaidTraining, kept_release
+from privot.adaptation.stand_in.stand_in_learner import Checks, StandInLearner
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.devices import usable_device
 from privot.data import checked_labels, checked_rows
@@ -34,6 +35,7 @@ from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.design import facts_of
 from privot.synthesis.features.fourier import public_range
+from privot.synthesis.fitted import FittedGenerator
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 from privot.vault.stream import Stream
@@ -140,7 +142,11 @@ class DomainAdapter(PrivateEstimator):
             spread = _spread(x, *ends, seed)
             features = embedding_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
         terms = float(self.epsilon), float(self.delta)
-        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, source_digest(x, y))
+        rules = None
+        if settings.method == "stand-in":
+            ends = float(self.low), float(self.high)
+            features, rules = stand_in_map(facts, *terms, shape, *ends, device, seed)
+        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, rules, source_digest(x, y))
 
     def fit(
         self,
@@ -274,7 +280,7 @@ class DomainAdapter(PrivateEstimator):
         )
         check_known(design.networks["kind"], self.network)
         with job.alone():
-            learner, kept = self._learner(design, source), kept_release(job, 0)
+            learner, kept = self._learner(design, source, job.folder), kept_release(job, 0)
             if kept.exists() and Release.load(kept, inside=job.folder).digest() != release.digest():
                 raise DataError(f"The job in {job.folder} learns from another answer: continue with that one.")
             release.save(kept)
@@ -283,13 +289,20 @@ class DomainAdapter(PrivateEstimator):
             )
             return self._finished(training, progress)
 
-    def _learner(self, design: AdaptationDesign, source: Source) -> Learner:
+    def _learner(
+        self, design: AdaptationDesign, source: Source, folder: Path | None = None
+    ) -> Learner | StandInLearner:
         """Networks ready to train; refuses, before anything is paid, a design that costs more than `epsilon`, and a
         source that `design` was not made for.
         """
         x, y = checked_source(source)
         design.check_source(x, y)
-        learner = Learner(design, x, y, usable_device(self.device, auto=True))
+        device = usable_device(self.device, auto=True)
+        learner: Learner | StandInLearner
+        if design.settings.method == "stand-in":
+            learner = StandInLearner(design, x, y, device, folder)
+        else:
+            learner = Learner(design, x, y, device)
         if design.sigma is not None:
             cost = account(design.cost(learner.mechanism(), design.settings.blocks), design.delta)
             # written so that a NaN is refused; the slack is that of the search for σ
@@ -309,8 +322,10 @@ class DomainAdapter(PrivateEstimator):
         self.stopped_ = training.stopped
         return self
 
-    def _use(self, design: AdaptationDesign, learner: Learner) -> None:
+    def _use(self, design: AdaptationDesign, learner: Learner | StandInLearner) -> None:
         self.design_, self.networks_ = design, learner.networks.eval()
+        self.stand_in_ = learner.generator if isinstance(learner, StandInLearner) else None
+        self.checks_ = learner.checks if isinstance(learner, StandInLearner) else None
         self.losses_, self.change_, self.fitted_ = learner.losses, learner.change, learner.fitted
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -347,6 +362,7 @@ class DomainAdapter(PrivateEstimator):
         """Write model.safetensors, config.json and guarantee.json: all that predicting needs."""
         self._check_fitted()
         adapted = Adapted(self.design_, self.guarantee_, self.losses_, self.charged_, self.lost_, self.stopped_)
+        adapted.checks = self.checks_
         write_model(Path(folder), adapted, self.networks_)
 
     @classmethod
@@ -365,11 +381,13 @@ class DomainAdapter(PrivateEstimator):
         )  # fmt: skip
         made.design_, made.networks_, made.guarantee_ = design, networks, adapted.guarantee
         made.losses_, made.charged_, made.lost_ = adapted.losses, adapted.charged, adapted.lost
-        made.stopped_ = adapted.stopped
+        made.stopped_, made.checks_, made.stand_in_ = adapted.stopped, adapted.checks, None
         return made
 
     guarantee_: Guarantee | None
-    networks_: Networks
+    networks_: Networks | Committee
+    stand_in_: FittedGenerator | None
+    checks_: Checks | None
     design_: AdaptationDesign
     losses_: list[float]
     charged_: int

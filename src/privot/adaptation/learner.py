@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from privot.adaptation.adaptation_design import AdaptationDesign
-from privot.adaptation.adversarial import DomainGradients, Judged, domain_loss, reverse
+from privot.adaptation.alignment.adversarial import DomainGradients, Judged, domain_loss, reverse
+from privot.adaptation.alignment.smoothed_sliced import Loss, smoothed
+from privot.adaptation.alignment.transformation_fit import Source, fit
+from privot.adaptation.alignment.transformations import transformation
 from privot.adaptation.networks import BUILT_IN, build, discriminator, weights_of
-from privot.adaptation.smoothed_sliced import Loss, smoothed
-from privot.adaptation.transformation_fit import Source, fit
-from privot.adaptation.transformations import transformation
 from privot.common.cuda_graphs import adam, called, cosine, recorded, set_rate
 from privot.common.interruption import Stop, finishing
 from privot.errors import ConvergenceError, DataError
@@ -104,6 +104,19 @@ class Learner:
         s = self.design.settings
         share = min(1.0, max(0.0, (self.step - s.warmup) / max(1, self.total - s.warmup - s.finish)))
         return s.weight * (2.0 / (1.0 + math.exp(-10.0 * share)) - 1.0)
+
+    @property
+    def keeps_release(self) -> bool:
+        """Whether the release of a block stays in the folder when the block is over."""
+        return self.design.settings.method == "embedding"
+
+    def before(self, progress: Progress | None, keep: Callable[[bool], None] | None) -> None:
+        """Everything that comes before the first release."""
+        self.public_steps(self.design.settings.warmup, progress, keep)
+
+    def after(self, progress: Progress | None, keep: Callable[[bool], None] | None) -> None:
+        """Everything that follows the last release."""
+        self.public_steps(self.total, progress, keep)
 
     def public_steps(self, until: int, progress: Progress | None, keep: Callable[[bool], None] | None) -> None:
         """Steps on the source alone, up to step number `until`; `keep`(now) writes a checkpoint when it is time."""

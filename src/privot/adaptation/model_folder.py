@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from privot.adaptation.adaptation_design import AdaptationDesign
-from privot.adaptation.networks import Networks, build, check_known
+from privot.adaptation.networks import Committee, Networks, build, build_committee, check_known
+from privot.adaptation.stand_in.stand_in_learner import Checks
 from privot.common.devices import usable_device
 from privot.errors import DataError
 from privot.guarantee import Guarantee
@@ -58,9 +59,11 @@ class Adapted:
     charged: int
     lost: int
     stopped: bool
+    checks: Checks | None = None
+    """What the method stand-in found before it used its stand-in."""
 
 
-def write_model(folder: Path, adapted: Adapted, networks: Networks) -> None:
+def write_model(folder: Path, adapted: Adapted, networks: Networks | Committee) -> None:
     """Everything that predicting needs; the configuration last, so that a folder with one is whole.
 
     Files of an earlier model are removed first: a kill must not leave a new model beside the guarantee of an old one.
@@ -72,26 +75,31 @@ def write_model(folder: Path, adapted: Adapted, networks: Networks) -> None:
     write_tensors(folder / MODEL, networks.state_dict(), {"kind": "adaptation"})
     if adapted.guarantee is not None:
         write_bytes(folder / GUARANTEE, (adapted.guarantee.to_json() + "\n").encode())
-    learned = {
+    learned: dict[str, Any] = {
         "losses": [float(f"{v:.6g}") for v in adapted.losses],
         "charged": adapted.charged,
         "lost": adapted.lost,
         "stopped": adapted.stopped,
         "released": adapted.guarantee is not None,
     }
+    if adapted.checks is not None:
+        learned["checks"] = adapted.checks.to_dict()
     # a model is passed on: its receiver should not be able to identify the source by its digest
     design = replace(adapted.design, source=None).to_dict()
     fields = {"schema": SCHEMA_VERSION, "kind": "adaptation", "design": design, "learned": learned}
     write_json(folder / CONFIG, fields)
 
 
-def read_model(folder: Path, device: str = "cpu", network: str | None = None) -> tuple[Adapted, Networks]:
+def read_model(folder: Path, device: str = "cpu", network: str | None = None) -> tuple[Adapted, Networks | Committee]:
     """What `write_model` wrote; the guarantee is counted anew. `network` allows a network that is not built in."""
     adapted = read_adapted(folder)
     config = adapted.design.networks
     check_known(config["kind"], network)
     try:
-        networks = build(config, adapted.design.seed)
+        members = adapted.design.settings.members
+        networks: Networks | Committee = build(config, adapted.design.seed)
+        if adapted.design.settings.method == "stand-in":
+            networks = build_committee(config, adapted.design.seed, members)
         networks.load_state_dict(read_tensors(folder / MODEL)[0])
         return adapted, networks.to(usable_device(device, auto=True)).eval()
     except (KeyError, TypeError, RuntimeError, OSError) as error:
@@ -114,6 +122,7 @@ def read_adapted(folder: Path) -> Adapted:
             int(learned["charged"]),
             int(learned["lost"]),
             bool(learned.get("stopped", False)),
+            None if learned.get("checks") is None else Checks(**{n: float(v) for n, v in learned["checks"].items()}),
         )
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None

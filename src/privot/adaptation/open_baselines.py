@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.adaptation.adversarial import domain_loss, reverse
+from privot.adaptation.alignment.adversarial import domain_loss, reverse
 from privot.adaptation.learner import Learner
 from privot.errors import UsageError
 

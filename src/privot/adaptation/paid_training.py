@@ -16,6 +16,7 @@ from pathlib import Path
 from privot.accounting import account
 from privot.accounting.events import Downgraded
 from privot.adaptation.learner import Learner, Progress
+from privot.adaptation.stand_in.stand_in_learner import StandInLearner
 from privot.errors import BudgetError, DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import check_block, counted_anew, paid_block
@@ -34,7 +35,7 @@ EVERY_SECONDS = 60.0
 class PaidTraining:
     """One training whose blocks are paid one by one, and what was paid; without a `job` nothing is kept on disk."""
 
-    learner: Learner
+    learner: Learner | StandInLearner
     open_vault: Callable[[], Vault]
     job: Job | None = None
     spent: Spent = lambda mark: 0
@@ -59,13 +60,13 @@ class PaidTraining:
                 self._keep()
                 last[0] = time.monotonic()
 
-        learner.public_steps(s.warmup, progress, keep)
+        learner.before(progress, keep)
         vault: list[Vault] = []
         if s.method != "source":
             for number in range(learner.done, s.blocks):
                 if not self._block(number, vault, progress):
                     break
-        learner.public_steps(learner.total, progress, keep)
+        learner.after(progress, keep)
         self._keep()
         learner.networks.eval()
         return self.guarantee()
@@ -156,7 +157,7 @@ class PaidTraining:
 
         learner.run_block(stream, kept, save, progress)
         self._keep()
-        if path is not None and design.settings.method != "embedding":
+        if path is not None and not learner.keeps_release:
             path.unlink(missing_ok=True)
         return True
 

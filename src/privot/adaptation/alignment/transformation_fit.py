@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from privot.adaptation.adaptation_config import AdaptationConfig
-from privot.adaptation.transformations import Transformation
+from privot.adaptation.alignment.transformations import Transformation
 from privot.common.cuda_graphs import adam, cosine, recorded, set_rate
 from privot.release import Release
 from privot.synthesis.methods.embedding_training import Target
