@@ -45,8 +45,7 @@ def faults(outcome: Outcome) -> list[str]:
 
 def _became_folder(outcome: Outcome) -> bool:
     """Whether a folder took the place of a file: images are read from folders, and then an option may be missing."""
-    note = outcome.folder / "mutation"
-    return note.exists() and note.read_text() == "folder"
+    return outcome.mutation == "folder"
 
 
 def _json_faults(outcome: Outcome) -> list[str]:

@@ -45,6 +45,8 @@ class Outcome:
     """Paths outside the case's folder that it opened for writing, or files of `in` that it changed."""
     unforeseen: str
     """The traceback of an error that ended in exit code 1."""
+    mutation: str = ""
+    """What was done to the input."""
 
 
 def run_all(
@@ -75,6 +77,7 @@ def run_all(
             case, folder, code, time.monotonic() - began - waited, peak,
             _read(folder / "stdout"), _read(folder / "stderr"),
             _read(folder / "written") + _changed(before, _state(folder / "in")), _read(folder / "traceback"),
+            _read(folder / "mutation"),
         )  # fmt: skip
         if not keep(outcome):
             _remove(folder)

@@ -59,6 +59,9 @@ class SynthesisConfig:
             codec, names = held.pop("codec"), held.get("class_names")
             if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
                 raise DataError("The class names of a synthesis must be a list of texts.")
+            shape = held.get("shape")
+            if shape is not None and not (isinstance(shape, list) and all(type(side) is int for side in shape)):
+                raise DataError("The shape of a synthesis must be a list of whole numbers.")
             return cls(**held, codec=None if codec is None else TableCodec.from_dict(codec), device=device)
         except (KeyError, TypeError) as error:
             raise DataError(f"This is not the configuration of a synthesis ({type(error).__name__}).") from None
