@@ -22,6 +22,18 @@ from privot.vault import Vault
 BLOCKS = 3
 CONFIGS = {
     "embedding": AdaptationConfig(method="embedding", batch=16, fit=40, finish=60, augment=False, frequencies=20),
+    "stand-in": AdaptationConfig(
+        method="stand-in",
+        batch=16,
+        warmup=40,
+        finish=40,
+        check=20,
+        members=2,
+        samples=50,
+        generator=40,
+        fit=40,
+        augment=False,
+    ),
     "sliced": AdaptationConfig(
         method="sliced", batch=16, warmup=20, blocks=BLOCKS, steps=20, finish=20, slices=7, augment=False
     ),
@@ -69,7 +81,7 @@ def test_fit_called_again_after_a_kill_continues_and_pays_once(method: str, tmp_
     ledger, vault = opened(tmp_path)
     done = asked(method).fit(vault, SOURCE, folder=tmp_path / "out")
     charged = len(ledger.entries())
-    assert charged == (1 if method == "embedding" else BLOCKS)
+    assert charged == (BLOCKS if method == "sliced" else 1)
     assert done.guarantee_ is not None
     assert done.guarantee_.epsilon() <= 5.0
     # a finished job costs nothing more, and gives the same classifier
@@ -78,17 +90,21 @@ def test_fit_called_again_after_a_kill_continues_and_pays_once(method: str, tmp_
     np.testing.assert_array_equal(again.predict_proba(SOURCE[0]), done.predict_proba(SOURCE[0]))
 
 
-def test_a_kill_after_the_release_changes_nothing_of_the_result(tmp_path: Path) -> None:
+# the stand-in's stages: generator 40 steps, first network 40, check 20, members 40 and 80
+@pytest.mark.parametrize(
+    ("method", "step"), [("embedding", 30), *(("stand-in", step) for step in (20, 60, 90, 130, 200))]
+)
+def test_a_kill_after_the_release_changes_nothing_of_the_result(method: str, step: int, tmp_path: Path) -> None:
     _, vault = opened(tmp_path)
     with pytest.raises(Killed):
-        asked("embedding").fit(vault, SOURCE, folder=tmp_path / "out", progress=killed_at(30))
+        asked(method).fit(vault, SOURCE, folder=tmp_path / "out", progress=killed_at(step))
     # the same release, trained on without a kill
     whole = tmp_path / "whole"
     whole.mkdir()
     for name in ("job.json", "block-1.npz"):
         (whole / name).write_bytes((tmp_path / "out" / name).read_bytes())
-    resumed = asked("embedding").fit(opened(tmp_path)[1], SOURCE, folder=tmp_path / "out")
-    straight = asked("embedding").fit(opened(tmp_path)[1], SOURCE, folder=whole)
+    resumed = asked(method).fit(opened(tmp_path)[1], SOURCE, folder=tmp_path / "out")
+    straight = asked(method).fit(opened(tmp_path)[1], SOURCE, folder=whole)
     np.testing.assert_array_equal(resumed.predict_proba(SOURCE[0]), straight.predict_proba(SOURCE[0]))
 
 
@@ -181,4 +197,4 @@ def test_fit_killed_at_any_moment_continues_with_the_same_call(method: str, tmp_
     name = json.loads((tmp_path / "out" / "job.json").read_text())["job"]
     assert all(name in purpose for purpose in charges)
     # a single release that was lost is charged twice, a block that was lost is not; the guarantee counts all charges
-    assert len(charges) == counted == (1 + last["lost"] if method == "embedding" else BLOCKS)
+    assert len(charges) == counted == (BLOCKS if method == "sliced" else 1 + last["lost"])

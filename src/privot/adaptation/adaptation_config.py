@@ -62,7 +62,9 @@ class AdaptationConfig:
     check: int = 100
     """… steps of the network that learns from the stand-in alone, to check it, …"""
     samples: int = 10_000
-    """… and records that are drawn as the stand-in."""
+    """… records that are drawn as the stand-in, …"""
+    generator: int | None = None
+    """… and steps of their generator; None for as many as a synthesis would take."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -89,6 +91,8 @@ class AdaptationConfig:
             arguments.whole(f"The number of {name} steps", getattr(self, name), 0)
         if self.sample is not None:
             arguments.whole("The sample", self.sample, 1)
+        if self.generator is not None:
+            arguments.whole("The number of generator steps", self.generator, 1)
         if self.method in ("dp-dann", "published") and self.sample is None:
             raise UsageError(f"The method {self.method} draws samples: state the number of records of a sample.")
         if not (0.0 < self.learning_rate < 1e3 and 0.0 <= self.weight < 1e6 and 0.0 < self.clip < 1e6):

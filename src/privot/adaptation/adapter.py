@@ -146,6 +146,8 @@ class DomainAdapter(PrivateEstimator):
         if settings.method == "stand-in":
             ends = float(self.low), float(self.high)
             features, rules = stand_in_map(facts, *terms, shape, *ends, device, seed)
+            if settings.generator is not None:
+                rules["steps"] = settings.generator
         return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, rules, source_digest(x, y))
 
     def fit(
@@ -257,7 +259,7 @@ class DomainAdapter(PrivateEstimator):
             raise DataError(f"The job in {job.folder} pays from another ledger: continue with that one.")
         check_known(design.networks["kind"], self.network)
         with job.alone():
-            learner = self._learner(design, source)
+            learner = self._learner(design, source, job.folder)
             training = PaidTraining(learner, open_vault, job, spent, pay_again, self.allow_unproven, every)
             return self._finished(training, progress)
 

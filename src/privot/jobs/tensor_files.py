@@ -27,7 +27,21 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: Mappin
     """`tensors` and the JSON `facts` as one safetensors file, sealed by a digest of both."""
     held = {name: t.detach().to("cpu").contiguous() for name, t in tensors.items()}
     text = json.dumps(facts, sort_keys=True, allow_nan=False)
-    write_bytes(path, save(held, metadata={"facts": text, _DIGEST: _digest(held, text)}))
+    write_bytes(path, _ordered(save(held, metadata={"facts": text, _DIGEST: _digest(held, text)})))
+
+
+def _ordered(content: bytes) -> bytes:
+    """The same file with the entries of its metadata in order: safetensors writes them in a random one.
+
+    Equal tensors and facts then make equal bytes, so that two folders can be compared.
+    """
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    # tensors begin at a multiple of eight bytes
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
