@@ -65,8 +65,8 @@ class AdaptationRequest:
         s, records = design.settings, design.facts.records
         if s.method != "embedding" or s.releases != 1 or design.features is None or records is None:
             raise UsageError(
-                "Only the method embedding with one block needs a single release, as a request does: choose that "
-                "method and one block, or adapt where the target is."
+                "A request carries one release of the method embedding: choose that method and one block, or adapt "
+                "where the target is."
             )
         return cls(design.epsilon, design.delta, records, design.features)
 

@@ -40,7 +40,7 @@ def adapt(
         str, typer.Option(help="Neighbouring data sets: only replace-one is supported.")
     ] = "replace-one",
     method: Annotated[
-        str, typer.Option(help="Method: embedding, sliced, dp-dann, or published (unproven).")
+        str, typer.Option(help="Method: embedding, stand-in, sliced, dp-dann, or published (unproven).")
     ] = "embedding",
     network: Annotated[str | None, typer.Option(help="Network: digits, features, or package.module:function.")] = None,
     classes: shared.Classes = None,
