@@ -127,6 +127,10 @@ def test_sliced_compares_images_made_coarser_and_makes_whole_ones(tmp_path: Path
     design = made.design(vault.facts)
     assert design.mechanism.event(vault.facts).event.dim == 2 * 4
     assert StreamDesign.from_dict(json.loads(json.dumps(design.to_dict())), "cpu") == design
+    cut = json.loads(json.dumps(design.to_dict()))
+    del cut["rules"]["options"]["blocks"]
+    with pytest.raises(DataError, match="does not describe a synthesis"):
+        StreamDesign.from_dict(cut, "cpu")
     sampled, labels = made.fit(vault).sample(400, seed=0)
     coarse = sampled.reshape(400, 2, 2, 2, 2).mean(axis=(2, 4))
     for c, corner in ((0, (0, 1)), (1, (1, 0))):

@@ -60,7 +60,9 @@ class StreamDesign(GeneratorDesign):
         """Read what `to_dict` wrote, for another device if need be."""
         try:
             mechanism = _method(str(fields["method"])).read(fields["mechanism"], device)
-            return cls(mechanism, **cls.common_fields(fields))
+            made = cls(mechanism, **cls.common_fields(fields))
+            made.blocks()
+            return made
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
 
