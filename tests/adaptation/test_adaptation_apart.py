@@ -346,10 +346,11 @@ def test_methods_that_ask_many_times_are_not_asked_by_file() -> None:
     for settings in (
         AdaptationConfig(method="sliced", blocks=2, slices=4),
         AdaptationConfig(method="embedding", blocks=2, frequencies=12),
+        AdaptationConfig(method="stand-in", generator=5),
     ):
         made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
         design = made.design(Facts(2, 60, 1.0, ONE), (X, y))
-        with pytest.raises(UsageError, match="needs a single release"):
+        with pytest.raises(UsageError, match="one release of the method embedding"):
             AdaptationRequest.of(design)
 
 

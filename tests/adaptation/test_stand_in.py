@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from privot.adaptation import AdaptationConfig, DomainAdapter, choose
+from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.alignment.transformation_fit import Source
 from privot.adaptation.alignment.transformations import transformation
 from privot.adaptation.networks import Committee, build
@@ -179,3 +180,23 @@ def test_the_rules_choose_a_stand_in_for_images_and_vectors() -> None:
         chosen = choose("stand-in", image, 1000, None, cuda)
         assert chosen.network == ("images" if image else "features")
         assert chosen.releases == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("low", [0.0]),
+        ("high", "1"),
+        ("columns", 2.0),
+        ("classes", None),
+        ("shape", [8, "8"]),
+        ("kind", 3),
+        ("kind", None),
+    ],
+)
+def test_a_design_whose_file_was_edited_is_bad_data(place: str, value: Any) -> None:
+    vault = Vault(blobs(50)[0], clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    fields = DomainAdapter(5.0, 1e-5, settings=SHORT, device="cpu").design(vault.facts, blobs(40)).to_dict()
+    assert AdaptationDesign.from_dict(fields).to_dict() == fields
+    with pytest.raises(DataError, match="does not describe an adaptation"):
+        AdaptationDesign.from_dict({**fields, "networks": {**fields["networks"], place: value}})

@@ -17,6 +17,7 @@ from privot.accounting.events import Composed, Event, Repeated
 from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.adaptation.alignment.adversarial import DomainGradients
 from privot.adaptation.networks import Committee, FrozenRepresentation, Networks
+from privot.common.arguments import is_number
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import (
@@ -79,9 +80,22 @@ class AdaptationDesign:
         try:
             given = dict(fields)
             facts = Facts(adjacency=Adjacency.parse(given.pop("adjacency")), **given.pop("facts"))
-            return cls(settings=AdaptationConfig.from_dict(given.pop("settings")), facts=facts, **given)
+            made = cls(settings=AdaptationConfig.from_dict(given.pop("settings")), facts=facts, **given)
+            made._check_kinds()
+            return made
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe an adaptation ({type(error).__name__}).") from None
+
+    def _check_kinds(self) -> None:
+        """Refuse values of the wrong kind: a design is also read from files that somebody may have edited."""
+        n = self.networks
+        numbers = [n["low"], n["high"], self.epsilon, self.delta, *([] if self.sigma is None else [self.sigma])]
+        sides = [] if n["shape"] is None else list(n["shape"])
+        wholes = [n["columns"], n["classes"], self.seed, *sides]
+        parts = [part for part in (self.features, self.rules) if part is not None]
+        plain = all(is_number(value) for value in numbers) and all(type(value) is int for value in wholes)
+        if not plain or not isinstance(n["kind"], str) or not all(isinstance(part, dict) for part in parts):
+            raise DataError("This does not describe an adaptation: a value is of the wrong kind.")
 
     def check_facts(self, facts: Facts) -> None:
         """Refuse records whose public facts differ from those of this design."""
