@@ -200,3 +200,10 @@ def test_a_design_whose_file_was_edited_is_bad_data(place: str, value: Any) -> N
     assert AdaptationDesign.from_dict(fields).to_dict() == fields
     with pytest.raises(DataError, match="does not describe an adaptation"):
         AdaptationDesign.from_dict({**fields, "networks": {**fields["networks"], place: value}})
+
+
+@pytest.mark.parametrize("name", [field for field in vars(SHORT) if field not in ("sample", "generator")])
+def test_no_setting_of_an_adaptation_may_be_of_another_kind(name: str) -> None:
+    for odd in (None, [1], {"a": 1}):
+        with pytest.raises((UsageError, DataError)):
+            AdaptationConfig.from_dict({**SHORT.to_dict(), name: odd})

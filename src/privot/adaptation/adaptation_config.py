@@ -8,7 +8,7 @@ from typing import Any
 
 from privot.accounting.events import Frame
 from privot.common import arguments
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, UsageError, brief
 
 METHODS = ("stand-in", "embedding", "sliced", "dp-dann", "published", "source")
 """stand-in, embedding, sliced and dp-dann are proven; published is not; source looks at no target."""
@@ -77,10 +77,16 @@ class AdaptationConfig:
             ("slices", 1),
             ("frequencies", 4),
             ("fit_batch", 2),
+            ("tries", 1),
             ("members", 1),
             ("samples", 2),
         ):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
+        for name in ("learning_rate", "weight", "clip", "wide", "threshold"):
+            if not arguments.is_number(getattr(self, name)):
+                raise UsageError(f"{name} must be a number, got {brief(getattr(self, name))}.")
+        if not isinstance(self.augment, bool) or not isinstance(self.network, str):
+            raise UsageError("augment must be true or false, and network a text.")
         if self.method == "embedding" and self.releases_per_block != 1:
             raise UsageError("The method embedding has one release per block: set blocks, not releases_per_block.")
         if self.method == "stand-in" and (self.blocks, self.releases_per_block) != (1, 1):
