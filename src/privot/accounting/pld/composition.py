@@ -148,13 +148,16 @@ class Composition:
             variance += a.times * float(weights @ (a.losses - mean) ** 2)
         return math.sqrt(variance)
 
-    def _log_cumulant(self, pieces: Sequence[Cells], grid: float, tilt: float) -> float:
-        """Σ T·ln E_P e^{λℓ} of the discrete pairs, precise when it is tiny."""
+    def _log_cumulant(self, pieces: Sequence[Cells], grid: float, tilt: float, small: float = 0.5) -> float:
+        """Σ T·ln E_P e^{λℓ} of the discrete pairs, precise when it is tiny.
+
+        Moments up to 1 + `small` are added up as differences from 1, which is quick, the others as logarithms.
+        """
         total = 0.0
         for (_, times), (index, mass, _) in zip(self.steps, pieces, strict=True):
             exponent = tilt * index * grid
             moved = float(mass @ np.expm1(exponent)) if float(exponent.max()) < 600.0 else math.inf
-            if abs(moved) < 0.5:
+            if -0.5 < moved < small:
                 total += times * math.log1p(moved - (1.0 - float(mass.sum())))
             else:
                 total += times * float(log_sum_exp(exponent, mass))
@@ -174,11 +177,12 @@ class Composition:
             variance += times * float(weights @ (losses - step_mean) ** 2)
         spread = math.sqrt(max(variance, grid**2))
         half = 0.0
+        present = [(index[mass > 0.0], mass[mass > 0.0], lost) for index, mass, lost in pieces]
         for sign in (1.0, -1.0):
             # P̃(±(L − mean) > w) ≤ exp(K(λ ± η) − K(λ) ∓ η·mean − η·w) for every η > 0
             best = math.inf
             for eta in np.geomspace(0.3, 30.0, 25) / spread:
-                moment = self._log_cumulant(pieces, grid, tilt + sign * eta) - base - sign * eta * mean
+                moment = self._log_cumulant(present, grid, tilt + sign * eta, math.inf) - base - sign * eta * mean
                 best = min(best, (moment - math.log(_ALIASED)) / eta)
             half = max(half, best)
         return base, mean, half
