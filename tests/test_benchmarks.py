@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import warm
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -35,9 +35,7 @@ print(json.dumps(found))
 def answers() -> dict[str, str]:
     """What is wrong with each benchmark's answer to --help; empty where nothing is. One process: imports take long."""
     files = [str(path) for path in sorted(BENCHMARKS.glob("*.py"))]
-    ended = subprocess.run(
-        [sys.executable, "-c", HELP, str(BENCHMARKS), *files], capture_output=True, text=True, timeout=300
-    )
+    ended = warm.run(["-c", HELP, str(BENCHMARKS), *files])
     assert ended.returncode == 0, ended.stderr
     found: dict[str, str] = json.loads(ended.stdout)
     return found
@@ -58,8 +56,8 @@ def test_the_attack_on_words_recovers_words_from_messages_that_hide_nothing(tmp_
     with gzip.open(tmp_path / "texts.jsonl.gz", "wt", encoding="utf-8") as file:
         for _ in range(4):
             file.write(json.dumps({"topic": "none", "text": " ".join(dice.choice(words[300:], 30))}) + "\n")
-    command = [sys.executable, "audit_words.py", tmp_path / "texts.jsonl.gz", tmp_path / "vectors.npz", "--pairs", "2"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=BENCHMARKS)
+    files = [str(tmp_path / "texts.jsonl.gz"), str(tmp_path / "vectors.npz")]
+    ended = warm.run(["audit_words.py", *files, "--pairs", "2"], cwd=BENCHMARKS)
     assert ended.returncode == 0, ended.stderr
     rates = {row.split("|")[1].strip(): float(row.split("|")[2]) for row in ended.stdout.splitlines()[2:]}
     # interpolants towards a γ that is known are inverted to the last digit (McCann)

@@ -107,6 +107,7 @@ def test_the_largest_count_is_exact_below_a_thousand(sigma: float, epsilon: floa
     assert account(make(found), 1e-5).epsilon() <= epsilon
 
 
+@pytest.mark.slow
 def test_steps_that_a_sigma_pays_for() -> None:
     plan = gradient(adjacency="add-remove", delta=1e-5, sigma=4.0, epsilon=2.0, records=10_000, batch=100)
     assert plan.guarantee.epsilon() <= 2.0

@@ -227,6 +227,7 @@ def test_no_discrete_mechanism_beats_the_theorem(table: list[list[float]], batch
         assert hockey_stick(after, before, epsilon) <= theorem + 1e-12
 
 
+@pytest.mark.slow
 def test_composing_only_the_remove_direction_would_be_too_small() -> None:
     """The symmetric pair is needed: two fixed-size steps cost more than two "remove" steps (Lebeda et al. 2024)."""
     sampling = FixedSize(100, 1000)
@@ -264,6 +265,7 @@ def test_the_profile_is_convex_in_total_variation(epsilon: float) -> None:
     np.testing.assert_allclose(slopes[near], stated[near], rtol=0.02)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from([(2, 1), (10, 3), (784, 200), (784, 783), (1000, 1200)]),

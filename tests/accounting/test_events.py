@@ -369,6 +369,7 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(plain)
 def test_arbitrary_json_is_no_event(raw: Any) -> None:

@@ -181,6 +181,7 @@ def arguments(draw: st.DrawFn) -> tuple[int, int, float]:
     return r, d, draw(st.one_of(anywhere, near_b))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(arguments())
 def test_lies_between_jensen_and_the_largest_value(args: tuple[int, int, float]) -> None:
@@ -190,6 +191,7 @@ def test_lies_between_jensen_and_the_largest_value(args: tuple[int, int, float])
     assert x * r / d * (1 - 1e-11) <= value <= x * (1 + 1e-11)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(arguments(), st.floats(1e-3, 0.9))
 def test_rises_and_is_convex(args: tuple[int, int, float], share: float) -> None:

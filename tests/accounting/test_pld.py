@@ -89,6 +89,7 @@ def test_two_sampled_steps_agree_with_an_exact_integral(
         assert twice_sampled_delta(q, shift, epsilon * (1 - 2e-3), adding) > delta
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 999), st.floats(-1.0, 0.6), st.floats(-8.0, -1.0))
 def test_two_fixed_size_steps_agree_with_an_exact_integral(batch: int, log_shift: float, log_delta: float) -> None:
@@ -110,6 +111,7 @@ def test_one_step_needs_no_grid() -> None:
             assert composed(event, 1, adding).delta(epsilon) == pytest.approx(truth, rel=1e-9, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_pure_losses_end_at_their_sum() -> None:
     """T Laplace releases never cost more than T·ε, even at a δ that nothing else could meet."""
     composition = composed(Laplace(1.0, 0.5, ADD), 8)
@@ -123,6 +125,7 @@ def test_pure_losses_end_at_their_sum() -> None:
     )
 
 
+@pytest.mark.slow
 def test_lost_mass_is_charged_at_every_step() -> None:
     """A step that loses mass m with certainty of discovery has δ ≥ 1 − (1−m)^T at every ε."""
     pair = GaussianMixture((1e-3,), (1.0 - 1e-4,), 1e-4)
@@ -164,6 +167,7 @@ def test_poisson_compositions_agree_with_dp_accounting(q: float, sigma: float, t
             assert ours >= lower.get_epsilon_for_delta(delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "times"), [(1.0, 10), (5.0, 100), (20.0, 1000)])
 def test_laplace_compositions_agree_with_dp_accounting(scale: float, times: int) -> None:
     estimates = [
@@ -176,6 +180,7 @@ def test_laplace_compositions_agree_with_dp_accounting(scale: float, times: int)
     assert estimates[0] <= ours <= estimates[1] * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_mixed_compositions_agree_with_dp_accounting() -> None:
     """Different mechanisms, rates and counts in one composition, each direction."""
     mixed = (

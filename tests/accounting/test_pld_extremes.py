@@ -40,6 +40,7 @@ def test_a_rare_huge_loss_is_not_cut_off():
     assert curve.delta(10.0) == pytest.approx(1 - 0.99**3, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_composition_never_costs_less_than_a_part_of_it():
     gaussians = Repeated(Gaussian(1.0, 300.0, REPLACE), 2)
     alone = gaussian.epsilon(300 * math.sqrt(2), 1e-5)
@@ -94,6 +95,7 @@ STEPS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=3), st.floats(-10, -0.5).map(lambda e: 10.0**e))
 def test_both_ways_of_asking_agree_and_parts_cost_less(steps: list[Event], delta: float):
@@ -182,6 +184,7 @@ def test_losses_far_larger_one_way_than_the_other_are_not_lost(p, q, times, delt
             assert composition.delta(epsilon) >= exact(epsilon) * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_a_minute_share_of_records_is_not_counted_short():
     """Two steps at share q = 1e-12: to first order δ(c·q) = q·E[(r₁ + r₂ − 2 − c)₊], r the likelihood ratios."""
     q, c = 1e-12, 0.1

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import warm
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.errors import BudgetError, DataError, UsageError
 from privot.ledger import Ledger
@@ -150,7 +149,7 @@ def test_a_job_continues_with_its_own_ledger_and_source_only(tmp_path: Path) -> 
 LIVES = """
 import json, os, signal, sys, time
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent)]
 import torch
 from privot.errors import LostReleaseError
 from test_adaptation_python_jobs import SOURCE, asked, opened
@@ -182,13 +181,13 @@ print(json.dumps({"lost": lost}))
 """
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 @pytest.mark.parametrize("method", CONFIGS)
 def test_fit_killed_at_any_moment_continues_with_the_same_call(method: str, tmp_path: Path) -> None:
     opened(tmp_path)
     moments = json.dumps(np.random.default_rng(4).uniform(0.0, 0.5, 5).tolist())
-    command = [sys.executable, "-c", LIVES, str(Path(__file__).parent), str(tmp_path), method, moments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ended = warm.run(["-c", LIVES, str(Path(__file__).parent), str(tmp_path), method, moments])
     assert ended.returncode == 0, ended.stderr
     *_, (epsilon, counted), last = map(json.loads, ended.stdout.splitlines())
     assert epsilon <= 5.0 * (1 + last["lost"])

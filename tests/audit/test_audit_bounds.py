@@ -74,6 +74,7 @@ def test_perfect_knowledge_of_rates_gives_the_shift_of_a_gaussian_and_touches_it
     assert shift_epsilon(1.3, 1e-5) == pytest.approx(account(Gaussian(1.0, 1.3, Adjacency.ADD_REMOVE), 1e-5).epsilon())
 
 
+@pytest.mark.slow
 def test_bounds_on_a_gaussian_hold_at_their_confidence_and_are_nearly_tight() -> None:
     generator = np.random.default_rng(1)
     delta, true = 0.05, gaussian.epsilon(1.0, 0.05)
@@ -101,6 +102,7 @@ def test_choosing_and_judging_on_the_same_trials_would_give_false_refutations() 
     assert np.mean([dishonest(a, b) > 0.0 for a, b in pairs]) > 0.05
 
 
+@pytest.mark.slow
 def test_one_run_bounds_randomised_response_validly_and_tightly() -> None:
     generator = np.random.default_rng(3)
     epsilon, canaries = 1.5, 1000

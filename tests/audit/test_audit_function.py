@@ -118,6 +118,7 @@ class Doubled:
         return 2.0 * records.count + noise.normal(1, event.sigma), {}
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_the_audit_does_not_know_is_attacked_by_a_learned_score() -> None:
     facts = Facts(2, None, 1.0, ADD)
     assert isinstance(attack_for(Doubled(), facts), LearnedAttack)

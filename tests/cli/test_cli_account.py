@@ -119,6 +119,7 @@ NUMBERS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     command=st.sampled_from(["projection", "gradient", "embedding"]),
@@ -150,6 +151,7 @@ def test_any_input_ends_in_an_answer_or_in_one_sentence(capsys, command, options
         assert printed.err.startswith("privot: ")
 
 
+@pytest.mark.slow
 def test_compare_draws_and_orders_the_accountants(capsys, tmp_path):
     drawn = tmp_path / "compare.png"
     found = answer(

@@ -9,6 +9,7 @@ from privot.cli import run
 FEW = ["--points", "3", "--steps", "50"]
 
 
+@pytest.mark.slow
 def test_json_lists_every_claim_with_its_verdict_and_counterexample(capsys, tmp_path):
     plot = tmp_path / "claims.png"
     assert run(["account", "claims", "--json", "--plot", str(plot), *FEW]) == 0

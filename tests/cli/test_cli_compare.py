@@ -34,6 +34,7 @@ def test_the_exact_distance_of_a_translation_is_its_length(capsys, pair, tmp_pat
     assert chart.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_sliced_interval_contains_the_closed_form(capsys, pair, tmp_path):
     chart = tmp_path / "slices.svg"
     assert run(["compare", *pair, "--slices", "400", "--out", str(chart), "--json"]) == 0

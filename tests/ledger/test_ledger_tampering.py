@@ -276,6 +276,7 @@ def test_any_flipped_byte_of_any_row(filled: Path) -> None:
     assert missed == []
 
 
+@pytest.mark.slow
 def test_flips_anywhere_else_lose_nothing(filled: Path) -> None:
     """Headers and free space: either noticed, or every row is still as it was."""
     with Ledger.open(filled) as ledger:

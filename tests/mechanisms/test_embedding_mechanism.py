@@ -82,6 +82,7 @@ def test_features_that_are_no_numbers_count_as_zero() -> None:
     assert torch.isfinite(share).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     arrays(np.float64, (6, 4), elements=ANY),

@@ -121,12 +121,14 @@ def test_a_command_without_its_package_names_the_extra_and_exits_with_2(name: st
     assert f"pip install 'privot[{NEEDING[name][1]}]'" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKING)
 def test_a_command_of_the_base_works_without_any_optional_package(name: str, said: dict[str, Any]):
     code, words = said[name]
     assert code == 0, words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_usage_is_one_sentence_and_exits_with_2(name: str, said: dict[str, Any]):
     code, words = said[name]
@@ -136,6 +138,7 @@ def test_wrong_usage_is_one_sentence_and_exits_with_2(name: str, said: dict[str,
     assert WRONG[name][1] in words
 
 
+@pytest.mark.slow
 def test_public_names_without_their_package_raise_the_sentence(tmp_path: Path):
     found = without(ALL, "names", tmp_path)
     assert {package for package, _, _ in found} == {

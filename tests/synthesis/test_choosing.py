@@ -16,7 +16,7 @@ import privot.synthesis.defaults.embedding_defaults as rules_of
 from privot.accounting import account
 from privot.accounting.events import Composed, leaves, repeated
 from privot.errors import BudgetError, DataError, UsageError
-from privot.evaluation.classifiers import fitted
+from privot.evaluation.classifiers import CLASSIFIERS, fitted
 from privot.guarantee import Adjacency
 from privot.jobs.job import Job
 from privot.ledger import Ledger
@@ -40,6 +40,19 @@ TERMS = (8.0, 1e-5)
 PLAN = WarpSelection(sigma=8.0, factors=(0.5, 1.0, 2.0), samples=60)
 LABELLING = Labelling(sigma=1.0, rounds=4, length=0.5, columns=8, samples=60)
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+
+LEARNING = {
+    "test_both_classifiers_know_the_classes_after_training_on_samples",
+    "test_pixels_of_colour_images_are_read_in_their_order",
+}
+"""Tests of what the classifiers learn; to all others it makes no difference how long they are trained."""
+
+
+@pytest.fixture(autouse=True)
+def _short_trainings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.originalname not in LEARNING:
+        for name, recipe in CLASSIFIERS.items():
+            monkeypatch.setitem(CLASSIFIERS, name, replace(recipe, epochs=2))
 
 
 def rules(*, warp: float = 0.05, kind: str = "mapped", **options: Any) -> Rules:

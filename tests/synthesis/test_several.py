@@ -104,6 +104,7 @@ def test_members_are_trained_as_if_each_were_alone() -> None:
     assert float(step._loss) == pytest.approx(np.mean(losses), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_they_are_fitted_saved_warped_and_go_on_after_a_kill(tmp_path: Path) -> None:
     done = small().fit(vault())
     assert done.losses_[-1] < done.losses_[0]

@@ -37,6 +37,7 @@ def spent(ledger: Ledger) -> Any:
     return lambda mark: any(mark in entry.purpose for entry in ledger.entries())
 
 
+@pytest.mark.slow
 def test_training_goes_on_after_a_checkpoint_as_if_never_stopped(vault: Vault, small: Any, tmp_path: Path) -> None:
     release = small().fit(vault).release_
     plan = rules(80)
@@ -205,6 +206,7 @@ def started(small: Any, vault: Vault, folder: Path) -> Job:
     return Job.start(folder, {"params": small().to_params(), "design": design.to_dict()})
 
 
+@pytest.mark.slow
 def test_what_was_learned_from_a_lost_release_is_not_continued_on_another(small: Any, tmp_path: Path) -> None:
     ledger, vault = locked(tmp_path, budget=(20.0, 1e-5))
     folder = tmp_path / "out"

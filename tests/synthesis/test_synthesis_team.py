@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import warm
 from privot.ledger import Ledger
 
 pytestmark = pytest.mark.slow
@@ -42,12 +44,39 @@ if team.size > 1:
 """
 
 
-def _run(processes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+def _torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Two processes as people start them; each loads PyTorch anew, so one test does this."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [*command, *arguments], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
+
+
+def _team(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[tuple[int, str]]:
+    """(exit code, standard error) of two processes with the environment that torchrun gives them, and no torchrun.
+
+    Nobody ends a process that waits for the other: it would exceed the time limit.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for name, value in {
+        "WORLD_SIZE": 2,
+        "LOCAL_WORLD_SIZE": 2,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    team = []
+    for rank in range(2):
+        for name in ("RANK", "LOCAL_RANK"):
+            monkeypatch.setenv(name, str(rank))
+        team.append(warm.Process(list(arguments)))
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name)
+    ended = [process.communicate(120) for process in team]
+    return [(int(process.returncode or 0), said) for process, (_, said) in zip(team, ended, strict=True)]
 
 
 def test_two_processes_take_the_step_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,8 +84,8 @@ def test_two_processes_take_the_step_of_one(tmp_path: Path, monkeypatch: pytest.
     script.write_text(STEP, encoding="utf-8")
     monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "1.pt")])
     runpy.run_path(str(script))
-    done = _run(2, str(script), str(tmp_path / "2.pt"))
-    assert done.returncode == 0, done.stderr[-2000:]
+    for code, said in _team(monkeypatch, str(script), str(tmp_path / "2.pt")):
+        assert code == 0, said[-2000:]
     one, two = (torch.load(tmp_path / f"{n}.pt") for n in (1, 2))
     start = one[0].new_zeros(())
     for a, b in zip(one, two, strict=True):
@@ -82,7 +111,7 @@ SYNTH = [
 
 def test_a_team_pays_once_and_writes_once(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = _run(2, "-m", "privot", "synth", "digits", "--epsilon", "5", "--out", str(out), *SYNTH)
+    done = _torchrun("-m", "privot", "synth", "digits", "--epsilon", "5", "--out", str(out), *SYNTH)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout)["samples"] == 50
     assert (out / "report.html").exists()
@@ -91,7 +120,11 @@ def test_a_team_pays_once_and_writes_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [["--epsilon", "-1"], ["--epsilon", "5", "--method", "sinkhorn"]])
-def test_when_the_first_refuses_nobody_waits(tmp_path: Path, wrong: list[str]) -> None:
-    done = _run(2, "-m", "privot", "synth", "digits", "--out", str(tmp_path / "out"), *wrong, *SYNTH)
-    assert done.returncode != 0
+def test_when_the_first_refuses_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]) -> None:
+    command = ["-m", "privot", "synth", "digits", "--out", str(tmp_path / "out"), *wrong, *SYNTH]
+    (first, said), (second, _) = _team(monkeypatch, *command)
+    assert first == 2
+    assert said.count("\n") == 1, said
+    # the other one is told that there is nothing to do
+    assert second == 0
     assert not (tmp_path / "out").exists()

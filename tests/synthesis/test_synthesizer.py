@@ -111,6 +111,7 @@ def test_a_missing_class_is_not_sampled(small: Any) -> None:
     assert np.bincount(y, minlength=3)[2] <= 20
 
 
+@pytest.mark.slow
 def test_a_constant_column_stays_constant(small: Any) -> None:
     x, y = toy(1000)
     x[:, 1] = 0.5

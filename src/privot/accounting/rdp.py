@@ -11,10 +11,11 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from privot.accounting.events import Event, Gaussian, Laplace, Projection, Renyi, Sampled
 from privot.accounting.laws.projection_law import log_moment
+from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.sampling import Poisson
 from privot.errors import NoTheoremError
 
@@ -116,7 +117,7 @@ def _mixture_excess(order: int, q: float, base: Array) -> float:
     """ln of E_Q[(1−q+qr)^α] − 1 = Σ_{j≥2} C(α,j)(1−q)^{α−j}q^j·(e^{(j−1)ε(j)} − 1): all terms positive."""
     j = np.arange(2.0, order + 1.0)
     terms = _log_binomials(order, j) + (order - j) * math.log1p(-q) + j * math.log(q)
-    return float(logsumexp(terms + _log_expm1((j - 1.0) * base)))
+    return float(log_sum_exp(terms + _log_expm1((j - 1.0) * base)))
 
 
 def _poisson(event: Event, order: int, q: float, base: Array) -> float:
@@ -131,7 +132,7 @@ def _poisson(event: Event, order: int, q: float, base: Array) -> float:
     terms = _log_binomials(order, j) + (order - j) * math.log1p(-q) + j * math.log(q) + (j - 1.0) * base
     terms[1:] += math.log(3.0)
     first = (order - 1.0) * math.log1p(-q) + math.log1p((order - 1.0) * q)
-    return float(max(0.0, logsumexp(np.append(terms, first))))
+    return float(max(0.0, log_sum_exp(np.append(terms, first))))
 
 
 def _fixed_size_pair(order: int, q: float, base: Array) -> float:
@@ -156,7 +157,7 @@ def _fixed_size_general(event: Event, order: int, q: float, base: Array) -> floa
     terms = j * math.log(q) + _log_binomials(order, j) + (j - 1.0) * base + cap
     two = 2.0 * math.log(q) + _log_binomials(order, j[:1])[0]
     terms[0] = two + min(math.log(4.0) + float(_log_expm1(base[:1])[0]), float(base[0] + cap[0]))
-    return float(np.logaddexp(0.0, logsumexp(terms)))
+    return float(np.logaddexp(0.0, log_sum_exp(terms)))
 
 
 def total(steps: list[tuple[Event, int]], orders: Array = ORDERS) -> Array:

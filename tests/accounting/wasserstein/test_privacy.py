@@ -53,6 +53,7 @@ def test_2_triangle_inequality(p, q, r, mu):
     assert distance(mu, p, r) <= (distance(mu, p, q) + distance(mu, q, r)) * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.slow
 @few
 @given(laws(), laws(), st.floats(1, 16), st.floats(0, 16))
 def test_4_monotonicity(p, q, mu, more):

@@ -70,6 +70,7 @@ def test_what_was_there_is_found_again(fitted: Synthesizer) -> None:
     assert not np.array_equal(fitted.sample(500)[0]["age"], fitted.sample(500)[0]["age"])
 
 
+@pytest.mark.slow
 def test_a_folder_is_all_that_sampling_needs(fitted: Synthesizer, tmp_path: Path) -> None:
     write_folder(fitted, tmp_path, 50, seed=1, kind=".csv")
     again = Synthesizer.load(tmp_path)
@@ -137,6 +138,7 @@ def test_a_design_with_less_noise_than_was_asked_for_is_refused_and_not_paid(tmp
         assert not (tmp_path / name / "release.npz").exists()
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_from_its_release_and_from_no_other(tmp_path: Path) -> None:
     held = vault()
     first = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu").fit(held, folder=tmp_path / "job")

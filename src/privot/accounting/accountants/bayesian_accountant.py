@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, logsumexp, stdtrit
+from scipy.special import gammaln, stdtrit
 
 from privot.accounting.accountants.log_moments import POWERS, PowersAccountant
 from privot.accounting.accountants.running_accountant import GaussianStep, checked_distances
 from privot.accounting.events import Event
+from privot.accounting.log_sums import log_sum_exp
 from privot.common.arguments import check_count, check_delta
 from privot.errors import UsageError
 from privot.guarantee import Standing
@@ -72,7 +73,7 @@ class BayesianAccountant(PowersAccountant):
             logs = logs + (power + 1.0 - k) * math.log1p(-q)
         else:
             logs[:-1] = -math.inf
-        each = self.total_steps * logsumexp(logs + 0.5 * (k * k - k) * squared[:, None], axis=1)
+        each = self.total_steps * log_sum_exp(logs + 0.5 * (k * k - k) * squared[:, None])
         top = float(each.max())
         shares = np.exp(each - top)
         bound = float(shares.mean())

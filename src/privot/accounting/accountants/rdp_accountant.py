@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from privot.accounting import rdp
 from privot.accounting.accountants.running_accountant import RunningAccountant
 from privot.accounting.events import Event, Gaussian, Sampled
+from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.sampling import Poisson
 from privot.common.arguments import check_delta, is_number
 from privot.errors import UsageError
@@ -60,7 +60,7 @@ def _fractional(alpha: float, q: float, shift: float) -> float:
     logs = alpha * log_ratio - 0.5 * x * x
     # far out, where the ratio is largest; beyond what a float holds the excess below cannot be summed
     largest = max(shift * float(x[-1]) - 0.5 * shift**2, alpha * float(log_ratio[-1]))
-    total = float(logsumexp(logs, b=weights))
+    total = float(log_sum_exp(logs, weights))
     if total < 0.1:
         # a moment near 1: sum the excess, E[r^α − 1 − α(r − 1)] (E[r] = 1), so that small divergences keep their digits
         if largest > _MAX_EXPONENT:

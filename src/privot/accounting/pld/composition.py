@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from privot.accounting.laws.gaussian import bisect
+from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.pld.dominating_pairs import Step
 from privot.accounting.pld.grid import Atoms, Cells, atoms_of, best_tilt, discretise, total_cumulant
 from privot.errors import ConvergenceError
@@ -116,8 +116,8 @@ class Composition:
                 break
             grid *= cells / _MAX_CELLS
         tilted = self._convolve(pieces, grid, tilt, cells) if self.total <= _LONGEST else np.empty(0)
-        index = round(mean / grid) - cells // 2 + np.arange(cells)
-        losses = np.asarray(index * grid, dtype=np.float64)
+        lowest = round(mean / grid) - cells // 2
+        losses = np.asarray((lowest + np.arange(cells)) * grid, dtype=np.float64)
         # ln(1 − lost mass) over all steps
         kept = sum(
             t * (math.log1p(-lost) if lost < 1.0 else -math.inf)
@@ -133,7 +133,7 @@ class Composition:
             chernoff = max(0.0, (ceiling - math.log(delta - lost)) / tilt) if delta > lost else math.inf
         if self.total > _LONGEST:
             return chernoff, True
-        found, inside = self._read(tilted[index % cells], losses, tilt, log_scale, lost, epsilon, delta)
+        found, inside = self._read(np.roll(tilted, -(lowest % cells)), losses, tilt, log_scale, lost, epsilon, delta)
         # far from the centre rounding noise, raised by the tilt below it, makes what is read there large: try on
         at = epsilon if epsilon is not None else found
         return min(found, chernoff), inside and abs(at - mean) <= 6.0 * spread
@@ -143,21 +143,24 @@ class Composition:
         variance = self.total * (1e-9 * max(float(np.abs(a.losses).max()) for a in atoms)) ** 2
         for a in atoms:
             log_weights = a.log_masses + tilt * a.losses
-            weights = np.exp(log_weights - logsumexp(log_weights))
+            weights = np.exp(log_weights - log_sum_exp(log_weights))
             mean = float(weights @ a.losses)
             variance += a.times * float(weights @ (a.losses - mean) ** 2)
         return math.sqrt(variance)
 
-    def _log_cumulant(self, pieces: Sequence[Cells], grid: float, tilt: float) -> float:
-        """Σ T·ln E_P e^{λℓ} of the discrete pairs, precise when it is tiny."""
+    def _log_cumulant(self, pieces: Sequence[Cells], grid: float, tilt: float, small: float = 0.5) -> float:
+        """Σ T·ln E_P e^{λℓ} of the discrete pairs, precise when it is tiny.
+
+        Moments up to 1 + `small` are added up as differences from 1, which is quick, the others as logarithms.
+        """
         total = 0.0
         for (_, times), (index, mass, _) in zip(self.steps, pieces, strict=True):
             exponent = tilt * index * grid
             moved = float(mass @ np.expm1(exponent)) if float(exponent.max()) < 600.0 else math.inf
-            if abs(moved) < 0.5:
+            if -0.5 < moved < small:
                 total += times * math.log1p(moved - (1.0 - float(mass.sum())))
             else:
-                total += times * float(logsumexp(exponent, b=mass))
+                total += times * float(log_sum_exp(exponent, mass))
         return total
 
     def _window(self, pieces: Sequence[Cells], grid: float, tilt: float) -> tuple[float, float, float]:
@@ -168,17 +171,18 @@ class Composition:
             losses = index * grid
             with np.errstate(divide="ignore"):
                 log_weights = np.log(mass) + tilt * losses
-            weights = np.exp(log_weights - logsumexp(log_weights))
+            weights = np.exp(log_weights - log_sum_exp(log_weights))
             step_mean = float(weights @ losses)
             mean += times * step_mean
             variance += times * float(weights @ (losses - step_mean) ** 2)
         spread = math.sqrt(max(variance, grid**2))
         half = 0.0
+        present = [(index[mass > 0.0], mass[mass > 0.0], lost) for index, mass, lost in pieces]
         for sign in (1.0, -1.0):
             # P̃(±(L − mean) > w) ≤ exp(K(λ ± η) − K(λ) ∓ η·mean − η·w) for every η > 0
             best = math.inf
             for eta in np.geomspace(0.3, 30.0, 25) / spread:
-                moment = self._log_cumulant(pieces, grid, tilt + sign * eta) - base - sign * eta * mean
+                moment = self._log_cumulant(present, grid, tilt + sign * eta, math.inf) - base - sign * eta * mean
                 best = min(best, (moment - math.log(_ALIASED)) / eta)
             half = max(half, best)
         return base, mean, half
@@ -190,7 +194,7 @@ class Composition:
         for (_, times), (index, mass, _) in zip(self.steps, pieces, strict=True):
             with np.errstate(divide="ignore"):
                 log_weights = np.log(mass) + tilt * index * grid
-            weights = np.exp(log_weights - logsumexp(log_weights))
+            weights = np.exp(log_weights - log_sum_exp(log_weights))
             factor = np.fft.rfft(np.bincount(index % cells, weights, cells))
             # most frequencies vanish in the power: take logarithms only of those that stay above e^{−60}
             alive &= factor.real**2 + factor.imag**2 > math.exp(-120.0 / times)
@@ -221,8 +225,8 @@ class Composition:
         """
         raised = 1.0 + _SLACK + _CUMULANT_SLACK * self.total
         centre = losses[len(losses) // 2]
-        seen = tilt * (centre - losses) < 600.0
-        losses, tilted = losses[seen], tilted[seen]
+        first = int(np.argmax(tilt * (centre - losses) < 600.0))
+        losses, tilted = losses[first:], tilted[first:]
         # P in units of e^{unit}; what lies above the window, at most _ALIASED of the tilted law, counts as lost
         p = tilted * np.exp(-tilt * (losses - centre))
         unit = log_scale - tilt * centre
@@ -280,6 +284,6 @@ def _discounted_tail(p: Array, grid: float) -> Array:
         start = max(0, stop - block)
         falling = np.exp(-grid * np.arange(stop - start))
         local = np.cumsum((p[start:stop] * falling)[::-1])[::-1] / falling
-        out[start:stop] = local + above * math.exp(-grid) * falling[::-1]
+        out[start:stop] = local + above * math.exp(-grid) * falling[::-1] if above > 0.0 else local
         above = float(out[start])
     return out

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
+from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.pld.dominating_pairs import Step
 from privot.errors import ConvergenceError
 
@@ -37,11 +38,12 @@ class Atoms:
 
     def cumulant(self, tilt: Array) -> Array:
         """ln E_P e^{λℓ}."""
-        return np.asarray(logsumexp(self.log_masses + tilt[:, None] * self.losses, axis=1))
+        return log_sum_exp(self.log_masses + tilt[:, None] * self.losses)
 
 
+@lru_cache(maxsize=256)
 def _largest_loss(step: Step, mass: float) -> tuple[float, float]:
-    """Where the upper tail of P, and the lower tail of P, fall below `mass`."""
+    """Where the upper tail of P, and the lower tail of P, fall below `mass`; every attempt at one answer asks again."""
 
     def solve(side: str) -> float:
         def above(c: float) -> bool:

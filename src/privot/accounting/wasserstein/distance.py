@@ -17,8 +17,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_ndtr, logsumexp, ndtri_exp
+from scipy.special import erfcx, log_ndtr, ndtri_exp
 
+from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.wasserstein.absolute_moment import check_order
 from privot.accounting.wasserstein.line_laws import LineLaw
 from privot.common.arguments import check_positive, is_number
@@ -71,7 +72,7 @@ def sampled_distance(mu: float, share: float, shift: float, sigma: float) -> flo
     log_density = np.logaddexp(math.log1p(-q) - 0.5 * y**2, math.log(q) - 0.5 * (y - d) ** 2)
     with np.errstate(divide="ignore"):
         terms = mu * np.log(_displacement(q, d, y)) + log_density - 0.5 * math.log(2.0 * math.pi) + np.log(weight)
-    return sigma * math.exp(float(logsumexp(terms)) / mu)
+    return sigma * math.exp(float(log_sum_exp(terms)) / mu)
 
 
 def _displacement(q: float, d: float, y: Array) -> Array:
@@ -140,7 +141,7 @@ def distance(mu: float, first: LineLaw, second: LineLaw) -> float:
     t, weight, gaps = _signed(edges, gap)
     log_mass = -np.logaddexp(0.0, t) - np.logaddexp(0.0, -t)  # du = u(1 − u) dt
     with np.errstate(divide="ignore"):
-        return math.exp(float(logsumexp(mu * np.log(np.abs(gaps)) + log_mass + np.log(weight))) / mu)
+        return math.exp(float(log_sum_exp(mu * np.log(np.abs(gaps)) + log_mass + np.log(weight))) / mu)
 
 
 def _signed(edges: Array, function: Callable[[Array], Array]) -> tuple[Array, Array, Array]:

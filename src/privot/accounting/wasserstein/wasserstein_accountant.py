@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from privot.accounting.accountants.running_accountant import GaussianStep, RunningAccountant, checked_distances
 from privot.accounting.events import Event
+from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.wasserstein.absolute_moment import check_order, log_absolute_moment
 from privot.common.arguments import check_delta, check_positive
 from privot.errors import UsageError, brief
@@ -105,7 +105,7 @@ class WassersteinAccountant(RunningAccountant):
         step = GaussianStep.of(leaf)
         d = np.array([step.sensitivity]) if distances is None else distances
         logs = log_step_losses(self.mu, step.sigma, step.share, d)
-        total = float(logs.min()) if self.pairs == "least" else float(logsumexp(logs))
+        total = float(logs.min()) if self.pairs == "least" else float(log_sum_exp(logs))
         return np.array([times * math.exp(total / self.mu)])
 
     def _add(self, cost: Array) -> None:

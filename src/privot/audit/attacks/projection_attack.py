@@ -17,10 +17,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from privot.accounting import account
 from privot.accounting.events import repeated
+from privot.accounting.log_sums import log_sum_exp
 from privot.accounting.sampling import FixedSize
 from privot.audit.findings import Claim
 from privot.audit.simulation.direction_capture import captured
@@ -134,7 +134,7 @@ class ProjectionAttack:
         # rows against −C·eᵀU; ln((1 − q) + q/b·Σ_j e^ℓ_j)
         losses = (value + self.clip * directions[0]) @ gap / self.sigma**2 - gap @ gap / (2.0 * self.sigma**2)
         share = self.batch / self.records
-        placed = math.log(share / self.batch) + float(logsumexp(losses))
+        placed = math.log(share / self.batch) + float(log_sum_exp(losses))
         return (placed if share >= 1.0 else float(np.logaddexp(math.log1p(-share), placed))), 0.0
 
     def core(self, present: bool, trials: int) -> Array | None:

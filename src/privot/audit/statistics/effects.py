@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from scipy.stats import t as student
+
+from privot.accounting.log_sums import log_sum_exp
 
 Array = NDArray[np.float64]
 Happened = NDArray[np.bool_]
@@ -86,7 +87,7 @@ def mean_below(values: Array, error: float) -> float:
     stakes = np.sin(math.pi * (np.arange(STAKES) + 0.5) / (2 * STAKES))[:, None] ** 2
 
     def wealth(mean: float) -> float:
-        return float(logsumexp(np.log1p(stakes * (found / mean - 1.0)) @ counts)) - math.log(STAKES)
+        return float(log_sum_exp(np.log1p(stakes * (found / mean - 1.0)) @ counts)) - math.log(STAKES)
 
     low, high = 0.0, float(values.mean())
     for _ in range(30):
