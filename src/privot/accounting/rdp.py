@@ -132,7 +132,7 @@ def _poisson(event: Event, order: int, q: float, base: Array) -> float:
     terms = _log_binomials(order, j) + (order - j) * math.log1p(-q) + j * math.log(q) + (j - 1.0) * base
     terms[1:] += math.log(3.0)
     first = (order - 1.0) * math.log1p(-q) + math.log1p((order - 1.0) * q)
-    return float(max(0.0, log_sum_exp(np.append(terms, first))))
+    return max(0.0, float(log_sum_exp(np.append(terms, first))))
 
 
 def _fixed_size_pair(order: int, q: float, base: Array) -> float:

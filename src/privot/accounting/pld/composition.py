@@ -155,7 +155,7 @@ class Composition:
         """
         total = 0.0
         for (_, times), (index, mass, _) in zip(self.steps, pieces, strict=True):
-            exponent = tilt * index * grid
+            exponent = np.asarray(tilt * index * grid, dtype=np.float64)
             moved = float(mass @ np.expm1(exponent)) if float(exponent.max()) < 600.0 else math.inf
             if -0.5 < moved < small:
                 total += times * math.log1p(moved - (1.0 - float(mass.sum())))
