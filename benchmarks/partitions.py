@@ -1,8 +1,13 @@
 """Partitioned records at full size: writes N made-up rows as Parquet files and runs `privot synth` on the folder.
 
 python benchmarks/partitions.py table ROWS [--files 50] [--workers 2] [--engine local|dask] [--folder DIR]
-python benchmarks/partitions.py images COUNT [--files 20] [--workers 2]
-python benchmarks/partitions.py plot docs/results/images/scale.svg ROWS:SECONDS …
+python benchmarks/partitions.py passes ROWS [--files 50] [--workers 2] [--folder DIR]
+python benchmarks/partitions.py images COUNT [--files 20] [--workers 2] [--folder DIR]
+python benchmarks/partitions.py plot docs/results/images/scale.png ROWS:SECONDS …
+
+`table` runs the whole command. `passes` times the passes alone. `images` writes 28 × 28 images in tar shards and times
+reading them and the release of their embedding. With --folder the files are kept for the next run. Seconds of all
+processors are printed beside the time that passed: other programs on the machine change the second.
 
 Memory is the sum over all processes of the run, shared pages counted once (PSS), looked at five times a second.
 """
@@ -11,7 +16,8 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
+import os
+import resource
 import subprocess
 import sys
 import tarfile
@@ -155,16 +161,21 @@ def _pss(process: int) -> float:
     return float(next((line.split()[1] for line in lines if line.startswith("Pss:")), 0.0))
 
 
-def timed(*arguments: str) -> tuple[float, float]:
-    """Run one privot command; its seconds, and the memory of all its processes."""
-    clock = time.perf_counter()
+def timed(*arguments: str) -> tuple[float, float, float]:
+    """Run one privot command: the time that passed, seconds of processors, and the memory of all its processes."""
+    clock, before = time.perf_counter(), _processor_seconds()
     with subprocess.Popen([sys.executable, "-m", "privot", *arguments]) as process:  # noqa: S603
         memory = Memory(process.pid)
         code = process.wait()
     peak = memory.stop()
     if code:
         raise SystemExit(code)
-    return time.perf_counter() - clock, peak
+    return time.perf_counter() - clock, _processor_seconds() - before, peak
+
+
+def _processor_seconds() -> float:
+    own, below = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
 
 
 def run_table(options: argparse.Namespace, folder: Path) -> None:
@@ -175,34 +186,120 @@ def run_table(options: argparse.Namespace, folder: Path) -> None:
     size = sum(file.stat().st_size for file in data.iterdir())
     out, ledger = folder / f"out-{time.time_ns()}", folder / f"{time.time_ns()}.ledger"
     engine = ["--engine", options.engine, "--workers", str(options.workers)]
-    seconds, peak = timed(
+    seconds, busy, peak = timed(
         "synth", str(data), "--schema", str(folder / "schema.json"), *TERMS, *engine, "--out", str(out),
         "--ledger", str(ledger), "--samples", "10000",
     )  # fmt: skip
-    passes = json.loads((out / "passes.json").read_text()) if (out / "passes.json").exists() else {}
     print(
         f"{options.count} rows in {options.files} files ({size / 1e6:.0f} MB), {options.engine}, {options.workers} "
-        f"workers: {seconds:.1f} s, {peak:.0f} MiB {passes}",
+        f"workers: {seconds:.1f} s, {busy:.1f} s of processors, {peak:.0f} MiB, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
+
+
+def run_passes(options: argparse.Namespace, folder: Path) -> None:
+    """Time each pass over a table: naming the records, counting cells and pairs, and scores of a law."""
+    from privot.mechanisms.table_counts.group_shares import GroupShares
+    from privot.mechanisms.table_counts.scored_marginals import ScoreSums
+    from privot.partitions import choose_engine, open_source
+    from privot.synthesis.tabular.table_release import table_mechanism
+    from privot.tables import TableCodec
+
+    data = folder / f"rows-{options.count}-{options.files}"
+    if not data.exists():
+        write_table_files(data, options.count, options.files)
+    codec = TableCodec(SCHEMA)
+    source = open_source(data, codec=codec, engine=choose_engine(options.engine, workers=options.workers))
+    mechanism: Any = table_mechanism(codec, epsilon=1.0, delta=1e-9, adjacency="add-remove")
+    axes = mechanism.marginals.axes
+    grouped = tuple(axis.grouped(np.minimum(np.arange(axis.cells), 15)) for axis in axes)
+    rng, width = np.random.default_rng(0), sum(axis.size for axis in grouped)
+    features = tuple((place,) for place in range(len(axes)))
+    blocks = tuple(np.arange(axis.size) for axis in grouped)
+    law = GroupShares(features, blocks, rng.normal(size=(width, 2)), np.zeros(2))
+    for what, work in (
+        ("naming", source.named),
+        ("counts", lambda: source.sums(mechanism.marginals.summands(None)[0])),
+        ("scores", lambda: source.sums(ScoreSums(grouped, 2, law))),
+    ):
+        clock = time.perf_counter()
+        work()
+        spent = time.perf_counter() - clock
+        print(f"{what}: {spent:.1f} s, {1e6 * spent * options.workers / options.count:.2f} µs per record and worker")
+
+
+def run_images(options: argparse.Namespace, folder: Path) -> None:
+    """Time a pass that only reads images, one that names them, and the release of an embedding of them."""
+    from privot.mechanisms import MeanEmbedding
+    from privot.partitions import choose_engine, open_source
+    from privot.synthesis.features.fourier import Fourier
+    from privot.vault import Vault
+
+    data = folder / f"shards-{options.count}-{options.files}"
+    if not data.exists():
+        write_shards(data, options.count, options.files)
+    source = open_source(
+        data, classes=10, shape=(28, 28), engine=choose_engine(options.engine, workers=options.workers)
+    )
+    clock, busy = time.perf_counter(), _processor_seconds()
+    # this very file as a module: workers cannot import what runs as a script
+    from benchmarks.partition_reading import Reading
+
+    for _ in source.engine.map(Reading(), source.partitions):
+        pass
+    reading = time.perf_counter() - clock
+    print(f"reading {options.count} images: {reading:.1f} s")
+    clock = time.perf_counter()
+    vault = Vault(source, classes=10, clip=1.0, adjacency="add-remove", budget=(1e6, 1e-9))
+    print(f"naming them: {time.perf_counter() - clock:.1f} s, {(time.perf_counter() - clock) / reading:.2f} × reading")
+    for size in (200, 1000, 4000):
+        features = Fourier(784, size // 2, (2.0, 8.0), seed=1, low=0.0, high=255.0)
+        clock = time.perf_counter()
+        vault.release(MeanEmbedding(features, 5.0, labels=True), purpose="embedding")
+        spent = time.perf_counter() - clock
+        print(f"release of {features.size} features: {spent:.1f} s, {spent / reading:.2f} × reading", flush=True)
+    print(f"{_processor_seconds() - busy:.1f} s of processors, load {os.getloadavg()[0]:.1f}")
+
+
+def plot(path: Path, points: list[str]) -> None:
+    """Seconds of processors against rows, on two logarithmic axes, with a line of slope 1 through the last point."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows, seconds = np.array([[float(word) for word in point.split(":")] for point in points]).T
+    figure, axes = pyplot.subplots(figsize=(5, 3.5))
+    axes.loglog(rows, seconds, "o", color="black", label="measured, passes and fit")
+    line = np.logspace(np.log10(rows.min()), np.log10(rows.max()), 50)
+    axes.loglog(line, seconds[-1] / rows[-1] * line, "--", color="grey", label="slope 1")
+    axes.set_xlabel("rows")
+    axes.set_ylabel("seconds of processors")
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
     """Write records, run, and print how long it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("table", "write"))
-    parser.add_argument("count", type=int)
+    parser.add_argument("what", choices=("table", "passes", "images", "write", "plot"))
+    parser.add_argument("count", nargs="+")
     parser.add_argument("--files", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--engine", default="local")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
+    if options.what == "plot":
+        plot(Path(options.count[0]), options.count[1:])
+        return
+    options.count = int(options.count[0])
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         if options.what == "write":
             write_table_files(folder / f"rows-{options.count}-{options.files}", options.count, options.files)
         else:
-            run_table(options, folder)
+            {"table": run_table, "passes": run_passes, "images": run_images}[options.what](options, folder)
 
 
 if __name__ == "__main__":

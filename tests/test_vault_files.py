@@ -314,4 +314,7 @@ def test_a_schema_file_that_cannot_be_used_is_refused(tmp_path: Path, table: Pat
 def test_clip_and_adjacency_have_no_default_here_either(make: Callable[..., Vault]) -> None:
     parameters = inspect.signature(make).parameters
     assert parameters["adjacency"].default is inspect.Parameter.empty
-    assert "clip" not in parameters or parameters["clip"].default is inspect.Parameter.empty
+    # a schema says the clip; without one, none is taken for granted
+    assert "clip" not in parameters or parameters["clip"].default is None
+    with pytest.raises(UsageError, match="give clip"):
+        Vault.open("digits", classes=10, adjacency="replace-one", budget=(1.0, 1e-5))

@@ -15,6 +15,7 @@ __all__ = ["OPTIONAL", "needing", "require"]
 
 OPTIONAL = {
     "adbc_driver_postgresql": ("the ADBC driver of PostgreSQL", "postgresql"),
+    "dask": ("Dask", "dask"),
     "distributed": ("Dask", "dask"),
     "duckdb": ("DuckDB", "partitions"),
     "fsspec": ("fsspec", "partitions"),

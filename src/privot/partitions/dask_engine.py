@@ -27,6 +27,8 @@ _QUIET = {
     "distributed.worker.memory.pause": False,
     "distributed.scheduler.allowed-failures": MAX_ATTEMPTS,
     "distributed.admin.log-length": 0,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 CONNECT_SECONDS = 30
 
