@@ -242,8 +242,8 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
         data, classes=10, shape=(28, 28), engine=choose_engine(options.engine, workers=options.workers)
     )
     clock, busy = time.perf_counter(), _processor_seconds()
-    # this very file as a module: workers cannot import what runs as a script
-    from benchmarks.partition_reading import Reading
+    # from a module: workers cannot import what runs as a script
+    from partition_reading import Reading
 
     for _ in source.engine.map(Reading(), source.partitions):
         pass

@@ -33,6 +33,7 @@ from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError
 from privot.mechanisms import GroupedMarginals, MeanEmbedding, PrivateSketch, RandomProjection, SketchDesign
 from privot.mechanisms.table_counts import grouped_marginals
 from privot.partitions import LocalEngine, choose_engine, open_source
+from privot.synthesis.features.fourier import Fourier
 from privot.tables import encode_file
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -108,13 +109,14 @@ class Halves:
 
 
 @pytest.mark.parametrize("parts", [1, 7, 50])
-@pytest.mark.parametrize("what", ["embedding", "sketch", "labelled sketch"])
+@pytest.mark.parametrize("what", ["embedding", "Fourier features", "sketch", "labelled sketch"])
 def test_vectors_in_parts_release_what_they_release_whole(tmp_path: Path, parts: int, what: str) -> None:
     rng = np.random.default_rng(3)
     x, y = rng.uniform(-1, 1, (200, 2)), rng.integers(0, 3, 200)
     design = SketchDesign.plain(2, 1.0)
     mechanism: Any = {
         "embedding": lambda: MeanEmbedding(Halves(), 4.0, labels=True),
+        "Fourier features": lambda: MeanEmbedding(Fourier(2, 30, (0.5, 2.0), seed=1, low=-1.0), 4.0, labels=True),
         "sketch": lambda: PrivateSketch(design, 4.0),
         "labelled sketch": lambda: PrivateSketch(design.labelled(3), 4.0),
     }[what]()
