@@ -222,10 +222,18 @@ def run_passes(options: argparse.Namespace, folder: Path) -> None:
         ("counts", lambda: source.sums(mechanism.marginals.summands(None)[0])),
         ("scores", lambda: source.sums(ScoreSums(grouped, 2, law))),
     ):
-        clock = time.perf_counter()
-        work()
-        spent = time.perf_counter() - clock
-        print(f"{what}: {spent:.1f} s, {1e6 * spent * options.workers / options.count:.2f} µs per record and worker")
+        spent, busy = stage(work)
+        each = 1e6 * busy / options.count
+        print(
+            f"{what}: {spent:.1f} s, {busy:.1f} s of processors (one worker only), {each:.2f} µs per record", flush=True
+        )
+
+
+def stage(work: Any) -> tuple[float, float]:
+    """The time that passes and the seconds of this process's processors: all there are with one worker."""
+    clock, before = time.perf_counter(), _processor_seconds()
+    work()
+    return time.perf_counter() - clock, _processor_seconds() - before
 
 
 def run_images(options: argparse.Namespace, folder: Path) -> None:
@@ -241,24 +249,21 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
     source = open_source(
         data, classes=10, shape=(28, 28), engine=choose_engine(options.engine, workers=options.workers)
     )
-    clock, busy = time.perf_counter(), _processor_seconds()
     # from a module: workers cannot import what runs as a script
     from partition_reading import Reading
 
-    for _ in source.engine.map(Reading(), source.partitions):
-        pass
-    reading = time.perf_counter() - clock
-    print(f"reading {options.count} images: {reading:.1f} s")
-    clock = time.perf_counter()
-    vault = Vault(source, classes=10, clip=1.0, adjacency="add-remove", budget=(1e6, 1e-9))
-    print(f"naming them: {time.perf_counter() - clock:.1f} s, {(time.perf_counter() - clock) / reading:.2f} × reading")
+    reading = stage(lambda: list(source.engine.map(Reading(), source.partitions)))
+    print(f"reading {options.count} images: {reading[0]:.1f} s, {reading[1]:.1f} s of processors (one worker only)")
+    held: list[Any] = []
+    stated: dict[str, Any] = {"classes": 10, "clip": 1.0, "adjacency": "add-remove", "budget": (1e6, 1e-9)}
+    naming = stage(lambda: held.append(Vault(source, **stated)))
+    print(f"naming: {naming[0]:.1f} s, {naming[1]:.1f} s of processors, {naming[1] / reading[1]:.2f} × reading")
     for size in (200, 1000, 4000):
         features = Fourier(784, size // 2, (2.0, 8.0), seed=1, low=0.0, high=255.0)
-        clock = time.perf_counter()
-        vault.release(MeanEmbedding(features, 5.0, labels=True), purpose="embedding")
-        spent = time.perf_counter() - clock
-        print(f"release of {features.size} features: {spent:.1f} s, {spent / reading:.2f} × reading", flush=True)
-    print(f"{_processor_seconds() - busy:.1f} s of processors, load {os.getloadavg()[0]:.1f}")
+        mechanism = MeanEmbedding(features, 5.0, labels=True)
+        spent, busy = stage(lambda mechanism=mechanism: held[0].release(mechanism, purpose="embedding"))
+        times = f"{busy / reading[1]:.2f} × reading in processors, {spent / reading[0]:.2f} × in time"
+        print(f"release of {size} features: {spent:.1f} s, {busy:.1f} s of processors, {times}", flush=True)
 
 
 def plot(path: Path, points: list[str]) -> None:
