@@ -236,6 +236,13 @@ def test_row_groups_of_one_file_are_partitions(tmp_path: Path, monkeypatch: pyte
     np.testing.assert_array_equal(source.named(), records_digest(rows))
 
 
+def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path, whole: dict[str, Any]) -> None:
+    folder = write_parquet(tmp_path / "one", [PEOPLE])
+    odd = (folder / "part-000.parquet").rename(folder / "visits[1].parquet")
+    assert same(exact(open_table(odd), table_release()), whole)
+    assert same(exact(open_table(odd, engine=HERE), table_release()), whole)
+
+
 @pytest.mark.parametrize("address", ["file://{}/*.parquet", "memory://people/*.parquet", "memory://people/"])
 def test_addresses_of_fsspec_are_sources(tmp_path: Path, whole: dict[str, Any], address: str) -> None:
     fsspec = pytest.importorskip("fsspec")

@@ -44,7 +44,8 @@ def locate(address: str) -> list[Located]:
         return _locate_remote(address)
     # by their absolute path: workers and resumed jobs may run in another folder
     whole = Path(address).absolute()
-    found = _matches(whole) if _is_pattern(str(address)) else [whole]
+    # a file may be called a[1].csv
+    found = _matches(whole) if _is_pattern(str(address)) and not whole.exists() else [whole]
     out = []
     for path in found:
         if path.is_file():
@@ -54,7 +55,9 @@ def locate(address: str) -> list[Located]:
 
 
 def fixed_part(address: str | Path) -> Path:
-    """The folders of a pattern before its first wildcard; a path without one as it is."""
+    """The folders of a pattern before its first wildcard; what exists, or has none, as it is."""
+    if Path(address).exists():
+        return Path(address)
     parts = Path(address).parts
     first = next((k for k, part in enumerate(parts) if _is_pattern(part)), len(parts))
     return Path(*parts[:first]) if first else Path()

@@ -28,9 +28,11 @@ SHARDS = (".tar",)
 def is_partitioned(data: str | Path, codec: TableCodec | None, query: str | None = None) -> bool:
     """Whether `data` names partitions: a query, a pattern, an address, tar shards, or with a schema a folder."""
     text = str(data)
-    if query is not None or is_database(text) or is_remote(text) or any(mark in text for mark in "*?["):
+    if query is not None or is_database(text) or is_remote(text):
         return True
     path = Path(text)
+    if any(mark in text for mark in "*?[") and not path.exists():
+        return True
     if path.is_dir():
         return codec is not None or (any(path.glob("*.tar")) and not any(p.is_dir() for p in path.iterdir()))
     return text.lower().endswith(SHARDS)
@@ -102,6 +104,8 @@ def _array_partitions(
     found: list[Partition] = [
         ShardPartition(file, stated) if shards[0] else ArrayPartition(file, classes, stated.shape) for file in files
     ]
+    if is_remote(data) and not shards[0]:
+        raise UsageError("Arrays are read from files of this machine: use tar shards or a table with a schema instead.")
     dim = math.prod(shape)
     return found, {"dim": dim, "classes": stated.count or None, "clip": None}
 

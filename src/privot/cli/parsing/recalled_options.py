@@ -55,7 +55,7 @@ def _before_wildcards(text: str) -> str:
     """The folders of a pattern of files; other text as it is."""
     from privot.opening.remote_files import fixed_part, is_remote
 
-    if is_remote(text) or not any(mark in text for mark in "*?["):
+    if is_remote(text) or _exists(text) or not any(mark in text for mark in "*?["):
         return text
     return str(fixed_part(text)) if "/" in text else ""
 
