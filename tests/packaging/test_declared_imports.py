@@ -15,12 +15,7 @@ from environments import ROOT, project
 from privot.common.extras import OPTIONAL
 
 SOURCES = sorted((ROOT / "src" / "privot").rglob("*.py"))
-DISTRIBUTIONS = {
-    "PIL": "pillow",
-    "sklearn": "scikit-learn",
-    "ot": "pot",
-    "adbc_driver_postgresql": "adbc-driver-postgresql",
-}
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "ot": "pot"}
 """Module → distribution, where their names differ."""
 GUARDED = {
     "triton": ("cuda",),
