@@ -180,3 +180,12 @@ def test_a_release_is_saved_not_pickled(how: Any) -> None:
     release = Release(np.ones(3), account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5), {})
     with pytest.raises(UsageError, match="write it with save"):
         how(release)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e200])
+def test_a_file_with_numbers_that_no_release_has_is_refused(odd: float, tmp_path: Path) -> None:
+    value = np.array(VALUE, dtype=np.float64)
+    value.flat[0] = odd
+    Release(value, GUARANTEE, PUBLIC).save(tmp_path / "a.npz")
+    with pytest.raises(DataError, match="finite numbers"):
+        Release.load(tmp_path / "a.npz")

@@ -33,6 +33,8 @@ Value = NDArray[Any] | Mapping[str, NDArray[Any]]
 _FACTS = "release.json"
 _ONE = "value"
 _MANY = "value."
+MAX_VALUE = 1e100
+"""The largest number that is read from a release: none that privot makes is near it, and its square is finite."""
 
 
 def _is_tensor(value: Any) -> bool:
@@ -169,6 +171,9 @@ class Release:
             if facts["schema"] != SCHEMA_VERSION:
                 schema = brief(facts["schema"])
                 raise DataError(f"{path.name!r} has schema {schema}; this privot reads {SCHEMA_VERSION}.")
+            # written so that a NaN is refused; what is no number has no absolute value
+            if not all(bool((np.abs(array) <= MAX_VALUE).all()) for array in arrays.values()):
+                raise DataError(f"{path.name!r} is damaged: a release holds finite numbers of at most {MAX_VALUE:g}.")
             guarantee = read_guarantee(json.dumps(facts["guarantee"]))
             if set(arrays) == {_ONE}:
                 return cls(arrays[_ONE], guarantee, facts["public"])
