@@ -91,7 +91,8 @@ def test_fit_called_again_after_a_kill_continues_and_pays_once(method: str, tmp_
 
 # the stand-in's stages: generator 40 steps, first network 40, check 20, members 40 and 80
 @pytest.mark.parametrize(
-    ("method", "step"), [("embedding", 30), *(("stand-in", step) for step in (20, 60, 90, 130, 200))]
+    ("method", "step"),
+    [("embedding", 30), *(pytest.param("stand-in", step, marks=pytest.mark.slow) for step in (20, 60, 90, 130, 200))],
 )
 def test_a_kill_after_the_release_changes_nothing_of_the_result(method: str, step: int, tmp_path: Path) -> None:
     _, vault = opened(tmp_path)

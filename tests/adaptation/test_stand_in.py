@@ -47,6 +47,7 @@ def done() -> DomainAdapter:
     return adapted(blobs(2000, 0.2, 5)[0])
 
 
+@pytest.mark.slow
 def test_one_release_is_charged_and_all_members_vote(done: DomainAdapter) -> None:
     assert done.guarantee_ is not None
     assert 4.99 <= done.guarantee_.epsilon() <= 5.0
@@ -60,6 +61,7 @@ def test_one_release_is_charged_and_all_members_vote(done: DomainAdapter) -> Non
     assert done.score(x, y) > 0.95
 
 
+@pytest.mark.slow
 def test_a_stand_in_that_shows_the_classes_passes_and_noise_does_no_harm(done: DomainAdapter) -> None:
     assert done.checks_ is not None
     assert done.checks_.reverse > 0.9
@@ -158,6 +160,7 @@ def moved(records: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(x + 0.05 * np.random.default_rng(seed).standard_normal((records, 2)), 0.0, 1.0), y
 
 
+@pytest.mark.slow
 def test_self_training_uses_what_the_stand_in_shows() -> None:
     stand_in, _ = moved(1000, 4)
     without, with_it = trained(0.0, stand_in), trained(1.0, stand_in)
