@@ -25,6 +25,7 @@ OWN = {
     "synthesis/tabular/table_design.py": "json.loads of what json.dumps just wrote",
     "ledger/ledger.py": "a method of that name",
     "jobs/job.py": "a method of that name",
+    "jobs/tensor_files.py": "json.loads of the header that safetensors just wrote",
     "vault/vault.py": "a method of that name",
     "synthesis/synthesizer.py": "json.loads of what json.dumps just wrote",
 }
