@@ -44,12 +44,7 @@ class Learner:
     def __init__(self, design: AdaptationDesign, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], device: str) -> None:
         self.design, self.device = design, torch.device(device)
         s, config = design.settings, design.networks
-        self.source = Source(
-            torch.as_tensor(np.asarray(x, dtype=np.float32), device=self.device),
-            torch.as_tensor(np.asarray(y, dtype=np.int64), device=self.device),
-            float(config["low"]),
-            float(config["high"]) - float(config["low"]),
-        )
+        self.source = Source.of(x, y, (float(config["low"]), float(config["high"])), self.device)
         self.networks = build(config, design.seed).to(self.device)
         self.judge = discriminator(self.networks.size, s.network, design.seed).to(self.device)
         shape, columns = config["shape"], int(config["columns"])

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from privot.adaptation.adaptation_config import AdaptationConfig
@@ -31,6 +33,13 @@ class Source:
     y: Tensor
     low: float
     span: float
+
+    @classmethod
+    def of(cls, x: ArrayLike, y: ArrayLike, ends: tuple[float, float], device: torch.device) -> Source:
+        """Rows and labels as tensors on `device`; `ends` is the public range of values."""
+        rows = torch.as_tensor(np.asarray(x, dtype=np.float32), device=device)
+        labels = torch.as_tensor(np.asarray(y, dtype=np.int64), device=device)
+        return cls(rows, labels, ends[0], ends[1] - ends[0])
 
     def unit(self, rows: Tensor) -> Tensor:
         """Rows scaled to [0, 1] and clamped there."""

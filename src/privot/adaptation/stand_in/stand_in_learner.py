@@ -96,12 +96,7 @@ class StandInLearner:
             raise DataError("This design has no generator: it is not one of the method stand-in.")
         self.rules = Rules.from_dict(design.rules)
         s, config = design.settings, design.networks
-        self.source = Source(
-            torch.as_tensor(np.asarray(x, dtype=np.float32), device=self.device),
-            torch.as_tensor(np.asarray(y, dtype=np.int64), device=self.device),
-            float(config["low"]),
-            float(config["high"]) - float(config["low"]),
-        )
+        self.source = Source.of(x, y, (float(config["low"]), float(config["high"])), self.device)
         self.networks = build_committee(config, design.seed, s.members).to(self.device)
         self.augment, self.change = self._family(), self._family()
         self.bend = s.augment
