@@ -189,3 +189,13 @@ def test_a_file_with_numbers_that_no_release_has_is_refused(odd: float, tmp_path
     Release(value, GUARANTEE, PUBLIC).save(tmp_path / "a.npz")
     with pytest.raises(DataError, match="finite numbers"):
         Release.load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_numbers_of_single_precision_are_held_to_the_same_rule(odd: float, tmp_path: Path) -> None:
+    value = np.ones((2, 3), dtype=np.float32)
+    Release(value, GUARANTEE, PUBLIC).save(tmp_path / "a.npz")
+    assert np.array_equal(Release.load(tmp_path / "a.npz").value, value)
+    Release(value * np.float32(odd), GUARANTEE, PUBLIC).save(tmp_path / "a.npz")
+    with pytest.raises(DataError, match="finite numbers"):
+        Release.load(tmp_path / "a.npz")

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import read_guarantee
+from privot.common.arguments import is_within
 from privot.common.files import writing
 from privot.errors import DataError, UsageError, brief
 from privot.guarantee import Guarantee
@@ -171,8 +172,7 @@ class Release:
             if facts["schema"] != SCHEMA_VERSION:
                 schema = brief(facts["schema"])
                 raise DataError(f"{path.name!r} has schema {schema}; this privot reads {SCHEMA_VERSION}.")
-            # written so that a NaN is refused; what is no number has no absolute value
-            if not all(bool((np.abs(array) <= MAX_VALUE).all()) for array in arrays.values()):
+            if not all(is_within(array, MAX_VALUE) for array in arrays.values()):  # text has no absolute value
                 raise DataError(f"{path.name!r} is damaged: a release holds finite numbers of at most {MAX_VALUE:g}.")
             guarantee = read_guarantee(json.dumps(facts["guarantee"]))
             if set(arrays) == {_ONE}:

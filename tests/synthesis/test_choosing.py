@@ -441,7 +441,7 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
         Release.load(folder / f"{LABELS}.npz"),
     ):
         other.save(path)
-        with pytest.raises(DataError, match="not the one its job paid for"):
+        with pytest.raises(DataError, match=r"not the one its job paid for|a release holds finite numbers"):
             resume()
     path.write_bytes(kept)
     silent = Job.open(folder)

@@ -204,9 +204,11 @@ def test_intervals_cover_the_noise_and_are_not_too_wide() -> None:
 
 
 def test_no_pool_is_worth_more_than_records_like_the_validation_sides_however_large_the_noise() -> None:
-    # parties like V: half of the time noise takes them for nearer than nothing, whose worth would be above 1
+    # parties like V: noise often takes them for nearer than nothing, whose worth would be above 1
     above = 0
-    for seed in range(6):
+    for seed in range(60):
+        if seed >= 6 and above:
+            break  # the noise is secret: about one seed in four shows it, so that sixty fail to in one run of 10⁸
         hub, one, two = (sketched(some(60, 3 * seed + k), sigma=4.0) for k in range(3))
         for parties in ([one], [one, two]):
             found = value_sketches(parties, hub, draws=100 if seed == 0 else 0)

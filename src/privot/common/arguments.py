@@ -34,6 +34,14 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
+def is_within(array: Any, largest: float) -> bool:
+    """Whether every number of the NumPy array is finite and at most `largest` in size, whatever its type.
+
+    The largest of them is compared, as a float: a bound that float32 cannot hold would be infinity beside the array.
+    """
+    return float(abs(array).max(initial=0)) <= largest  # false for a NaN
+
+
 def check_delta(delta: float) -> float:
     """Return `delta` as a float if it lies strictly between 0 and 1."""
     if not is_number(delta) or not 0.0 < float(delta) < 1.0:

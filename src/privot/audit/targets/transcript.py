@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privot.audit.attacks.reconstruction import invert_constant, invert_shared
 from privot.audit.findings import Check
 from privot.audit.statistics.one_to_one import assignment
+from privot.common.arguments import is_within
 from privot.errors import DataError
 from privot.opening.archives import read_arrays
 
@@ -59,7 +60,7 @@ def audit_transcript(points: Array, towards: Array, t: float) -> Check:
 def records_behind(points: Array, towards: Array, t: float) -> tuple[Array, float, str] | None:
     """(records, relative error of the message that they reproduce, kind of defence data), or None."""
     # squared distances must not overflow; a NaN is refused too
-    if not all(bool((np.abs(a) <= MAX_VALUE).all()) for a in (points, towards)):
+    if not all(is_within(array, MAX_VALUE) for array in (points, towards)):
         raise DataError(f"The points of a message must be finite, and at most {MAX_VALUE:g} in size.")
     constant = bool((towards == towards[0]).all())
     if not constant and len(towards) != len(points):
