@@ -9,7 +9,6 @@ happened cannot be undone.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, adjacency_of, repeated
 from privot.common.arguments import check_delta, check_epsilon
-from privot.data import StatedFacts, checked_labels, checked_rows, load
+from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 from privot.mechanisms.clipping import clip_rows
@@ -31,6 +30,7 @@ from privot.noise import KeptNoise, NoiseSource, SystemNoise
 from privot.noise.kept_noise import mark_of
 from privot.release import Release, Value
 from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests
+from privot.vault.record_files import file_label, read_encoded_table, read_file
 from privot.vault.stream import Sealed, Stream
 
 if TYPE_CHECKING:
@@ -241,32 +241,14 @@ class Vault(Sealed):
         >>> Vault.open("digits", classes=10, clip=8.0, adjacency="add-remove", budget=(1.0, 1e-5))
         <Vault 'digits': records in 64 dimensions, clip 8, add-remove>
         """
-        name = Path(path).name
-        if str(path) != "digits" and Path(path).is_dir():
-            # a folder says neither before its first record, and no record may say it
-            if classes is None:
-                raise UsageError(
-                    f"{name!r} is a folder of images, and the names of its classes are public: state them as classes, "
-                    "or 0 to leave labels out."
-                )
-            if shape is None:
-                raise UsageError(f"{name!r} is a folder of images, and their shape is public: state it as shape.")
-        held = load(path, part, classes=classes, shape=shape)
-        if held.y is not None and classes is None:
-            raise UsageError(
-                f"{name!r} holds labels, and the number of classes is public: state it as classes, or 0 to leave "
-                "labels out."
-            )
         return cls(
-            held.x,
-            held.y,
+            **read_file(path, classes=classes, shape=shape, part=part),
             clip=clip,
             adjacency=adjacency,
-            classes=None if held.y is None else StatedFacts(classes).count,  # type: ignore[arg-type]
             ledger=ledger,
             budget=budget,
             noise=noise,
-            label=_file_label(path) if label is None else label,
+            label=file_label(path) if label is None else label,
             new_records=new_records,
         )
 
@@ -330,25 +312,13 @@ class Vault(Sealed):
         ...     Vault.from_table(file, schema, adjacency="replace-one", budget=(1.0, 1e-5))
         <Vault 'people.csv': 2 records in 2 dimensions, clip 1.41421, replace-one>
         """
-        # only here: a vault of an array needs no reader of tables
-        from privot.tables import Schema, TableCodec, encode_file
-
-        if isinstance(schema, str | os.PathLike):
-            schema = Schema.load(schema)
-        if not isinstance(schema, Schema):
-            raise UsageError(f"Expected a Schema or the path of a schema file, got {type(schema).__name__}.")
-        codec = TableCodec(schema)
-        rows, labels = encode_file(path, codec, compact=True)
         return cls(
-            rows,
-            labels,
-            clip=codec.bound(compact=True),
+            **read_encoded_table(path, schema),
             adjacency=adjacency,
-            classes=codec.classes,
             ledger=ledger,
             budget=budget,
             noise=noise,
-            label=_file_label(path) if label is None else label,
+            label=file_label(path) if label is None else label,
             new_records=new_records,
         )
 
@@ -552,11 +522,6 @@ class Vault(Sealed):
 
 def _released(guarantee: Guarantee, value: Value, public: Mapping[str, Any]) -> Release:
     return Release(value, guarantee, public)
-
-
-def _file_label(path: str | Path) -> str:
-    """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it."""
-    return Path(path).resolve().name
 
 
 def _pair(budget: Any) -> tuple[float, float]:

@@ -1,0 +1,73 @@
+"""Reads the records behind `Vault.open` and `Vault.from_table` by what is stated about them; it keeps none of them.
+
+Each function gives the arguments that `Vault` is made with: rows, labels and the public facts that go with them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from privot.data import StatedFacts, load
+from privot.errors import UsageError
+
+if TYPE_CHECKING:
+    from privot.tables import Schema
+
+
+def read_file(
+    path: str | Path,
+    *,
+    classes: int | Sequence[str] | None,
+    shape: Sequence[int] | None,
+    part: Literal["train", "test"],
+) -> dict[str, Any]:
+    """Rows, labels and number of classes of a file or a folder of images: x, y and classes of `Vault`.
+
+    Refuses a folder of images without stated class names and shape, and labels without a stated number of classes.
+    """
+    name = Path(path).name
+    if str(path) != "digits" and Path(path).is_dir():
+        # a folder says neither before its first record, and no record may say it
+        if classes is None:
+            raise UsageError(
+                f"{name!r} is a folder of images, and the names of its classes are public: state them as classes, "
+                "or 0 to leave labels out."
+            )
+        if shape is None:
+            raise UsageError(f"{name!r} is a folder of images, and their shape is public: state it as shape.")
+    held = load(path, part, classes=classes, shape=shape)
+    if held.y is not None and classes is None:
+        raise UsageError(
+            f"{name!r} holds labels, and the number of classes is public: state it as classes, or 0 to leave "
+            "labels out."
+        )
+    return {
+        "x": held.x,
+        "y": held.y,
+        "classes": None if held.y is None else StatedFacts(classes).count,  # type: ignore[arg-type]
+    }
+
+
+def read_encoded_table(path: str | Path, schema: Schema | str | Path) -> dict[str, Any]:
+    """Compact rows of a table, its labels, and the clip and classes that follow from its schema: arguments of `Vault`.
+
+    Refuses what is neither a schema nor the file of one.
+    """
+    # only here: a vault of an array needs no reader of tables
+    from privot.tables import Schema, TableCodec, encode_file
+
+    if isinstance(schema, str | os.PathLike):
+        schema = Schema.load(schema)
+    if not isinstance(schema, Schema):
+        raise UsageError(f"Expected a Schema or the path of a schema file, got {type(schema).__name__}.")
+    codec = TableCodec(schema)
+    rows, labels = encode_file(path, codec, compact=True)
+    return {"x": rows, "y": labels, "clip": codec.bound(compact=True), "classes": codec.classes}
+
+
+def file_label(path: str | Path) -> str:
+    """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it."""
+    return os.path.basename(os.path.realpath(path))  # unlike Path.resolve it has an answer for a link to itself
