@@ -105,7 +105,9 @@ def _edited(tree: Any, random: Random) -> Any:
     elif way < 0.4 and isinstance(parent, list):
         parent.append(parent[key])
     elif way < 0.6 and isinstance(parent[key], int | float) and not isinstance(parent[key], bool):
-        parent[key] = random.choice([-1, 2, 1000, 1e9, 1e-9]) * parent[key]
+        factor = random.choice([-1, 2, 1000, 1e9, 1e-9])
+        # an edit before this one may have left an integer that no float holds
+        parent[key] = factor * parent[key] if abs(parent[key]) < 1e290 else -parent[key]
     else:
         parent[key] = field(random)
     return tree

@@ -6,6 +6,7 @@ seen by an audit hook.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
 import shutil
@@ -93,6 +94,8 @@ def _wait(running: dict[int, tuple[Case, Path, float, dict[str, Any]]]) -> tuple
             _, status, usage = os.wait4(pid, 0)
             return pid, status, usage.ru_maxrss * 1024, waited
         if time.monotonic() - began - waited > limits["seconds"]:
+            os.kill(pid, signal.SIGUSR1)  # where it is goes to the file `stack`
+            time.sleep(0.5)
             os.killpg(pid, signal.SIGKILL)
     time.sleep(0.002)
     return None
@@ -127,6 +130,7 @@ def _child(case: Case, folder: Path) -> int:
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.umask(0o022)
+    faulthandler.register(signal.SIGUSR1, os.open("stack", os.O_WRONLY | os.O_CREAT, 0o600))
     Path("tmp").mkdir()
     os.environ.update(TMPDIR=str(folder / "tmp"), HOME=str(folder / "tmp"))
     import tempfile

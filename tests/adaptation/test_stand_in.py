@@ -205,6 +205,12 @@ def test_a_design_whose_file_was_edited_is_bad_data(place: str, value: Any) -> N
         AdaptationDesign.from_dict({**fields, "networks": {**fields["networks"], place: value}})
 
 
+@pytest.mark.parametrize("odd", [["a"], "design", 3, None, {"adjacency": "add-remove", "facts": ["x"]}])
+def test_what_is_no_design_at_all_is_bad_data(odd: Any) -> None:
+    with pytest.raises(DataError, match="does not describe an adaptation"):
+        AdaptationDesign.from_dict(odd)
+
+
 @pytest.mark.parametrize("name", [field for field in vars(SHORT) if field not in ("sample", "generator")])
 def test_no_setting_of_an_adaptation_may_be_of_another_kind(name: str) -> None:
     for odd in (None, [1], {"a": 1}):

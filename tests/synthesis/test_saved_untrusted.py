@@ -12,6 +12,7 @@ import pytest
 
 from privot.errors import DataError
 from privot.synthesis import Synthesizer
+from privot.synthesis.generators.generator import build
 from privot.tables import Schema, TableCodec
 from privot.vault import Vault
 
@@ -45,7 +46,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("learned", "generator", "latent"), -3),
         (("learned", "generator", "segments"), [[0, 10**9, "interval"]]),
         (("learned", "generator", "segments"), {}),
+        (("learned", "generator", "hidden"), [-1]),
         (("learned", "features"), {"kind": "fourier"}),
+        (("params", "low"), []),
+        (("params", "high"), [1.0, 1.0, 1.0]),
     ],
     ids=str,
 )
@@ -62,6 +66,13 @@ def test_an_edited_configuration_is_refused_as_bad_data(
     (tmp_path / "config.json").write_text(json.dumps(fields))
     with pytest.raises(DataError):
         Synthesizer.load(tmp_path)
+
+
+def test_a_generator_of_a_negative_size_is_bad_data() -> None:
+    fields = {"kind": "mlp", "dim": 2, "classes": 2, "segments": [[0, 2, "interval"]], "latent": 3}
+    assert build({**fields, "hidden": [4]}).dim == 2
+    with pytest.raises(DataError, match="does not describe a generator"):
+        build({**fields, "hidden": [-1]})
 
 
 def test_a_guarantee_that_is_no_text_is_refused_as_bad_data(folder: Path, tmp_path: Path) -> None:

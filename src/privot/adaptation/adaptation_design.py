@@ -18,7 +18,7 @@ from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.adaptation.alignment.adversarial import DomainGradients
 from privot.adaptation.networks import Committee, FrozenRepresentation, Networks
 from privot.common.arguments import is_number
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import (
     ClippedGradients,
@@ -83,7 +83,9 @@ class AdaptationDesign:
             made = cls(settings=AdaptationConfig.from_dict(given.pop("settings")), facts=facts, **given)
             made._check_kinds()
             return made
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, PrivotError):
+                raise
             raise DataError(f"This does not describe an adaptation ({type(error).__name__}).") from None
 
     def _check_kinds(self) -> None:

@@ -74,7 +74,7 @@ def build(config: Mapping[str, Any]) -> Generator:
         return _KINDS[config["kind"]](config)
     except UsageError as error:
         raise DataError(str(error)) from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # PyTorch's for a negative size
         raise DataError(f"This does not describe a generator ({type(error).__name__}).") from None
 
 

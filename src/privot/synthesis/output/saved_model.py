@@ -75,6 +75,8 @@ def read_model(folder: Path, device: str = "cpu") -> tuple[SynthesisConfig, Fitt
         config = SynthesisConfig.from_dict(fields["params"], place)
         fitted = restore(config, fields["learned"], weights)
         fitted.losses = [float(v) for v in fields["learned"].get("losses", [])]
+        # what does not fit together (a range of other columns, …) is seen here, not by whoever samples later
+        fitted.sample(1, seed=0)
     return config, fitted, read_folder_guarantee(folder)
 
 
@@ -91,6 +93,8 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
             raise DataError("The counts of this generator do not fit its classes.")
         if config.class_names is not None and len(config.class_names) != generator.classes:
             raise DataError("The class names of this generator do not fit its classes.")
+        if not {np.size(config.low), np.size(config.high)} <= {1, generator.dim}:
+            raise DataError("The range of this generator does not fit its columns.")
         features = None if learned["features"] is None else feature_map(learned["features"])
         place, span = usable_device(config.device, auto=True), (config.low, config.high)
         fitted = FittedGenerator(generator.to(place), features, counts, labels, span)
