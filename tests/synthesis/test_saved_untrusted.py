@@ -12,6 +12,7 @@ import pytest
 
 from privot.errors import DataError
 from privot.synthesis import Synthesizer
+from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.generators.generator import build
 from privot.tables import Schema, TableCodec
 from privot.vault import Vault
@@ -73,6 +74,16 @@ def test_a_generator_of_a_negative_size_is_bad_data() -> None:
     assert build({**fields, "hidden": [4]}).dim == 2
     with pytest.raises(DataError, match="does not describe a generator"):
         build({**fields, "hidden": [-1]})
+    with pytest.raises(DataError, match="at least one latent number"):
+        build({**fields, "hidden": [4], "latent": -1})
+
+
+@pytest.mark.parametrize(("name", "value"), [("steps", -1), ("batch", 0), ("batch", 1e400), ("learning_rate", -0.1)])
+def test_rules_of_a_training_that_cannot_be_are_bad_data(name: str, value: Any) -> None:
+    fields = {"generator": {}, "steps": 4, "batch": 8, "learning_rate": 0.1}
+    assert Rules.from_dict(fields).batch == 8
+    with pytest.raises(DataError, match="not the rules of a training"):
+        Rules.from_dict({**fields, name: value})
 
 
 def test_a_guarantee_that_is_no_text_is_refused_as_bad_data(folder: Path, tmp_path: Path) -> None:

@@ -100,14 +100,17 @@ class Rules:
     def from_dict(cls, fields: Mapping[str, Any]) -> Rules:
         """Read what `to_dict` wrote."""
         try:
-            return cls(
+            read = cls(
                 dict(fields["generator"]),
                 int(fields["steps"]),
                 int(fields["batch"]),
                 float(fields["learning_rate"]),
                 dict(fields.get("options", {})),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            if min(read.steps, read.batch) < 1 or not 0.0 < read.learning_rate < math.inf:
+                raise ValueError("out of range")
+            return read
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DataError(f"These are not the rules of a training ({type(error).__name__}).") from None
 
 

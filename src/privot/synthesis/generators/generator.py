@@ -36,6 +36,8 @@ class Generator(nn.Module, ABC):
         self.latent = int(config["latent"])
         self.classes = int(config["classes"])
         self.dim = int(config["dim"])
+        if min(self.latent, self.classes, self.dim) < 1:
+            raise UsageError("A generator has at least one latent number, one class and one column.")
         self.segments = checked_segments(config["segments"], self.dim)
 
     @abstractmethod
