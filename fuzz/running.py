@@ -75,7 +75,7 @@ def run_all(
         case, folder, began, before = running.pop(pid)
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         outcome = Outcome(
-            case, folder, code, time.monotonic() - began - waited, peak,
+            case, folder, code, _ended(folder) - began - waited, peak,
             _read(folder / "stdout"), _read(folder / "stderr"),
             _read(folder / "written") + _changed(before, _state(folder / "in")), _read(folder / "traceback"),
             _read(folder / "mutation"),
@@ -109,6 +109,14 @@ def _waited(pid: int) -> float:
         return 0.0
 
 
+def _ended(folder: Path) -> float:
+    """When a case came to its end, by its own word: this process may have been busy with the next one since then."""
+    try:
+        return float((folder / "ended").read_text())
+    except (OSError, ValueError):
+        return time.monotonic()
+
+
 def _start(case: Case, folder: Path) -> int:
     sys.stdout.flush()
     pid = os.fork()
@@ -119,6 +127,7 @@ def _start(case: Case, folder: Path) -> int:
         except BaseException:
             (folder / "traceback").write_text(traceback.format_exc())
         finally:
+            (folder / "ended").write_text(str(time.monotonic()))
             os._exit(code)
     return pid
 
