@@ -9,22 +9,37 @@ import pytest
 
 from privot.accounting.wasserstein import published
 from privot.cli import run as run_command
-from privot.errors import DataError, UnprovenError, UsageError
-from privot.studies import STUDIES, find_study
+from privot.errors import DataError, UsageError
+from privot.studies import STUDIES, StudyRun, find_study
+from privot.studies.paper_items import ITEMS
+from privot.studies.study_list import WDP
 
 pytestmark = pytest.mark.slow
 
 SMALL = {"steps": 10, "count": 12, "dim": 40}
 
 
-def run(name, **options):
-    return find_study(name).run(options, allow_unproven=True)
+def run(name, folder=None, **options):
+    return StudyRun(find_study(name), data_folder=folder).result(options)["result"]
 
 
-def test_there_is_a_study_of_every_figure_and_of_the_table():
-    assert [s.name for s in STUDIES] == [f"wdp-figure-{n}" for n in (1, 2, 3, 4)] + ["wdp-table-2"]
+def verdicts(found):
+    return [f["verdict"] for f in found["findings"]]
+
+
+def test_there_is_a_study_of_every_figure_and_table_of_wdp():
+    figures = [f"wdp-figure-{n}" for n in (1, 2, 3, 4)]
+    assert [s.name for s in STUDIES if s.paper is WDP] == [*figures, "wdp-table-1", "wdp-table-2"]
     with pytest.raises(UsageError, match="wdp-figure-1"):
         find_study("figure-1")
+
+
+def test_every_study_has_an_item_and_every_item_that_names_one_finds_it():
+    named = {item.study for item in ITEMS if item.study}
+    assert named == {study.name for study in STUDIES}
+    assert all(study.name.startswith(study.paper.key + "-") for study in STUDIES)
+    for study in STUDIES:
+        assert study.settings("quick").keys() == study.settings("full").keys()
 
 
 def test_figure_1_is_drawn_from_the_published_formulas(tmp_path):
@@ -36,7 +51,7 @@ def test_figure_1_is_drawn_from_the_published_formulas(tmp_path):
     assert row["rdp"][2] == pytest.approx(found["orders"][2] / 18)
     laplace = next(r for r in found["rows"] if r["noise"] == "Laplace" and r["scale"] == 1.0)
     assert laplace["rdp"][0] == pytest.approx(1 + np.exp(-1) - 1, abs=1e-5)
-    assert [f["agrees"] for f in found["findings"]] == [True, True, True, True, False]
+    assert verdicts(found) == ["reproduced"] * 4 + ["refuted"]
     drawn = find_study("wdp-figure-1").draw(found, tmp_path)
     assert drawn[0].stat().st_size > 10_000
 
@@ -71,7 +86,7 @@ def test_figure_3_and_the_budgets_of_table_2(tmp_path):
     assert found["by_beta"]["1e-10"][0] - found["by_beta"]["1e-10"][-1] == pytest.approx(
         23.0259 * (1 - 1 / 50), rel=1e-4
     )
-    assert [f["agrees"] for f in found["findings"]] == [True, True, False, False]
+    assert verdicts(found) == ["reproduced", "reproduced", "refuted", "refuted"]
     # at σ = 0.01 no gradient pair at all already costs 0.0347 a step
     assert found["least_epsilon_of_the_run"] == pytest.approx(944 * 0.0348 + 0.7196, rel=0.02)
     assert len(find_study("wdp-figure-3").draw(found, tmp_path)) == 2
@@ -80,6 +95,7 @@ def test_figure_3_and_the_budgets_of_table_2(tmp_path):
 def table(**options):
     pytest.importorskip("torch")
     small = {
+        "sigma": 1.0,
         "published_sigma": 0.05,
         "steps": 6,
         "published_steps": 3,
@@ -118,8 +134,8 @@ def test_no_number_is_proven_where_the_bound_depends_on_the_gradients(name):
     assert not any("losses, proven" in f["measured"] for f in found["findings"])
 
 
-def test_only_studies_that_train_need_an_opt_in():
-    from privot.studies import wdp_training
+def test_nothing_is_trained_without_noise():
+    from privot.studies.wdp import wdp_training
 
     # two runs, both with noise: nothing is trained without privacy
     assert [row["variant"] for row in table()["rows"]] == ["honest", "published"]
@@ -131,24 +147,26 @@ def test_table_2_on_mnist(tmp_path):
     data = Path(os.environ.get("PRIVOT_DATA", beside)) / "mnist.npz"
     if not data.exists():
         pytest.skip("needs MNIST as an .npz file")
-    found = table(data=str(data), records=200, test=50, batch=20, steps=1, published_steps=1, width=4)
+    found = run(
+        "wdp-table-2", data.parent, data="mnist", records=200, test=50, batch=20, steps=1, published_steps=1, width=4
+    )
     assert found["data"] == "mnist"
     assert found["printed"][0] == 0.96
     assert found["rows"][0]["parameters"] == found["rows"][1]["parameters"]
 
 
-def test_training_studies_need_an_opt_in_and_good_data(tmp_path):
-    with pytest.raises(UnprovenError):
-        find_study("wdp-table-2").run({})
+def test_a_missing_data_set_is_a_verdict_and_a_bad_one_is_refused(tmp_path):
+    found = StudyRun(find_study("wdp-table-2"), "full", tmp_path, tmp_path / "out").result()["result"]
+    assert verdicts(found) == ["cannot be run"]
+    assert "mnist.npz" in found["findings"][0]["why"]
+    # nothing is kept of it: with the data at hand it is computed
+    assert not list((tmp_path / "out").glob("*.json"))
+    flat = {"x_train": np.ones((3, 4)), "y_train": np.ones(3), "x_test": np.ones((3, 4)), "y_test": np.ones(3)}
+    np.savez(tmp_path / "mnist.npz", **flat)
     with pytest.raises(DataError):
-        table(data=str(tmp_path / "none.npz"))
-    np.savez(
-        tmp_path / "flat.npz", x_train=np.ones((3, 4)), y_train=np.ones(3), x_test=np.ones((3, 4)), y_test=np.ones(3)
-    )
-    with pytest.raises(DataError):
-        table(data=str(tmp_path / "flat.npz"), batch=1)
+        run("wdp-table-2", tmp_path, data="mnist", batch=1)
     with pytest.raises(UsageError):
-        table(batch=1000)
+        table(batch=1400)
 
 
 def command(capsys, *words):
@@ -160,23 +178,31 @@ def command(capsys, *words):
 def test_studies_on_the_command_line(capsys, tmp_path):
     code, out, _ = command(capsys, "study", "list", "--json")
     assert code == 0
-    assert len(json.loads(out)["studies"]) == 5
+    assert len(json.loads(out)["studies"]) == len(STUDIES)
     assert command(capsys, "study", "list")[0] == 0
-    code, out, _ = command(capsys, "study", "run", "wdp-figure-3", "--out", str(tmp_path), "--json")
+    place = ["--out", str(tmp_path)]
+    code, out, _ = command(capsys, "study", "run", "wdp-figure-3", *place, "--json")
     assert code == 0
     assert [Path(p).exists() for p in json.loads(out)["drawn"]] == [True, True]
-    code, out, _ = command(capsys, "study", "run", "wdp-figure-1", "--set", "points=4")
-    assert (code, "no" in out) == (0, True)
-    assert command(capsys, "study", "run", "wdp-table-2")[0] == 5
-    assert command(capsys, "study", "run", "nothing")[0] == 2
-    assert command(capsys, "study", "run", "wdp-figure-1", "--set", "points")[0] == 2
-    code, _, err = command(capsys, "study", "run", "wdp-figure-1", "--set", "colour=red")
+    code, out, err = command(capsys, "study", "run", "wdp-figure-1", "wdp-table-1", *place)
+    assert (code, "refuted: the plotted WDP budgets bound" in out, "2 of 2: wdp-table-1" in err) == (0, True, True)
+    code, out, _ = command(capsys, "study", "list", *place)
+    assert "4 reproduced, 1 refuted (quick)" in out
+    assert command(capsys, "study", "run", "nothing", *place)[0] == 2
+    assert command(capsys, "study", "run", "wdp-figure-1", "--data", str(tmp_path / "none"), *place)[0] == 2
+    assert command(capsys, "study", "run", "wdp-figure-1", "--set", "points", *place)[0] == 2
+    assert command(capsys, "study", "run", "wdp-figure-1", "wdp-table-1", "--set", "points=4", *place)[0] == 2
+    code, _, err = command(capsys, "study", "run", "wdp-figure-1", "--set", "colour=red", *place)
     assert (code, "colour" in err) == (2, True)
+    pages = tmp_path / "pages"
+    assert command(capsys, "study", "pages", str(tmp_path), "--out", str(pages))[0] == 0
+    assert "**refuted**" in (pages / "wdp.md").read_text()
+    assert command(capsys, "study", "pages", str(tmp_path / "nowhere"), "--out", str(pages))[0] == 3
 
 
-def test_table_2_on_the_command_line(capsys):
+def test_table_2_on_the_command_line(capsys, tmp_path):
     pytest.importorskip("torch")
-    words = ["study", "run", "wdp-table-2", "--allow-unproven", "--data", "digits"]
+    words = ["study", "run", "wdp-table-2", "--out", str(tmp_path)]
     for setting in ("steps=2", "published_steps=1", "batch=100", "records=500"):
         words += ["--set", setting]
     code, out, _ = command(capsys, *words)

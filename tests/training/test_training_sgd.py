@@ -24,7 +24,7 @@ from privot.errors import BudgetError, PrivotError, UnprovenError, UsageError
 from privot.mechanisms import ClippedGradients, PublishedGradients, Query
 from privot.noise import SeededNoise
 from privot.noise.adding import LARGEST_RATIO
-from privot.studies.wdp_comparison import every_accountant
+from privot.studies.wdp.wdp_comparison import every_accountant
 from privot.training import train
 
 torch = pytest.importorskip("torch")

@@ -1,8 +1,10 @@
 """Published tables and figures, recomputed: each study compares its results with the sentences of the paper.
 
-A study that trains does so through a vault, like any user.
+Studies read open data sets only. One that trains on records does so through a vault, like any user.
 """
 
-from privot.studies.study import STUDIES, Study, StudyFinding, find_study
+from privot.studies.study import Study, StudyFinding, StudyVerdict
+from privot.studies.study_list import STUDIES, find_study
+from privot.studies.study_run import StudyRun
 
-__all__ = ["STUDIES", "Study", "StudyFinding", "find_study"]
+__all__ = ["STUDIES", "Study", "StudyFinding", "StudyRun", "StudyVerdict", "find_study"]

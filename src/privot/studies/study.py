@@ -1,69 +1,107 @@
-"""The list of studies, and what each consists of. Nothing is computed here."""
+"""What a study is: a published item, the settings it runs with, and findings with a verdict each. Nothing is computed
+here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from privot.errors import UnprovenError, UsageError, brief
+if TYPE_CHECKING:
+    from privot.studies.study_run import StudyRun
+
+Mode = Literal["quick", "full"]
+MODES: tuple[Mode, ...] = ("quick", "full")
+
+
+class StudyVerdict(StrEnum):
+    """What came of one claim."""
+
+    REPRODUCED = "reproduced"
+    CORRECTED = "reproduced with the corrected method"
+    NOT_REPRODUCED = "not reproduced"
+    REFUTED = "refuted"
+    CANNOT_RUN = "cannot be run"
 
 
 @dataclass(frozen=True)
 class StudyFinding:
-    """One sentence of the published text, the measured result, and whether they agree."""
+    """One claim of the published text, the measured result, and the verdict.
+
+    Parameters
+    ----------
+    text : the claim, in plain words.
+    measured : our result.
+    verdict : what came of it; `True` and `False` stand for reproduced and not reproduced.
+    published : the published numbers, where the claim is one about numbers.
+    why : the reason of a verdict that is not "reproduced".
+
+    >>> str(StudyFinding("ε grows with μ", "from 0.5 to 0.7", True).verdict)
+    'reproduced'
+    """
 
     text: str
     measured: str
-    agrees: bool
+    verdict: StudyVerdict | bool
+    published: str = ""
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        """True and False become verdicts."""
+        if not isinstance(self.verdict, StudyVerdict):
+            judged = StudyVerdict.REPRODUCED if self.verdict else StudyVerdict.NOT_REPRODUCED
+            object.__setattr__(self, "verdict", judged)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
-        return {"text": self.text, "measured": self.measured, "agrees": self.agrees}
+        return {**vars(self), "verdict": str(self.verdict)}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A published document."""
+
+    key: str
+    """With which the names of its studies begin."""
+    citation: str
 
 
 @dataclass(frozen=True)
 class Study:
-    """A published figure or table: `run` computes it, `draw` draws the result."""
+    """A published item; `module` has SETTINGS of both modes, `compute` and `draw`."""
 
     name: str
+    paper: Paper
+    item: str
     title: str
-    source: str
     module: str
-    trains: bool = False
-    """Whether it runs an unproven mechanism on records, which needs allow_unproven."""
+    minutes: tuple[float, float]
+    """About how long it takes: quick on two cores, full on the machine that `full_on` names."""
+    full_on: Literal["CPU", "GPU"] = "CPU"
+    needs: tuple[str, ...] = ()
+    """Data sets that the full mode reads; the quick mode needs none unless `quick_needs` says so."""
+    quick_needs: tuple[str, ...] = ()
 
-    def run(self, options: Mapping[str, Any], *, allow_unproven: bool = False) -> dict[str, Any]:
-        """Compute it; returns plain JSON types. Raises `UnprovenError` if `allow_unproven` is needed and not set."""
-        if self.trains and allow_unproven is not True:
-            raise UnprovenError(
-                f"The study {self.name} runs a mechanism that has no theorem: set allow_unproven to run it."
-            )
-        compute: Callable[..., dict[str, Any]] = import_module(self.module).compute
-        return {"study": self.name, "title": self.title, "source": self.source, **compute(self.name, **options)}
+    def settings(self, mode: Mode) -> dict[str, Any]:
+        """What it runs with."""
+        held: Mapping[Mode, Mapping[str, Any]] = import_module(self.module).SETTINGS
+        return dict(held[mode])
+
+    def needed(self, mode: Mode) -> tuple[str, ...]:
+        """The data sets that a mode reads."""
+        return self.needs if mode == "full" else self.quick_needs
+
+    def compute(self, run: StudyRun, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The results as plain JSON types, `findings` among them."""
+        computed: Callable[..., dict[str, Any]] = import_module(self.module).compute
+        return computed(run, **settings)
 
     def draw(self, found: Mapping[str, Any], out: Path) -> list[Path]:
-        """Draw a result of `run` into the folder `out`; returns the files."""
+        """Draw a result into the folder `out`; returns the files, whose names begin with the study's."""
         out.mkdir(parents=True, exist_ok=True)
         drawn: list[Path] = import_module(self.module).draw(found, out)
         return drawn
-
-
-_WDP = "Yang, Qi & Zhou 2024, Wasserstein differential privacy"
-STUDIES: tuple[Study, ...] = (
-    Study("wdp-figure-1", "Budgets of Laplace and Gaussian noise against the order", _WDP, "privot.studies.wdp_orders"),
-    Study("wdp-figure-2", "Composition over Weibull gradients, not clipped", _WDP, "privot.studies.wdp_composition"),
-    Study("wdp-figure-3", "The accounted budget against β and δ", _WDP, "privot.studies.wdp_knobs"),
-    Study("wdp-figure-4", "Composition over Weibull gradients, clipped", _WDP, "privot.studies.wdp_composition"),
-    Study("wdp-table-2", "One training run, every accountant's budget", _WDP, "privot.studies.wdp_training", True),
-)
-
-
-def find_study(name: str) -> Study:
-    """The study called `name`."""
-    for study in STUDIES:
-        if study.name == name:
-            return study
-    raise UsageError(f"There is no study {brief(name)}: use one of {', '.join(s.name for s in STUDIES)}.")

@@ -32,7 +32,7 @@ from privot.accounting import (
 from privot.accounting.accountants import all_pairs, gradient_distances
 from privot.accounting.accountants.rdp_accountant import curve
 from privot.errors import DataError, NoTheoremError, UnprovenError, UsageError
-from privot.studies.wdp_comparison import compare_accountants, every_accountant
+from privot.studies.wdp.wdp_comparison import compare_accountants, every_accountant
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 HISTORIES = [

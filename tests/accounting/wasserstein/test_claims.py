@@ -9,8 +9,8 @@ from privot import Adjacency, Standing
 from privot.accounting import Gaussian, Poisson, Sampled, WassersteinAccountant
 from privot.accounting.wasserstein import LineLaw, distance, published, sampled_distance
 from privot.errors import UnprovenError, UsageError
-from privot.studies.wdp_claims import CLAIMS, Verdict, claim
-from privot.studies.wdp_counterexamples import Counterexample
+from privot.studies.wdp.wdp_claims import CLAIMS, Verdict, claim
+from privot.studies.wdp.wdp_counterexamples import Counterexample
 
 AR = Adjacency.ADD_REMOVE
 REFUTED = [c for c in CLAIMS if c.verdict is not Verdict.HOLDS]

@@ -69,8 +69,8 @@ def claims(
     Example: privot account claims --plot claims.png
     """
     from privot.cli.printing.claims_page import READING, print_claims
-    from privot.studies.wdp_claims import CLAIMS, Verdict
-    from privot.studies.wdp_comparison import compare_accountants
+    from privot.studies.wdp.wdp_claims import CLAIMS, Verdict
+    from privot.studies.wdp.wdp_comparison import compare_accountants
 
     # nothing is released here and nothing is signed: the unproven numbers are shown in order to be refuted
     compared = compare_accountants(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AllowUnproven, AsJson, Settings
+from privot.cli.parsing.options import AsJson, Device, Settings
 from privot.cli.parsing.typed_values import read_options
 from privot.cli.printing.output import print_json, print_table
 
@@ -16,71 +16,138 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+Results = Annotated[Path, typer.Option("--out", help="Folder of results, one JSON file per study and mode.")]
 
 
 @app.command("list")
-def list_studies(as_json: AsJson = False) -> None:
-    """List the studies.
+def list_studies(out: Results = Path("studies"), as_json: AsJson = False) -> None:
+    """List the studies: what each recomputes, the data it needs, how long it takes, and what came of it so far.
 
     Example: privot study list
     """
     from privot.studies import STUDIES
+    from privot.studies.study_pages import overall, results_in
 
+    kept = results_in(out)
+    listed: list[dict[str, Any]] = [
+        {
+            "name": s.name,
+            "paper": s.paper.citation,
+            "item": s.item,
+            "title": s.title,
+            "needs": list(s.needs),
+            "minutes": {"quick, two cores": s.minutes[0], f"full, {s.full_on}": s.minutes[1]},
+            "state": overall(kept.get(s.name, {})),
+        }
+        for s in STUDIES
+    ]
     if as_json:
-        print_json(
-            {"studies": [{"name": s.name, "title": s.title, "source": s.source, "trains": s.trains} for s in STUDIES]}
-        )
+        print_json({"studies": listed})
         return
-    print_table(["study", "what", "source"], [[s.name, s.title, s.source] for s in STUDIES])
+    print_table(
+        ["study", "item", "what", "full needs", "minutes: quick", "full", "state"],
+        [
+            [
+                row["name"],
+                row["item"],
+                row["title"],
+                ", ".join(row["needs"]) or "–",
+                *(f"{minutes:g}" for minutes in row["minutes"].values()),
+                row["state"],
+            ]
+            for row in listed
+        ],
+    )
 
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="Name of a study; see privot study list.")],
-    data: Annotated[str | None, typer.Option(help="Data for a study that trains: digits, or an .npz file.")] = None,
+    names: Annotated[list[str], typer.Argument(help="Names of studies (see privot study list), or all.")],
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="At the size of the paper, or in minutes on two cores.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(envvar="PRIVOT_DATA", help="Folder of open data sets: mnist.npz, usps.npz, …")
+    ] = None,
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(help="Output folder for charts.")] = None,
-    allow_unproven: AllowUnproven = False,
+    out: Results = Path("studies"),
+    device: Device = "cpu",
+    seed: Annotated[int, typer.Option(help="Seed of everything that is not private noise.")] = 0,
+    again: Annotated[bool, typer.Option("--again", help="Compute anew what is there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute a published figure or table and check the sentences of its text.
+    """Recompute published figures and tables, and say of each claim whether it was reproduced.
 
-    Examples: privot study run wdp-figure-1 --out study;
-    privot study run wdp-table-2 --data mnist.npz --allow-unproven --set steps=120 --json
+    Studies use open data sets; nothing in their results protects anybody. A run that was cut off goes on where it was:
+    results and their parts are kept in --out.
+
+    Examples: privot study run all --quick; privot study run wdp-table-2 --full --data DIR --device cuda
     """
-    from privot.errors import UnprovenError, UsageError
-    from privot.studies import find_study
+    from privot.errors import UsageError
+    from privot.studies import STUDIES, StudyRun, find_study
 
-    study = find_study(name)
-    if study.trains and not allow_unproven:
-        raise UnprovenError(
-            f"The study {name} runs a mechanism without a privacy proof: add --allow-unproven to run it anyway."
+    chosen = list(STUDIES) if names == ["all"] else [find_study(name) for name in dict.fromkeys(names)]
+    changes = read_options(settings)
+    if changes and len(chosen) > 1:
+        raise UsageError("--set changes the settings of one study: name one.")
+    if data is not None and not data.is_dir():
+        raise UsageError(f"--data names a folder of data sets, and {data} is none.")
+    out.mkdir(parents=True, exist_ok=True)
+    records = []
+    for number, study in enumerate(chosen, 1):
+        left = sum(s.minutes[1 if full else 0] for s in chosen[number - 1 :])
+        _tell(f"{number} of {len(chosen)}: {study.name}, {study.item} (about {left:.1f} minutes left)", as_json)
+        run_ = StudyRun(
+            study, "full" if full else "quick", data, out, device, seed, tell=lambda line: _tell("  " + line, as_json)
         )
-    options = read_options(settings)
-    if "name" in options:
-        raise UsageError("--set cannot change the name of the study: give the name as the argument.")
-    if data is not None:
-        options["data"] = data
-    try:
-        found = study.run(options, allow_unproven=allow_unproven)
-    except TypeError as error:
-        if "unexpected keyword" not in str(error):
-            raise
-        raise UsageError(f"--set: the study {name} has no setting {str(error).split('argument ')[-1]}.") from None
-    drawn = [] if out is None else [str(p) for p in study.draw(found, out)]
+        record = run_.result(changes, again=again)
+        drawn = study.draw(record["result"], out) if _was_run(record) else []
+        records.append({**record, "drawn": [str(path) for path in drawn]})
+        if not as_json:
+            _print(record, drawn)
     if as_json:
-        print_json({**found, "drawn": drawn})
-        return
-    typer.echo(f"{study.title}\n{study.source}\n")
-    for row in found.get("rows", []):
+        print_json(records[0] if len(records) == 1 else {"studies": records})
+
+
+@app.command()
+def pages(
+    results: Annotated[Path, typer.Argument(help="Folder of results that privot study run wrote.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pages: one per paper, and one of all items.")],
+) -> None:
+    """Write a page per paper from results: published beside ours, with a verdict per claim, and a table of all items.
+
+    Example: privot study pages studies --out pages
+    """
+    from privot.studies.study_pages import write_pages
+
+    for path in write_pages(results, out):
+        typer.echo(str(path))
+
+
+def _tell(line: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(line, err=True)
+
+
+def _was_run(record: dict[str, Any]) -> bool:
+    return all(f["verdict"] != "cannot be run" for f in record["result"]["findings"])
+
+
+def _print(record: dict[str, Any], drawn: list[Path]) -> None:
+    typer.echo(f"{record['title']}\n{record['paper']}, {record['item']}; open data, nothing is protected\n")
+    for row in record["result"].get("rows", []):
         if "budgets" in row:
             _print_budgets(row)
-    print_table(
-        ["the text says", "measured", "confirmed"],
-        [[f["text"], f["measured"], "yes" if f["agrees"] else "no"] for f in found["findings"]],
-    )
+    for finding in record["result"]["findings"]:
+        typer.echo(f"{finding['verdict']}: {finding['text']}")
+        if finding["published"]:
+            typer.echo(f"  published  {finding['published']}")
+        typer.echo(f"  ours       {finding['measured']}")
+        if finding["why"] and finding["verdict"] != "reproduced":
+            typer.echo(f"  because    {finding['why']}")
     for path in drawn:
-        typer.echo(f"\nDrawn in {path}.")
+        typer.echo(f"Drawn in {path}.")
+    typer.echo("")
 
 
 def _print_budgets(row: dict[str, Any]) -> None:

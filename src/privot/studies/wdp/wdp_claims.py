@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from privot.guarantee import Standing
-from privot.studies import wdp_counterexamples
-from privot.studies.wdp_counterexamples import Counterexample
+from privot.studies.wdp import wdp_counterexamples
+from privot.studies.wdp.wdp_counterexamples import Counterexample
 
 
 class Verdict(StrEnum):

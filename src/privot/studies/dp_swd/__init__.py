@@ -1,0 +1,1 @@
+"""Studies of Rakotomamonjy & Ralaivola 2021, *Differentially Private Sliced Wasserstein Distance*."""

@@ -1,0 +1,99 @@
+"""The list of studies. A new one is a module with SETTINGS, `compute` and `draw`, and an entry here."""
+
+from __future__ import annotations
+
+from privot.errors import UsageError, brief
+from privot.studies.study import Paper, Study
+
+DP_SWD = Paper("dp-swd", "Rakotomamonjy & Ralaivola 2021, Differentially Private Sliced Wasserstein Distance")
+WDP = Paper("wdp", "Yang, Qi & Zhou 2024, Wasserstein Differential Privacy")
+DP_SINKHORN = Paper("dp-sinkhorn", "Cao, Bie, Vahdat, Fidler & Kreis 2021, Don't Generate Me")
+TRIANGLE_WAD = Paper("triangle-wad", "Li, Huang, Wang & Pang 2024, Private Wasserstein Distance with Random Noises")
+PAPERS = (DP_SWD, WDP, DP_SINKHORN, TRIANGLE_WAD)
+
+_IN = "privot.studies"
+STUDIES: tuple[Study, ...] = (
+    Study(
+        "dp-swd-figure-1",
+        DP_SWD,
+        "Figure 1, Lemma 2",
+        "The squared sensitivity of projections and its bounds",
+        f"{_IN}.dp_swd.sensitivity_law",
+        (0.1, 0.5),
+    ),
+    Study(
+        "dp-swd-figure-2",
+        DP_SWD,
+        "Figure 2, Properties 1 and 2",
+        "SWD and its private version between two Gaussians",
+        f"{_IN}.dp_swd.toy_gaussians",
+        (0.2, 1.0),
+    ),
+    Study(
+        "dp-swd-figure-7",
+        DP_SWD,
+        "Figure 7, Lemma 1",
+        "The law of one squared projection",
+        f"{_IN}.dp_swd.beta_law",
+        (0.1, 0.1),
+    ),
+    Study(
+        "dp-swd-table-4",
+        DP_SWD,
+        "Table 4, Proposition 2",
+        "σ for ε = 10, by every bound",
+        f"{_IN}.dp_swd.noise_table",
+        (0.3, 0.5),
+    ),
+    Study(
+        "wdp-figure-1",
+        WDP,
+        "Figure 1",
+        "Budgets of Laplace and Gaussian noise against the order",
+        f"{_IN}.wdp.wdp_orders",
+        (0.1, 0.1),
+    ),
+    Study(
+        "wdp-figure-2",
+        WDP,
+        "Figure 2",
+        "Composition over Weibull gradients, not clipped",
+        f"{_IN}.wdp.wdp_composition",
+        (0.2, 2.0),
+    ),
+    Study("wdp-figure-3", WDP, "Figure 3", "The accounted budget against β and δ", f"{_IN}.wdp.wdp_knobs", (0.1, 0.1)),
+    Study(
+        "wdp-figure-4",
+        WDP,
+        "Figure 4",
+        "Composition over Weibull gradients, clipped",
+        f"{_IN}.wdp.wdp_composition",
+        (0.2, 2.0),
+    ),
+    Study(
+        "wdp-table-1",
+        WDP,
+        "Table 1, Propositions 7 and 8",
+        "Budgets of DP, RDP and WDP for the basic mechanisms",
+        f"{_IN}.wdp.wdp_basic_mechanisms",
+        (0.1, 0.1),
+    ),
+    Study(
+        "wdp-table-2",
+        WDP,
+        "Table 2",
+        "One training run, every accountant's budget",
+        f"{_IN}.wdp.wdp_training",
+        (0.5, 10.0),
+        "GPU",
+        needs=("mnist",),
+    ),
+)
+
+
+def find_study(name: str) -> Study:
+    """The study called `name`."""
+    for study in STUDIES:
+        if study.name == name:
+            return study
+    raise UsageError(f"There is no study {brief(name)}: use one of {', '.join(s.name for s in STUDIES)}.")

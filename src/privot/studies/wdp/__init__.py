@@ -1,0 +1,1 @@
+"""Studies of Yang, Qi & Zhou 2024, *Wasserstein Differential Privacy*."""

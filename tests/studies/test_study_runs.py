@@ -1,0 +1,167 @@
+"""How studies are run: kept results, parts after a kill, pages; and the laws that the cheap ones check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privot.errors import DataError, UsageError
+from privot.studies import STUDIES, Study, StudyFinding, StudyRun, StudyVerdict, find_study
+from privot.studies.study_list import DP_SWD, PAPERS
+from privot.studies.study_pages import items_page, overall, paper_page, results_in, write_pages
+
+TABLE = find_study("wdp-table-1")
+calls: list[str] = []
+SETTINGS = {"quick": {"parts": 3, "stop": 9}, "full": {"parts": 5, "stop": 9}}
+
+
+def compute(run: StudyRun, parts: int, stop: int) -> dict[str, Any]:
+    """A study of this file: `parts` parts, and a kill before the one numbered `stop`."""
+
+    def make(number: int) -> int:
+        if number == stop:
+            raise KeyboardInterrupt
+        calls.append(f"{run.study.name} {number}")
+        return number * number
+
+    squares = [run.part(str(number), lambda number=number: make(number)) for number in range(parts)]
+    return {"squares": squares, "findings": [StudyFinding("squares | grow", str(squares), True).to_dict()]}
+
+
+def draw(found: dict[str, Any], out: Path) -> list[Path]:
+    return []
+
+
+@pytest.fixture
+def own() -> Study:
+    calls.clear()
+    return Study("own-study", DP_SWD, "Item", "A study of the tests", __name__, (0.1, 0.1))
+
+
+def test_a_result_is_kept_and_used_as_long_as_its_settings_are_the_same(own: Study, tmp_path: Path) -> None:
+    first = StudyRun(own, out=tmp_path).result()
+    assert first["result"]["squares"] == [0, 1, 4]
+    assert StudyRun(own, out=tmp_path).result() == first
+    assert len(calls) == 3
+    assert StudyRun(own, out=tmp_path, seed=1).result()["seed"] == 1
+    assert StudyRun(own, out=tmp_path, seed=1).result({"parts": 2})["result"]["squares"] == [0, 1]
+    assert len(calls) == 3 + 3 + 2
+    StudyRun(own, out=tmp_path, seed=1).result({"parts": 2}, again=True)
+    assert len(calls) == 3 + 3 + 2 + 2
+    with pytest.raises(UsageError, match="has no setting 'colour'; it has parts, stop"):
+        StudyRun(own, out=tmp_path).result({"colour": 1})
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_next_part(
+    own: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cut(BaseException):
+        """A power cut."""
+
+    def cut(run: StudyRun, parts: int, stop: int) -> dict[str, Any]:
+        def tell(line: str) -> None:
+            if len(calls) == 2:
+                raise Cut
+
+        run.tell = tell
+        return compute(run, parts, stop)
+
+    real = Study.compute
+    monkeypatch.setattr(Study, "compute", lambda self, run, settings: cut(run, **settings))
+    with pytest.raises(Cut):
+        StudyRun(own, out=tmp_path).result()
+    monkeypatch.setattr(Study, "compute", real)
+    # the second part was computed and not yet kept; a line that was cut off is no part
+    with (tmp_path / "own-study.quick.parts.jsonl").open("a") as file:
+        file.write('{"run": "')
+    found = StudyRun(own, out=tmp_path).result()
+    assert found["result"]["squares"] == [0, 1, 4]
+    assert calls == ["own-study 0", "own-study 1", "own-study 1", "own-study 2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own-study.quick.json"]
+
+
+def test_parts_of_other_settings_are_not_used(own: Study, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        StudyRun(own, out=tmp_path).result({"stop": 1})
+    assert StudyRun(own, out=tmp_path).result()["result"]["squares"] == [0, 1, 4]
+    assert calls == ["own-study 0", "own-study 0", "own-study 1", "own-study 2"]
+
+
+def test_a_result_says_where_it_comes_from_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    record = StudyRun(TABLE, out=tmp_path, seed=4).result()
+    assert {"date", "commit", "versions", "machine", "device", "seconds"} <= record.keys()
+    assert record["versions"]["privot"]
+    path = tmp_path / "wdp-table-1.quick.json"
+    assert json.loads(path.read_text()) == record
+    path.write_text("{}")
+    with pytest.raises(DataError, match="not a study's result"):
+        results_in(tmp_path)
+
+
+def test_pages_show_every_claim_with_its_verdict_and_every_item(tmp_path: Path) -> None:
+    record = StudyRun(TABLE, out=tmp_path).result()
+    assert overall(results_in(tmp_path)["wdp-table-1"]) == "1 reproduced, 1 refuted (quick)"
+    assert overall({}) == "not run yet"
+    written = write_pages(tmp_path, tmp_path / "pages")
+    assert [path.name for path in written] == [f"{paper.key}.md" for paper in PAPERS] + ["README.md"]
+    page = (tmp_path / "pages" / "wdp.md").read_text()
+    for finding in record["result"]["findings"]:
+        assert finding["text"] in page
+        assert f"**{finding['verdict']}**" in page
+    everything = (tmp_path / "pages" / "README.md").read_text()
+    assert all(f"privot study run {study.name}" in everything for study in STUDIES)
+    with pytest.raises(DataError, match="no results"):
+        write_pages(tmp_path / "pages", tmp_path / "other")
+
+
+def test_a_claim_cannot_break_out_of_its_cell(own: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privot.studies.study_pages.STUDIES", (own,))
+    StudyRun(own, out=tmp_path).result()
+    assert r"| squares \| grow | – | [0, 1, 4] | **reproduced** |" in paper_page(DP_SWD, results_in(tmp_path))
+
+
+def test_the_pages_in_the_documents_are_those_of_their_results() -> None:
+    place = Path(__file__).resolve().parents[2] / "docs" / "studies"
+    kept = results_in(place / "results")
+    assert set(kept) == {study.name for study in STUDIES}
+    assert (place / "README.md").read_text() == items_page(kept)
+    for paper in PAPERS:
+        assert (place / f"{paper.key}.md").read_text() == paper_page(paper, kept)
+
+
+def test_true_and_false_are_verdicts() -> None:
+    assert StudyFinding("a", "b", False).to_dict()["verdict"] == "not reproduced"
+    assert StudyFinding("a", "b", StudyVerdict.REFUTED).verdict is StudyVerdict.REFUTED
+
+
+def verdicts(name: str, **settings: Any) -> list[str]:
+    return [f["verdict"] for f in StudyRun(find_study(name)).result(settings)["result"]["findings"]]
+
+
+def test_the_laws_of_projections_are_told_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdicts("dp-swd-figure-7") == ["reproduced", "reproduced", "refuted"]
+    found = verdicts("dp-swd-figure-1")
+    assert found == ["reproduced"] * 4 + ["refuted", "reproduced"]
+    # a beta law of other parameters is noticed
+    monkeypatch.setattr(
+        "privot.studies.dp_swd.beta_law.beta", lambda a, b: __import__("scipy.stats").stats.beta(a, b + 0.1)
+    )
+    assert verdicts("dp-swd-figure-7")[0] == "not reproduced"
+
+
+@pytest.mark.slow
+def test_the_private_distance_of_two_gaussians_grows_with_their_distance() -> None:
+    pytest.importorskip("torch")
+    small = {"points": 4, "sizes": [50, 2000], "slices": 50, "repeats": 2, "sigmas": [1.0]}
+    found = verdicts("dp-swd-figure-2", **small)
+    assert found == ["reproduced", "reproduced", "reproduced with the corrected method", "reproduced", "refuted"]
+
+
+@pytest.mark.slow
+def test_the_published_noise_is_enough_by_the_exact_law() -> None:
+    assert set(verdicts("dp-swd-table-4")) == {"reproduced with the corrected method"}
+    # ε a tenth: the published noise of the CLT rows is not enough
+    assert "refuted" in verdicts("dp-swd-table-4", epsilon=1.0)
