@@ -84,7 +84,7 @@ def items_page(kept: Mapping[str, Kept]) -> str:
 
 def _study_lines(study: Study, kept: Kept) -> list[str]:
     lines = [
-        f"## {study.item}: {study.title[0].lower() + study.title[1:]}",
+        f"## {study.item}: {study.title}",
         "",
         f"    privot study run {study.name}",
         "",
