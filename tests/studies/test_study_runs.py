@@ -165,3 +165,17 @@ def test_the_published_noise_is_enough_by_the_exact_law() -> None:
     assert set(verdicts("dp-swd-table-4")) == {"reproduced with the corrected method"}
     # ε a tenth: the published noise of the CLT rows is not enough
     assert "refuted" in verdicts("dp-swd-table-4", epsilon=1.0)
+
+
+@pytest.mark.slow
+def test_what_triangle_wad_claims_and_hides() -> None:
+    pytest.importorskip("torch")
+    assert verdicts("triangle-wad-theorem-1", tried=10) == [
+        "refuted",
+        "reproduced with the corrected method",
+        "reproduced",
+    ]
+    assert verdicts("triangle-wad-figure-1", records=20) == ["reproduced", "refuted", "refuted", "refuted"]
+    found = verdicts("triangle-wad-table-1", sizes=[60], rounds=20)
+    assert found[:2] == ["reproduced", "refuted"]
+    assert found[2:4] == ["reproduced", "reproduced with the corrected method"]

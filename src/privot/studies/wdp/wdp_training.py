@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from privot.accounting.accountants import BayesianAccountant, Count
 from privot.accounting.wasserstein import WassersteinAccountant
 from privot.accounting.wasserstein.published import attack_probability
-from privot.data import load
 from privot.errors import DataError, UsageError
-from privot.opening.archives import read_arrays
 from privot.studies.study import StudyFinding, StudyVerdict
+from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
 from privot.studies.wdp.wdp_comparison import every_accountant
 from privot.vault import Vault
@@ -58,28 +57,13 @@ PRINTED = {"mnist": (0.96, 2.2, 0.95, 0.76), "fashion_mnist": (0.90, 2.9, 0.91, 
 """Accuracy and budgets in the paper: DP (δ = 1e-5), BDP and WDP (δ = 1e-10)."""
 
 
-def _split(source: str, records: int, test: int) -> tuple[Array, Array, Array, Array, tuple[int, ...]]:
-    """Training and test rows, scaled to [0, 1]; the test rows are treated as public."""
-    if source == "digits":
-        data = load("digits")
-        x, y = np.asarray(data.x), np.asarray(data.y)
-        records = min(records, 1400)
-        return x[:records], y[:records], x[1400:], y[1400:], (64,)
-    names = ("x_train", "y_train", "x_test", "y_test")
-    try:
-        held = read_arrays(source, names)
-        x, y, xt, yt = (held[name] for name in names)
-    except DataError:
-        raise
-    except (OSError, KeyError, ValueError):
-        raise DataError(
-            f"{Path(source).name!r} cannot be read: expected digits, or .npz with x_train, y_train, x_test, y_test."
-        ) from None
-    if x.ndim != 3:
+def _split(run: StudyRun, name: str, records: int, test: int) -> tuple[Any, ...]:
+    """Training and test rows, scaled to [0, 1], and the shape of a row; the test rows are treated as public."""
+    x, y, shape = images(run, name)
+    xt, yt, _ = images(run, name, "test")
+    if len(shape) != 2:
         raise DataError("The study trains on grey images: x_train must have three axes.")
-    side = x.shape[1]
-    rows = [np.asarray(z.reshape(len(z), -1), dtype=np.float64) / 255.0 for z in (x[:records], xt[:test])]
-    return rows[0], y[:records].astype(np.int64), rows[1], yt[:test].astype(np.int64), (1, side, side)
+    return x[:records], y[:records], xt[:test], yt[:test], (64,) if name == "digits" else (1, *shape)
 
 
 def compute(
@@ -99,7 +83,7 @@ def compute(
     """Train twice on `records` records, correctly and as published; ε of every accountant for each run."""
     if batch >= records:
         raise UsageError("A batch must be smaller than the number of records.")
-    x, y, xt, yt, shape = _split("digits" if data == "digits" else str(run.data(data)), records, test)
+    x, y, xt, yt, shape = _split(run, data, records, test)
     records = len(x)
     common: dict[str, Any] = {"shape": shape, "width": width, "device": run.device, "seed": run.seed}
     common |= {"sampling_rate": batch / records, "expected_batch_size": batch}
