@@ -28,23 +28,25 @@ def mutate(path: Path, random: Random, bombs: float = 0.03) -> str:
     if roll < 0.35:
         path.write_bytes(mutated_bytes(content, random))
         return "bytes"
-    if content[:2] == b"PK":
-        path.write_bytes(mutated_zip(content, random))
-        return "zip"
-    if content[:2] == b"\x1f\x8b":
-        path.write_bytes(gzip.compress(mutated_text(gzip.decompress(content), random)))
-        return "gzip"
-    if name.endswith(".json") or content[:1] == b"{":
-        path.write_bytes(mutated_json(content, random))
-        return "json"
-    if name.endswith(".safetensors"):
-        path.write_bytes(mutated_safetensors(content, random))
-        return "safetensors"
-    if name.endswith((".toml", ".csv", ".txt", ".pub", ".pem")):
-        path.write_bytes(mutated_text(content, random))
-        return "text"
+    for kind, fits, mutated in (
+        ("zip", content[:2] == b"PK", mutated_zip),
+        ("gzip", content[:2] == b"\x1f\x8b", _mutated_gzip),
+        ("json", name.endswith(".json") or content[:1] == b"{", mutated_json),
+        ("safetensors", name.endswith(".safetensors"), mutated_safetensors),
+        ("text", name.endswith((".toml", ".csv", ".txt", ".pub", ".pem")), mutated_text),
+    ):
+        if fits:
+            try:
+                path.write_bytes(mutated(content, random))
+                return kind
+            except Exception:  # what an earlier mutation damaged may not be of its kind any more
+                break
     path.write_bytes(mutated_bytes(content, random))
     return "bytes"
+
+
+def _mutated_gzip(content: bytes, random: Random) -> bytes:
+    return gzip.compress(mutated_text(gzip.decompress(content), random))
 
 
 def mutated_bytes(content: bytes, random: Random) -> bytes:
@@ -114,11 +116,14 @@ def _edited(tree: Any, random: Random) -> Any:
 
 
 def _places(tree: Any) -> Any:
-    """All (container, key) of a tree."""
-    if isinstance(tree, dict | list):
-        for key in list(tree) if isinstance(tree, dict) else range(len(tree)):
-            yield tree, key
-            yield from _places(tree[key])
+    """All (container, key) of a tree, however deep: an edit before this one may have made it so."""
+    waiting = [tree]
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, dict | list):
+            for key in list(held) if isinstance(held, dict) else range(len(held)):
+                yield held, key
+                waiting.append(held[key])
 
 
 def mutated_text(content: bytes, random: Random) -> bytes:
