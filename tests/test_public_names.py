@@ -13,9 +13,13 @@ from privot.audit.attacks.embedding_attack import EmbeddingAttack
 
 HOMES = {
     "Adjacency": "privot.guarantee",
+    "Count": "privot.mechanisms",
     "DomainAdapter": "privot.adaptation",
     "Guarantee": "privot.guarantee",
+    "Histogram": "privot.mechanisms",
     "Ledger": "privot.ledger",
+    "Mean": "privot.mechanisms",
+    "Quantiles": "privot.mechanisms",
     "Release": "privot.release",
     "Schema": "privot.tables",
     "Sketch": "privot.federation",

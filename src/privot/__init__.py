@@ -3,6 +3,7 @@
 The public names are imported when they are first used, so `import privot` loads neither NumPy nor PyTorch:
 
     Vault, Ledger, Release                   records, what they may spend, and what leaves the vault
+    Count, Mean, Histogram, Quantiles        simple numbers of one column, released with their own ε
     Guarantee, Adjacency, Standing           what a release costs, between which data sets, and how firmly that stands
     load, Schema                             read records from a file; what is public about a table
     Synthesizer, DomainAdapter               learn a generator, or adapt a classifier, from releases
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from privot.federation import Sketch, compare_sketches, sketch
     from privot.guarantee import Adjacency, Guarantee, Standing
     from privot.ledger import Ledger
+    from privot.mechanisms import Count, Histogram, Mean, Quantiles
     from privot.release import Release
     from privot.synthesis import Synthesizer
     from privot.tables import Schema
@@ -38,9 +40,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Adjacency",
+    "Count",
     "DomainAdapter",
     "Guarantee",
+    "Histogram",
     "Ledger",
+    "Mean",
+    "Quantiles",
     "Release",
     "Schema",
     "Sketch",
@@ -57,9 +63,13 @@ __all__ = [
 # Imported when first asked for, so that `privot --help` and the accountant load nothing they do not use.
 _HOMES = {
     "Adjacency": "privot.guarantee",
+    "Count": "privot.mechanisms",
     "DomainAdapter": "privot.adaptation",
     "Guarantee": "privot.guarantee",
+    "Histogram": "privot.mechanisms",
     "Ledger": "privot.ledger",
+    "Mean": "privot.mechanisms",
+    "Quantiles": "privot.mechanisms",
     "Release": "privot.release",
     "Schema": "privot.tables",
     "Sketch": "privot.federation",

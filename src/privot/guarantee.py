@@ -119,7 +119,7 @@ class TabulatedCurve:
 
     def epsilon(self, delta: float) -> float:
         """ε at `delta`, by the chord in e^ε (computed without ever forming e^ε)."""
-        delta = check_delta(delta)
+        delta = check_delta(delta, pure=True)
         below: tuple[float, float] | None = None
         for d, e in self.points:
             if d > delta:
@@ -182,14 +182,15 @@ class Guarantee:
     Raises
     ------
     UsageError
-        If `at_delta` does not lie strictly between 0 and 1.
+        If `at_delta` is neither 0 nor between 0 and 1.
 
     Notes
     -----
-    Formal guarantee: for every δ in (0, 1), the mechanism that made the release is (epsilon(δ), δ)-differentially
-    private for data sets that are neighbours under `adjacency`, provided that `assumptions` hold; that is a
-    theorem only where `standing` is `PROVEN`. The accountant rounds its curves up, by bounds on what floating point may
-    take (`privot.accounting`); between its points, a curve read from a file lies above the one that was written.
+    Formal guarantee: for every δ in (0, 1), and for δ = 0 where ε is finite there, the mechanism that made the release
+    is (epsilon(δ), δ)-differentially private for data sets that are neighbours under `adjacency`, provided that
+    `assumptions` hold; that is a theorem only where `standing` is `PROVEN`. The accountant rounds its curves up, by
+    bounds on what floating point may take (`privot.accounting`); between its points, a curve read from a file lies
+    above the one that was written.
 
     References
     ----------
@@ -217,7 +218,7 @@ class Guarantee:
     """The δ at which this guarantee is quoted unless another is asked for."""
 
     def __post_init__(self) -> None:
-        check_delta(self.at_delta)
+        check_delta(self.at_delta, pure=True)
 
     def __repr__(self) -> str:
         return f"Guarantee({self.stated()})"
@@ -227,8 +228,8 @@ class Guarantee:
         return f"ε = {self.epsilon():.6g} at δ = {self.at_delta:g}, {self.adjacency}, {self.standing}"
 
     def epsilon(self, delta: float | None = None) -> float:
-        """ε at `delta` (at the quoted δ unless given); infinite where nothing is claimed."""
-        return self.curve.epsilon(self.at_delta if delta is None else check_delta(delta))
+        """ε at `delta` (at the quoted δ unless given); infinite where nothing is claimed: at 0 for Gaussian noise."""
+        return self.curve.epsilon(self.at_delta if delta is None else check_delta(delta, pure=True))
 
     def delta(self, epsilon: float) -> float:
         """δ at `epsilon`."""
@@ -238,7 +239,7 @@ class Guarantee:
 
     def quoted_at(self, delta: float) -> Guarantee:
         """The same guarantee, quoted at another δ."""
-        return replace(self, at_delta=check_delta(delta))
+        return replace(self, at_delta=check_delta(delta, pure=True))
 
     def compose(self, *others: Guarantee) -> Guarantee:
         """The guarantee of this release and `others` on the same data, counted together by the accountant.
@@ -303,7 +304,7 @@ class Guarantee:
             points = []
             for point in fields["curve"]:
                 d, e = float(point["delta"]), point["epsilon"]
-                points.append((check_delta(d), math.inf if e is None else float(e)))
+                points.append((check_delta(d, pure=True), math.inf if e is None else float(e)))
             points.sort()
             finite = [e for _, e in points]
             if any(math.isnan(e) or e < 0 for e in finite) or any(a < b for a, b in pairwise(finite)):
@@ -347,10 +348,11 @@ class Guarantee:
             Standing.UNPROVEN: "NO theorem stands behind this number; it must not be relied on to protect anybody.",
         }[self.standing]
         if math.isfinite(epsilon):
+            rest = f", plus {delta:.3g}" if delta else ""
             factor = f"{math.exp(epsilon):.4g}" if epsilon < 500 else f"e^{epsilon:.4g}"
             claim = (
                 f"(ε = {epsilon:.6g}, δ = {delta:.3g}), {self.adjacency}, {self.standing}. If {neighbours}, "
-                f"no result becomes more probable than {factor} times what it was, plus {delta:.3g}."
+                f"no result becomes more probable than {factor} times what it was{rest}."
             )
             if epsilon < 500:
                 # the best test between two (ε, δ)-close hypotheses at even odds errs at least (1 − δ)/(1 + e^ε)

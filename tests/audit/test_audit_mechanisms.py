@@ -148,8 +148,8 @@ def test_a_guarantee_below_the_cost_of_its_events_is_refuted() -> None:
 
 
 def test_events_that_cannot_be_simulated_are_refused() -> None:
-    with pytest.raises(UsageError, match="Laplace event cannot be simulated"):
-        audit(EventAttack(account(Laplace(1.0, 1.0, ADD), DELTA)), runs=0, trials=100)
+    with pytest.raises(UsageError, match="sampled Laplace event cannot be simulated"):
+        audit(EventAttack(account(Sampled(Laplace(1.0, 1.0, ADD), Poisson(0.5)), DELTA)), runs=0, trials=100)
     with pytest.raises(UsageError, match="too many"):
         audit(EventAttack(account(Repeated(Gaussian(100.0, 1.0, ADD), 5000), DELTA)), runs=0, trials=100)
     with pytest.raises(UsageError, match="no mechanism that could be run"):

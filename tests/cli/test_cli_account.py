@@ -58,11 +58,32 @@ def test_bernstein_for_one_step_is_the_papers_formula(capsys):
     assert found["epsilon"] <= nearby + 1e-12
 
 
+def test_what_is_clipped_is_stated_because_the_noise_depends_on_it(capsys):
+    asked = "account gradient --sigma 2 --delta 1e-5 --adjacency add-remove --json".split()
+    assert run(asked) == 2
+    assert "--clipping" in capsys.readouterr().err
+    found = {how: answer(capsys, *asked, "--clipping", how)["sensitivity"] for how in ("whole", "per-example")}
+    assert found == {"whole": 2.0, "per-example": 1.0}
+
+
+def test_pure_privacy_is_planned_for_laplace_noise_and_refused_for_gaussian_noise(capsys):
+    asked = "account laplace --epsilon 2 --sensitivity 3 --releases 4 --adjacency add-remove --json"
+    plan = answer(capsys, *asked.split())
+    assert plan["delta"] == 0.0
+    assert plan["scale"] == pytest.approx(6.0, rel=1e-9)
+    assert 2.0 * (1 - 1e-9) <= plan["epsilon"] <= 2.0
+    assert plan["standing"] == "proven"
+    assert run("account laplace --epsilon 2 --adjacency add-remove".split()) == 0
+    assert "scale" in capsys.readouterr().out
+    assert run("account embedding --epsilon 1 --delta 0 --adjacency add-remove".split()) == 2
+    assert "Laplace" in capsys.readouterr().err
+
+
 def test_gradient_and_embedding_answer_with_sampling_and_sensitivity(capsys):
     gradient = answer(
         capsys,
         *"account gradient --records 60000 --batch 50 --steps 1000 --clip 0.5 --epsilon 10 --delta 1e-5".split(),
-        *"--adjacency add-remove --json".split(),
+        *"--clipping whole --adjacency add-remove --json".split(),
     )
     assert gradient["sampling"].startswith("Poisson")
     assert gradient["sensitivity"] == 1.0
@@ -166,7 +187,9 @@ def test_compare_draws_and_orders_the_accountants(capsys, tmp_path):
         assert a <= b * (1 + 1e-3) <= c * (1 + 2e-3) < d * (1 + 3e-3)
     assert curves["CLT, as published"]["standing"] == "asymptotic"
     assert drawn.read_bytes().startswith(b"\x89PNG")
-    assert run("account compare --delta 1e-5 --adjacency add-remove --mechanism gradient --points 3".split()) == 0
+    gradients = "account compare --delta 1e-5 --adjacency add-remove --mechanism gradient --points 3".split()
+    assert run([*gradients, "--clipping", "whole"]) == 0
+    assert run(gradients) == 2
     assert "composed privacy losses" in capsys.readouterr().out
     assert run(f"account compare --delta 1e-5 --adjacency replace-one --out {tmp_path}/x.txt".split()) == 2
 

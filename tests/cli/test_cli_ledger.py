@@ -53,6 +53,67 @@ def test_a_second_data_set_in_a_ledger_needs_new_records(capsys, tmp_path):
     assert "digits may spend" in capsys.readouterr().out
 
 
+def test_a_budget_is_raised_by_the_steward_and_shown_for_ever(capsys, tmp_path):
+    file = str(tmp_path / "digits.ledger")
+    assert run(["ledger", "init", file, "--data", "digits", *BUDGET]) == 0
+    asked = ["ledger", "raise", file, "--epsilon", "5", "--reason", "ethics board, 12 May"]
+    capsys.readouterr()
+    assert run(asked) == 2
+    assert "--i-am-the-steward" in capsys.readouterr().err
+    assert run([*asked[:-2], "--i-am-the-steward"]) == 2
+    assert "--reason" in capsys.readouterr().err
+    assert run([*asked, "--i-am-the-steward"]) == 0
+    assert "may now spend ε = 5" in capsys.readouterr().out
+    assert run([*asked, "--i-am-the-steward"]) == 2  # not more than it has
+    capsys.readouterr()
+    assert run(["ledger", "show", file]) == 0
+    shown = capsys.readouterr().out
+    assert "from ε = 3 to ε = 5" in shown
+    assert "ethics board, 12 May" in shown
+    assert "░" * 40 in shown
+    assert run(["ledger", "show", file, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["datasets"][0]
+    assert found["epsilon"] == 5
+    assert [r["before"] for r in found["raises"]] == [3]
+
+
+def test_spending_is_shown_as_a_bar(capsys, tmp_path):
+    file = tmp_path / "half.ledger"
+    with Ledger.create(file) as ledger:
+        ledger.set_budget("a" * 64, 2.0, 1e-5, "add-remove", "half")
+        shift = gaussian.largest_shift(1.0, 1e-5)
+        ledger.charge("a" * 64, Gaussian(1.0, shift, Adjacency.ADD_REMOVE), "half of it")
+    assert run(["ledger", "show", str(file)]) == 0
+    assert "█" * 20 + "░" * 20 + " 50 %" in capsys.readouterr().out
+
+
+def test_a_copy_with_a_budget_of_its_own_is_warned_of(capsys, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    np.save(tmp_path / "export.npy", rows)
+    (tmp_path / "work").mkdir()
+    np.save(tmp_path / "work" / "copy.npy", rows[::-1])
+    np.save(tmp_path / "work" / "other.npy", rows + 1.0)
+    first = ["ledger", "init", str(tmp_path / "export.npy.ledger"), "--data", str(tmp_path / "export.npy"), *BUDGET]
+    assert run(first) == 0
+    assert "Warning" not in capsys.readouterr().err
+    assert run(first) == 0  # the same budget again is no second one
+    assert "Warning" not in capsys.readouterr().err
+    (tmp_path / "work" / "broken.ledger").write_text("not a ledger")
+    for name, warned in (("copy", True), ("other", False)):
+        data = str(tmp_path / "work" / f"{name}.npy")
+        assert run(["ledger", "init", f"{data}.ledger", "--data", data, *BUDGET]) == 0
+        said = capsys.readouterr().err
+        assert ("guards these very records (export.npy)" in said) is warned
+        assert ("--ledger" in said) is warned
+    # and by a command that pays at once
+    np.save(tmp_path / "work" / "again.npy", rows)
+    release = ["release", "mean", str(tmp_path / "work" / "again.npy"), "--column", "0", "--range", "-3,3"]
+    assert run([*release, *BUDGET, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.count("Warning") == 2
+    assert json.loads(printed.out)["ledger"].endswith("again.npy.ledger")
+
+
 def test_an_existing_ledger_is_not_created_again(capsys, tmp_path):
     file = str(tmp_path / "a.ledger")
     assert run(["ledger", "init", file]) == 0

@@ -245,7 +245,7 @@ def test_a_budget_is_set_once(ledger: Ledger, data: str) -> None:
     assert ledger.set_budget(data, 1, DELTA, "add_remove", "another label") == first
     assert first.to_dict()["adjacency"] == "add-remove"
     for terms in ((1.1, DELTA, ADD), (0.9, DELTA, ADD), (1.0, 1e-4, ADD), (1.0, DELTA, REPLACE)):
-        with pytest.raises(UsageError, match="never changes"):
+        with pytest.raises(UsageError, match="only its steward can raise it"):
             ledger.set_budget(data, *terms, "clinic")
     assert ledger.verify() == 2
 

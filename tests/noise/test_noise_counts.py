@@ -10,7 +10,7 @@ from scipy import stats
 
 from privot.errors import UsageError
 from privot.noise import SeededNoise, SystemNoise
-from privot.noise.noisy_counts import MAX_COUNTED, MAX_SIGMA, MIN_SIGMA, add_noise_to_counts, counting_grid
+from privot.noise.noisy_counts import MAX_SIGMA, MIN_SIGMA, add_noise_to_counts, counting_grid, counting_limit
 from weaker_noise import WeakerNoise
 
 
@@ -71,11 +71,15 @@ def test_noise_so_large_that_its_floats_skip_whole_numbers_is_refused() -> None:
 
 
 def test_no_count_is_refused_and_cutting_brings_none_further_apart() -> None:
-    counts = np.array([-(2**40), -5, 0, 3, MAX_COUNTED - 1, MAX_COUNTED, MAX_COUNTED + 1, 2**62], dtype=np.int64)
-    for sigma in (MIN_SIGMA, 1.0, MAX_SIGMA):
+    for sigma in (MIN_SIGMA, 1.0, 2.0**21, MAX_SIGMA):
+        limit = counting_limit(sigma)
+        counts = np.array([-(2**62), -5, 0, 3, limit - 1, limit, limit + 1, 2**63 - 1], dtype=np.int64)
         value = add_noise_to_counts(counts, SystemNoise(), sigma)
         assert np.isfinite(value).all()
-        assert (np.abs(value - np.clip(counts, -MAX_COUNTED, MAX_COUNTED)) < 15 * sigma + 1e-3).all()
+        # a sum beyond 2⁵³ grid steps is rounded to a float, after the noise
+        rounded = limit * 2.0**-52
+        assert (np.abs(value - np.clip(counts, -limit, limit)) < 15 * sigma + 1e-3 + rounded).all()
+    counts = np.array([-(2**40), -5, 0, 3, counting_limit(1.0), 2**62], dtype=np.int64)
     here, there = (add_noise_to_counts(counts + step, SeededNoise(1), 1.0) for step in (0, 1))
     assert set((there - here).tolist()) <= {0.0, 1.0}
 
@@ -86,7 +90,8 @@ def test_the_grid_holds_every_count_and_is_fine_next_to_the_noise(sigma: float) 
     assert (1.0 / grid).is_integer()
     assert grid <= sigma * 2.0**-20
     # what the whole numbers have to hold: the largest count and the furthest noise, 15σ
-    assert MAX_COUNTED / grid + 15 * sigma / grid < 2.0**63
+    assert counting_limit(sigma) / grid + 15 * sigma / grid < 2.0**63
+    assert counting_limit(sigma) >= 2**32
 
 
 def test_large_counts_next_to_little_noise_are_not_refused() -> None:

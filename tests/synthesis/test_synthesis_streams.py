@@ -69,7 +69,9 @@ def open_vault(adjacency: str, epsilon: float = 50.0) -> Vault:
 def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str) -> None:
     vault = open_vault(adjacency)
     design = asked(method).design(vault.facts)
-    plan = gradient(adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=0.5)
+    plan = gradient(
+        adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=0.5, clipping="whole"
+    )
     assert plan.event == Repeated(design.mechanism.event(vault.facts), 12)
     assert isinstance(design.mechanism.sampling, Poisson if adjacency == "add-remove" else FixedSize)
     assert design.mechanism.steps * design.rules.options["blocks"] == design.rules.steps == 12
@@ -84,7 +86,9 @@ def test_several_samples_a_step_are_planned_and_charged_as_many_times(adjacency:
     several = asked("sinkhorn", options={**SINKHORN, "samples": 3})
     design = several.design(vault.facts)
     assert design.mechanism.sigma == pytest.approx(
-        gradient(adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=36, clip=0.5).sigma
+        gradient(
+            adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=36, clip=0.5, clipping="whole"
+        ).sigma
     )
     assert design.mechanism.sigma > asked("sinkhorn").design(vault.facts).mechanism.sigma
     done = several.fit(vault, folder=tmp_path / "out")

@@ -24,7 +24,8 @@ from privot.accounting.events import (
     Unbounded,
     event_from_dict,
 )
-from privot.accounting.planning import Plan, embedding, gradient, projection
+from privot.accounting.planning import Plan, embedding, gradient, laplace, projection
+from privot.accounting.pure import pure_epsilon
 from privot.accounting.sampling import FixedSize, Poisson
 from privot.accounting.wasserstein import WassersteinAccountant, WassersteinPrivacy
 
@@ -57,7 +58,9 @@ __all__ = [
     "event_from_dict",
     "gradient",
     "history_event",
+    "laplace",
     "largest_count",
     "projection",
+    "pure_epsilon",
     "read_guarantee",
 ]

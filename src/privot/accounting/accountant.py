@@ -32,6 +32,7 @@ from privot.accounting.laws import gaussian
 from privot.accounting.laws.projection_law import law
 from privot.accounting.pld.composition import Composition
 from privot.accounting.pld.dominating_pairs import step_of
+from privot.accounting.pure import pure_epsilon
 from privot.common.arguments import check_delta
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.guarantee import Curve, Guarantee, Standing
@@ -199,8 +200,10 @@ class EventCurve:
         return tuple(leaves(Composed(self.events)))
 
     def epsilon(self, delta: float) -> float:
-        """The smallest proven ε at `delta`."""
-        return _epsilon(self.steps, check_delta(delta))
+        """The smallest proven ε at `delta`; at 0 the pure one."""
+        if check_delta(delta, pure=True) == 0.0:
+            return pure_epsilon(Composed(self.events))
+        return _epsilon(self.steps, delta)
 
     def delta(self, epsilon: float) -> float:
         """The smallest proven δ at `epsilon`."""
@@ -224,7 +227,8 @@ def account(event: Event, delta: float) -> Guarantee:
     event
         What was or will be released: one event, or several together (`Composed`, `Repeated`).
     delta
-        The δ at which the guarantee is quoted. Its curve knows all others.
+        The δ at which the guarantee is quoted. Its curve knows all others. 0 asks for pure differential privacy, which
+        Laplace noise has and Gaussian noise has not.
 
     Returns
     -------
@@ -234,7 +238,7 @@ def account(event: Event, delta: float) -> Guarantee:
     Raises
     ------
     UsageError
-        If δ does not lie strictly between 0 and 1.
+        If δ is neither 0 nor between 0 and 1, or is 0 and nothing is promised there.
     NoTheoremError
         If no theorem covers this combination of mechanism, sampling and adjacency.
 
@@ -256,6 +260,10 @@ def account(event: Event, delta: float) -> Guarantee:
     >>> round(account(Gaussian(1.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).epsilon(), 4)
     4.3772
     """
+    if check_delta(delta, pure=True) == 0.0 and not math.isfinite(pure_epsilon(event)):
+        raise UsageError(
+            "At δ = 0 nothing is promised, because not all noise is Laplace noise: choose a δ greater than 0."
+        )
     return Guarantee(
         curve=EventCurve((event,)),
         adjacency=adjacency_of([event]),
@@ -263,7 +271,7 @@ def account(event: Event, delta: float) -> Guarantee:
         sampling="; ".join(samplings_of(event)),
         assumptions=tuple(dict.fromkeys(assumptions_of(event))),
         events=(event.to_dict(),),
-        at_delta=check_delta(delta),
+        at_delta=check_delta(delta, pure=True),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -82,8 +82,12 @@ def compare(
     batch: int | None = None,
     epochs: float | None = None,
     steps: int | None = None,
+    clipping: Literal["whole", "per-example"] | None = None,
 ) -> AccountantComparison:
-    """ε at `points` σ from `smallest` to `largest` (evenly in logarithms), by each accountant."""
+    """ε at `points` σ from `smallest` to `largest` (evenly in logarithms), by each accountant.
+
+    `clipping` is that of `gradient`, which it has to be stated for.
+    """
     check_positive("The smallest σ", smallest)
     check_positive("The largest σ", largest)
     check_count("The number of points", points, 2)
@@ -93,7 +97,9 @@ def compare(
     sizes: dict[str, Any] = {"records": records, "batch": batch, "epochs": epochs, "steps": steps, "clip": clip}
 
     def gradients(sigma: float) -> Plan:
-        return gradient(adjacency=adjacency, delta=delta, sigma=sigma, **sizes)
+        if clipping is None:
+            raise UsageError("Gradients are clipped whole or per example, and σ depends on it: state the clipping.")
+        return gradient(adjacency=adjacency, delta=delta, sigma=sigma, clipping=clipping, **sizes)
 
     def projections(frame: str, bound: str = "exact") -> Callable[[float], Plan]:
         def plan(sigma: float) -> Plan:

@@ -1,4 +1,4 @@
-"""Plan a budget before any data is touched: projection, gradient and embedding releases in a user's own terms.
+"""Plan a budget before any data is touched: projection, gradient, embedding and Laplace releases in a user's terms.
 
 Each function takes either σ or ε and answers with a `Plan`: the event that will be charged and its guarantee.
 """
@@ -17,12 +17,13 @@ from privot.accounting.events import (
     Event,
     Frame,
     Gaussian,
+    Laplace,
     Projection,
     Sampled,
     repeated,
 )
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
-from privot.common.arguments import check_count, check_delta, check_kind, check_positive
+from privot.common.arguments import check_count, check_delta, check_epsilon, check_kind, check_positive, is_number
 from privot.errors import NoTheoremError, UsageError, brief
 from privot.guarantee import Adjacency, Guarantee
 
@@ -39,6 +40,8 @@ class Plan:
     steps: int
     sensitivity: float
     batch: int | None = None
+    scale: float | None = None
+    """Of Laplace noise, whose standard deviation σ is √2 times its scale."""
 
     def to_dict(self) -> dict[str, Any]:
         """The answer of `privot account`, as plain JSON types."""
@@ -53,6 +56,7 @@ class Plan:
             "steps": self.steps,
             "batch": self.batch,
             "sensitivity": self.sensitivity,
+            **({} if self.scale is None else {"scale": self.scale}),
             "assumptions": list(self.guarantee.assumptions),
             "events": [dict(e) for e in self.guarantee.events],
         }
@@ -104,6 +108,8 @@ class _Terms:
 
     def solve(self, release: Callable[[float, int], Event], sensitivity: float) -> Plan:
         """Find σ, ε, the number of steps or the batch, for `release`(σ, steps) as one step."""
+        if is_number(self.delta) and self.delta == 0:
+            raise UsageError("δ must be greater than 0, where Gaussian noise promises nothing: or plan Laplace noise.")
         check_delta(self.delta)
         if self.sigma is not None:
             check_positive("σ", self.sigma)
@@ -230,7 +236,6 @@ def projection(
             "use replace-one neighbours."
         )
     sensitivity = adjacency.sensitivity(clip)
-    check_delta(delta)
     check_kind("The bound", bound, str)
 
     def release(s: float, times: int) -> Event:
@@ -244,6 +249,7 @@ def gradient(
     *,
     adjacency: Adjacency | str,
     delta: float,
+    clipping: Literal["whole", "per-example"],
     sigma: float | None = None,
     epsilon: float | None = None,
     records: int | None = None,
@@ -251,7 +257,6 @@ def gradient(
     epochs: float | None = None,
     steps: int | None = None,
     clip: float = 1.0,
-    clipping: Literal["whole", "per-example"] = "whole",
 ) -> Plan:
     """Plan noisy clipped gradients (DP-SGD, DP-Sinkhorn): σ from ε, ε from σ, or what both together pay for.
 
@@ -272,9 +277,9 @@ def gradient(
     clip
         C, the clipping norm. σ is the noise's standard deviation, not a multiple of it.
     clipping
-        "whole" (DP-Sinkhorn): the whole matrix is scaled to norm ≤ C, so any two values differ by at most 2C whatever
-        the neighbours. "per-example" (DP-SGD): a sum of gradients each of norm ≤ C, so the difference is C when a
-        record is added or removed and 2C when one is replaced.
+        What is clipped; it is stated because σ depends on it. "whole" (DP-Sinkhorn): the whole matrix is scaled to norm
+        ≤ C, so any two values differ by at most 2C whatever the neighbours. "per-example" (DP-SGD): a sum of gradients
+        each of norm ≤ C, so the difference is C when a record is added or removed and 2C when one is replaced.
 
     Returns
     -------
@@ -369,3 +374,72 @@ def embedding(
     sensitivity = adjacency.sensitivity(norm)
     terms = _Terms(adjacency, delta, sigma, epsilon, None, None, None, releases)
     return terms.solve(lambda s, _: Gaussian(s, sensitivity, adjacency), sensitivity)
+
+
+def laplace(
+    *,
+    adjacency: Adjacency | str,
+    delta: float = 0.0,
+    scale: float | None = None,
+    epsilon: float | None = None,
+    sensitivity: float = 1.0,
+    releases: int = 1,
+) -> Plan:
+    """Plan single numbers with Laplace noise, which is private at δ = 0: the scale from ε, or ε from the scale.
+
+    Parameters
+    ----------
+    adjacency
+        "add-remove" or "replace-one"; the stated sensitivity is meant under it.
+    delta
+        The δ at which the plan is quoted: 0 unless given (pure differential privacy).
+    scale, epsilon
+        b, the scale of the noise, or the target ε: the one that is left out is the answer.
+    sensitivity
+        Δ, the most by which neighbours' numbers differ.
+    releases
+        How many such numbers are released.
+
+    Returns
+    -------
+    Plan
+        The event that will be charged and its guarantee, with the scale and σ = √2·b.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, or the scale and ε are both given or both left out.
+
+    Notes
+    -----
+    Formal guarantee: at δ = 0, ε = releases·Δ/b; at a greater δ the composed privacy losses, rounded up. The standing
+    is PROVEN.
+
+    References
+    ----------
+    Dwork, McSherry, Nissim & Smith 2006, "Calibrating noise to sensitivity in private data analysis".
+
+    Examples
+    --------
+    >>> plan = laplace(adjacency="add-remove", epsilon=0.5, releases=4)
+    >>> round(plan.scale, 6), round(plan.guarantee.epsilon(), 6), plan.guarantee.at_delta
+    (8.0, 0.5, 0.0)
+    """
+    adjacency = Adjacency.parse(adjacency)
+    check_positive("The sensitivity", sensitivity)
+    check_count("The number of releases", releases, most=MAX_STEPS)
+    if (scale is None) == (epsilon is None):
+        raise UsageError("Give the scale or ε: the one that is left out is computed.")
+
+    def make(b: float) -> Event:
+        return repeated(Laplace(b, sensitivity, adjacency), releases)
+
+    if scale is not None:
+        check_positive("The scale", scale)
+        found = float(scale)
+    elif check_delta(delta, pure=True) == 0.0:
+        found = sensitivity * releases / check_epsilon(epsilon) * (1.0 + 4e-12)  # type: ignore[arg-type]
+    else:
+        found = calibrate(lambda b: make(b * sensitivity), epsilon=epsilon, delta=delta) * sensitivity  # type: ignore[arg-type]
+    event = make(found)
+    return Plan(event, account(event, delta), math.sqrt(2.0) * found, releases, sensitivity, scale=found)

@@ -59,7 +59,6 @@ class AdaptationDesign:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
-        facts = {n: v for n, v in vars(self.facts).items() if n != "adjacency"}
         fields = {
             "settings": self.settings.to_dict(),
             "networks": self.networks,
@@ -68,7 +67,7 @@ class AdaptationDesign:
             "delta": self.delta,
             "seed": self.seed,
             "adjacency": str(self.facts.adjacency),
-            "facts": facts,
+            "facts": self.facts.plain(),
             "features": self.features,
         }
         fields = fields if self.rules is None else {**fields, "rules": self.rules}
@@ -101,7 +100,7 @@ class AdaptationDesign:
 
     def check_facts(self, facts: Facts) -> None:
         """Refuse records whose public facts differ from those of this design."""
-        for name, value in vars(self.facts).items():
+        for name, value in {**self.facts.plain(), "adjacency": self.facts.adjacency}.items():
             if value != getattr(facts, name):
                 raise DataError(f"These are not the records this adaptation was designed for: their {name} differs.")
 

@@ -238,6 +238,21 @@ class DomainAdapter(PrivateEstimator):
         self.guarantee_, self.charged_, self.lost_, self.stopped_ = stream.guarantee, 1, 0, False
         return self
 
+    def baseline(self, facts: Facts, source: Source, *, progress: Progress | None = None) -> DomainAdapter:
+        """The same networks trained on the public source alone, for as many steps: what adaptation has to beat.
+
+        It needs no vault and releases nothing. `facts` are the public facts of the target, as for `design`; after `fit`
+        the settings are those of the fit.
+        """
+        design = self.design_ if self.__sklearn_is_fitted__() else self.design(facts, source)
+        settings = replace(design.settings, method="source")
+        alone = DomainAdapter(
+            self.epsilon, self.delta, method="source", network=self.network, shape=self.shape, low=self.low,
+            high=self.high, settings=settings, device=self.device, seed=design.seed,
+        )  # fmt: skip
+        learner = alone._learner(alone.design(facts, source), source)
+        return alone._finished(PaidTraining(learner, _no_vault), progress)
+
     def run(
         self,
         job: Job,

@@ -80,7 +80,8 @@ def audit(
         What is public about the records: columns, clipping bound, adjacency, classes; the number of records under
         replace-one.
     delta
-        The δ at which ε is claimed and measured, 1e-5 unless given.
+        The δ at which ε is claimed and measured, 1e-5 unless given; 0 for a mechanism that is private there, as one
+        with Laplace noise.
     runs
         Runs of the whole mechanism per data set: 0 for none, otherwise at least 20. Unless given, as many as take some
         seconds (4000 at most).
@@ -160,7 +161,7 @@ def attack_for(
 
     Raises what the mechanism raises where it refuses the facts, before any attack is made.
     """
-    check_delta(delta)
+    check_delta(delta, pure=True)
     if facts.adjacency is Adjacency.REPLACE_ONE and facts.records is None:
         raise UsageError("The number of records is public under replace-one: state it in the facts.")
     mechanism.needs.check(facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from importlib import import_module
 from typing import Any
 
 from privot.common import interruption
@@ -13,6 +14,8 @@ __all__ = ["main"]
 
 MAX_WORD = 300
 """The longest word of an error message, in characters: longer than most paths, …"""
+COMPLETING = "_PRIVOT_COMPLETE"
+"""The variable in which a shell says that it wants a line completed."""
 MAX_LINE = 900
 """… and the longest message."""
 
@@ -58,9 +61,13 @@ def run(arguments: list[str], debug: bool = False) -> int:
     try:
         from typer.main import get_command
 
+        if COMPLETING in os.environ:
+            # otherwise Typer does so where it adds options that install completion
+            import_module("typer.completion").completion_init()
         check_words(arguments)
-        # a word that is a command's name may be a file's: one module more is imported then
-        used = [word for word in arguments if word in COMMANDS]
+        # a word that is a command's name may be a file's: one module more is imported then; a shell that completes a
+        # line gives no arguments, and may ask for the options of any command
+        used = list(COMMANDS) if COMPLETING in os.environ else [word for word in arguments if word in COMMANDS]
         command: Any = with_bounds(with_help(get_command(build_app(used))))
         arguments, note = recalled(arguments, command.commands)
         if note and "--json" not in arguments:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from privot.ledger import Ledger
     from privot.vault import Vault
 
+MAX_LEDGERS = 100
+"""Ledgers of one folder that are looked at for copies."""
 BUILT_IN = ("digits",)
 """Data that comes with privot and belongs to nobody."""
 
@@ -63,14 +65,68 @@ def naming_the_option() -> Iterator[None]:
         raise OtherRecordsError(f"{str(error).removesuffix('.')} (--new-records).") from None
 
 
-def open_vault(book: Ledger, *, terms: tuple[float, float] | None, new_records: bool, **held: Any) -> Vault:
-    """A vault on the budget that `book` has for these records, else on a new one of `terms` = (ε, δ)."""
+def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
+    """Say on standard error which other ledgers in reach guard these very records, before they get a second budget.
+
+    In reach is every `.ledger` file beside `book` and beside the `places`, and one folder up. A copy of a file keeps
+    its records, and the people in them would be promised two budgets.
+    """
+    import typer
+
+    from privot.errors import PrivotError
+    from privot.ledger import Ledger
+    from privot.vault.budget import row_digests
+
+    digests = row_digests(rows)
+    if any(place in BUILT_IN for place in places) or book.budget(book.fingerprint({"x": digests})) is not None:
+        return
+    beside = [Path(realpath(place)).parent for place in (book.path, *places)]
+    folders = dict.fromkeys(folder for near in beside for folder in (near, near.parent))
+    for path in [path for folder in folders for path in _ledgers_in(folder)]:
+        try:
+            if os.path.samefile(path, book.path):
+                continue
+            with Ledger.open(path) as other:
+                budget = other.budget(other.fingerprint({"x": digests}))
+                spent = None if budget is None else other.spent(budget.fingerprint)
+        except (PrivotError, OSError):
+            continue  # not a ledger, or not ours to read
+        if budget is not None:
+            cost = 0.0 if spent is None else spent.epsilon()
+            typer.echo(
+                f"Warning: {path} guards these very records ({budget.label}) and has spent ε = {cost:.4g} of "
+                f"{budget.epsilon:g}: a second budget is a second promise to the same people, so use --ledger {path}.",
+                err=True,
+            )
+
+
+def _ledgers_in(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.glob("*.ledger") if path.is_file())[:MAX_LEDGERS]
+    except OSError:
+        return []
+
+
+def open_vault(
+    book: Ledger,
+    *,
+    terms: tuple[float, float] | None,
+    new_records: bool,
+    where: str | None = None,
+    **held: Any,
+) -> Vault:
+    """A vault on the budget that `book` has for these records, else on a new one of `terms` = (ε, δ).
+
+    `where` is the file of the records, beside which other ledgers are looked for.
+    """
     from privot.vault import Vault
     from privot.vault.budget import row_digests
 
     with naming_the_option():
         name = book.fingerprint({"x": row_digests(held["x"])})
         known = book.admit(name, new_records=new_records) is not None
+        if not known and terms is not None:
+            warn_of_copies(book, held["x"], *([] if where is None else [where]))
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 
 

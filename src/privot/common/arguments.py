@@ -42,8 +42,10 @@ def is_within(array: Any, largest: float) -> bool:
     return float(abs(array).max(initial=0)) <= largest  # false for a NaN
 
 
-def check_delta(delta: float) -> float:
-    """Return `delta` as a float if it lies strictly between 0 and 1."""
+def check_delta(delta: float, *, pure: bool = False) -> float:
+    """Return `delta` as a float if it lies strictly between 0 and 1; with `pure` also if it is 0."""
+    if pure and is_number(delta) and delta == 0:
+        return 0.0
     if not is_number(delta) or not 0.0 < float(delta) < 1.0:
         raise UsageError(f"δ must lie strictly between 0 and 1, got {brief(delta)}.")
     return float(delta)

@@ -35,12 +35,13 @@ _READABLE = "digits, .npz, .npy, .csv, .csv.gz, an IDX file or a folder of image
 class Dataset:
     """Records `x` of shape (records, dimension) and, where there are any, labels `y` of shape (records,).
 
-    `names` are those of the classes 0, 1, …, where the data names them.
+    `names` are those of the classes 0, 1, …, and `columns` those of the columns of `x`, where the data names them.
     """
 
     x: NDArray[Any]
     y: NDArray[Any] | None = None
     names: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         labels = "no labels" if self.y is None else "labels"
@@ -81,10 +82,13 @@ def load(
         raise UsageError(f"{path.name!r} labels records by numbers: state how many classes there are, not their names.")
     x: NDArray[Any]
     y: NDArray[Any] | None
+    columns: tuple[str, ...] | None = None
     if str(source) == "digits":
         x, y = _digits()
     elif not path.exists():
         raise DataError(f"There is no file or data set called {str(source)!r}: give {_READABLE}.")
+    elif path.name.lower().endswith((".csv", ".csv.gz")) and not path.is_dir():
+        x, y, columns = _read_csv(path)
     else:
         x, y = _read(path, part, stated)
     if x.ndim > 2:
@@ -96,16 +100,14 @@ def load(
             f"{rows.shape[1]}: state another shape."
         )
     labels = None if y is None or not stated.labels else checked_labels(y, rows.shape[0], stated.count)
-    return Dataset(rows, labels, stated.names if is_folder else None)
+    return Dataset(rows, labels, stated.names if is_folder else None, columns)
 
 
 def _read(path: Path, part: str, stated: StatedFacts) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Records and labels as the file has them."""
+    """Records and labels as a folder or a file of arrays has them."""
     name = path.name.lower()
     if path.is_dir():
         return read_images(path, stated)
-    if name.endswith((".csv", ".csv.gz")):
-        return _read_csv(path)
     if name.endswith((".npz", ".npy")):
         return _read_numpy(path, part)
     if is_idx(path):
@@ -226,9 +228,11 @@ def _header(path: Path, cells: list[str]) -> list[str]:
     return names
 
 
-def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None, tuple[str, ...]]:
+    """Records and labels of a table of numbers, and the names that its first line gives the columns of records."""
     values, taken = array("d"), Meter(path.name)
     label: int | None = None
+    names: tuple[str, ...] = ()
     width = 0
     complaint: str | None = None
     try:
@@ -240,6 +244,7 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
                 if len(labels) > 1:
                     raise DataError(f"{path.name!r} has {len(labels)} columns of labels: keep one.")
                 label = labels[0] if labels else None
+                names = tuple(cell for i, cell in enumerate(cells) if i != label)
                 continue
             if len(cells) != width:
                 complaint = f"has {len(cells)} cells where the first line has {width}"
@@ -263,5 +268,5 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
         raise DataError(f"{path.name!r} holds no records: give at least one line of numbers.")
     table = np.frombuffer(values).reshape(-1, width)
     if label is None:
-        return table, None
-    return np.delete(table, label, axis=1), table[:, label]
+        return table, None, names
+    return np.delete(table, label, axis=1), table[:, label], names

@@ -9,6 +9,6 @@ Vaults use it as follows:
 """
 
 from privot.ledger.ledger import Ledger
-from privot.ledger.ledger_rows import Budget, Entry
+from privot.ledger.ledger_rows import Budget, BudgetRaise, Entry
 
-__all__ = ["Budget", "Entry", "Ledger"]
+__all__ = ["Budget", "BudgetRaise", "Entry", "Ledger"]

@@ -1,4 +1,4 @@
-"""The ledger itself: budgets are set once; a charge is counted by the accountant and written first.
+"""The ledger itself: budgets are set once; a charge is counted by the accountant and written first; so is a raise.
 
 It may read events and files beside its own; it never sees a record except to take its fingerprint, and it
 draws no noise. One file guards one data set: other records in it have to be stated to be new, and the statement is
@@ -36,6 +36,7 @@ from privot.ledger.ledger_rows import (
     BUDGET,
     CHARGE,
     HEADER,
+    RAISE,
     Budget,
     Entry,
     Row,
@@ -50,7 +51,7 @@ from privot.ledger.ledger_rows import (
 )
 from privot.ledger.refusal import other_records, refusal
 from privot.ledger.sqlite_store import SCHEMA_VERSION, Store
-from privot.ledger.tally import budget_of, charges_of, check_adjacency, entries_of, events_of, together
+from privot.ledger.tally import budget_of, budgets_of, charges_of, check_adjacency, entries_of, events_of, together
 
 
 class Ledger:
@@ -198,7 +199,7 @@ class Ledger:
         *,
         new_records: bool = False,
     ) -> Budget:
-        """Say, once and for all, what a data set may spend: ε at δ under `adjacency`.
+        """Say what a data set may spend: ε at δ under `adjacency`. Only `raise_budget` changes it.
 
         The same terms a second time change nothing, not even the label; other terms are refused. A ledger that guards
         another data set already refuses (`OtherRecordsError`) unless `new_records` states that these are records of
@@ -222,12 +223,45 @@ class Ledger:
             if budget is None:
                 self._anchor(row)
                 return as_budget(row)
-        if (budget.epsilon, budget.delta, str(budget.adjacency)) != tuple(terms.values()):
+        wanted = (terms["delta"], terms["adjacency"])
+        known = (budget.first_epsilon, budget.epsilon)
+        if terms["epsilon"] not in known or wanted != (budget.delta, str(budget.adjacency)):
             raise UsageError(
                 f"The data set {budget.label!r} has a budget already, ε = {budget.epsilon!r} at "
-                f"δ = {budget.delta!r}, {budget.adjacency}, and a budget never changes."
+                f"δ = {budget.delta!r}, {budget.adjacency}: it is set once, and only its steward can raise it."
             )
         return budget
+
+    def raise_budget(self, fingerprint: str, epsilon: float, reason: str, *, i_am_the_steward: bool = False) -> Budget:
+        """Raise what a data set may spend to `epsilon`, at the δ and adjacency of its budget.
+
+        What was promised to the people in the data was the old budget, so a raise is the steward's decision: it needs
+        the statement `i_am_the_steward`, and a reason, which is sealed in the ledger and shown with the budget for
+        ever. Nothing that was released changes.
+
+        Raises `UsageError` without that statement, for a data set without a budget, and for an ε that is not greater.
+        """
+        check_fingerprint(fingerprint)
+        check_epsilon(epsilon)
+        check_note("reason", reason)
+        if i_am_the_steward is not True:
+            raise UsageError(
+                "Only the steward of the data may raise a budget that was promised: state that you are the steward."
+            )
+        with self._turn:
+            with self._store.writing():
+                rows = self._rows()
+                budget = budget_of(rows, fingerprint)
+                if budget is None:
+                    raise UsageError("This data set has no budget in the ledger: set one first.")
+                if not epsilon > budget.epsilon:
+                    raise UsageError(
+                        f"A raise must exceed the budget, which is ε = {budget.epsilon!r}, got {epsilon!r}: a budget "
+                        "is never lowered, so spend less."
+                    )
+                row = self._append(rows, RAISE, fingerprint, canonical({"epsilon": float(epsilon)}), reason)
+            self._anchor(row)
+        return budget.raised(row)
 
     def charge(self, fingerprint: str, event: Event, purpose: str) -> Entry:
         """Charge a data set for `event`, which may be released once this has returned and not before.
@@ -275,7 +309,7 @@ class Ledger:
 
     def datasets(self) -> list[Budget]:
         """Every data set of the ledger, as its budget, in the order they were set."""
-        return [as_budget(row) for row in self._snapshot() if row.kind == BUDGET]
+        return budgets_of(self._snapshot())
 
     def entries(self, fingerprint: str | None = None) -> list[Entry]:
         """Every charge, or those of one data set, oldest first."""
@@ -310,10 +344,10 @@ class Ledger:
             self._known = []
             rows = self._rows()
             for row in rows:
-                if row.kind == BUDGET:
-                    as_budget(row)
-                elif row.kind == CHARGE:
+                if row.kind == CHARGE:
                     row_event(row)
+            # reads every budget with its raises
+            budgets_of(rows)
             self._store.check_pages()
         return len(rows)
 

@@ -7,8 +7,9 @@ one fact has one text, and equal events are recognised by equal text.
 from __future__ import annotations
 
 import json
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from privot.errors import CorruptLedgerError, DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.opening import parse_json
 
-HEADER, BUDGET, CHARGE = "header", "budget", "charge"
+HEADER, BUDGET, CHARGE, RAISE = "header", "budget", "charge", "raise"
 
 LONGEST_NOTE = 200
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -36,8 +37,19 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
+class BudgetRaise:
+    """One raise of a budget: from which ε to which, why, and when. It stays in the ledger for ever."""
+
+    id: int
+    before: float
+    epsilon: float
+    reason: str
+    at: str
+
+
+@dataclass(frozen=True)
 class Budget:
-    """What a data set may spend in all: ε at δ under one adjacency. Once set it never changes."""
+    """What a data set may spend in all: ε at δ under one adjacency. Only a raise changes it, for a stated reason."""
 
     id: int
     fingerprint: str
@@ -48,10 +60,29 @@ class Budget:
     at: str
     new_records: bool = False
     """Whether it was stated, when the budget was set, that these are new records beside those already guarded."""
+    raises: tuple[BudgetRaise, ...] = ()
+    """Every raise since it was set, oldest first; `epsilon` is the last one's."""
+
+    @property
+    def first_epsilon(self) -> float:
+        """ε as it was set, before any raise."""
+        return self.raises[0].before if self.raises else self.epsilon
+
+    def raised(self, row: Row) -> Budget:
+        """The budget after the raise that `row` records."""
+        try:
+            epsilon = float(parse_json(row.body)["epsilon"])
+        except (KeyError, TypeError, ValueError):
+            epsilon = math.nan
+        # written so that a number that is none is refused too
+        if not self.epsilon < epsilon < math.inf:
+            raise CorruptLedgerError(f"Row {row.id} of the ledger holds no raise this version can read.")
+        made = BudgetRaise(row.id, self.epsilon, epsilon, row.note, row.at)
+        return replace(self, epsilon=epsilon, raises=(*self.raises, made))
 
     def to_dict(self) -> dict[str, Any]:
         """The budget as plain JSON types."""
-        return {**vars(self), "adjacency": str(self.adjacency)}
+        return {**vars(self), "adjacency": str(self.adjacency), "raises": [vars(r) for r in self.raises]}
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,24 @@ from collections.abc import Iterable
 
 from privot.accounting.events import Composed, Event, adjacency_of, repeated
 from privot.errors import BudgetError, NoTheoremError
-from privot.ledger.ledger_rows import BUDGET, CHARGE, Budget, Entry, Row, as_budget, as_entry, row_event
+from privot.ledger.ledger_rows import BUDGET, CHARGE, RAISE, Budget, Entry, Row, as_budget, as_entry, row_event
 
 
 def budget_of(rows: list[Row], fingerprint: str) -> Budget | None:
-    """The budget of a data set, if it has one."""
-    return next((as_budget(row) for row in rows if row.kind == BUDGET and row.fingerprint == fingerprint), None)
+    """The budget of a data set, with every raise since it was set; None if it has none."""
+    found: Budget | None = None
+    for row in rows:
+        if row.fingerprint == fingerprint and row.kind == BUDGET and found is None:
+            found = as_budget(row)
+        elif row.fingerprint == fingerprint and row.kind == RAISE and found is not None:
+            found = found.raised(row)
+    return found
+
+
+def budgets_of(rows: list[Row]) -> list[Budget]:
+    """The budget of every data set, in the order they were set."""
+    names = dict.fromkeys(row.fingerprint for row in rows if row.kind == BUDGET)
+    return [budget for name in names if (budget := budget_of(rows, name)) is not None]
 
 
 def charges_of(rows: list[Row], fingerprint: str | None) -> list[Row]:

@@ -6,11 +6,16 @@ from privot.mechanisms.gradients.dp_sgd import ClippedGradients
 from privot.mechanisms.gradients.generator_gradient import Handle, ParameterQuery, SanitizedParameters
 from privot.mechanisms.gradients.gradient_function import Query
 from privot.mechanisms.gradients.sinkhorn_gradient import GradientQuery, SanitizedGradient
-from privot.mechanisms.mechanism import Answering, Facts, Identified, Mechanism, Needs, Records
+from privot.mechanisms.mechanism import Answering, Facts, Identified, Mechanism, Needs, PublicColumn, Records
 from privot.mechanisms.projection import RandomProjection
 from privot.mechanisms.representation import ProjectedRepresentation, Representation, RepresentationQuery
 from privot.mechanisms.sketching.private_sketch import PrivateSketch
 from privot.mechanisms.sketching.sketch_design import SketchDesign
+from privot.mechanisms.summaries.array_columns import ArrayColumn
+from privot.mechanisms.summaries.count import Count
+from privot.mechanisms.summaries.histogram import Histogram
+from privot.mechanisms.summaries.mean import Mean
+from privot.mechanisms.summaries.quantiles import Quantiles
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
@@ -25,25 +30,31 @@ __all__ = [
     "LABEL",
     "AlignmentQuery",
     "Answering",
+    "ArrayColumn",
     "Axis",
     "ClippedGradients",
+    "Count",
     "Facts",
     "FeatureMap",
     "GradientQuery",
     "GroupRule",
     "GroupedMarginals",
     "Handle",
+    "Histogram",
     "Identified",
     "Interpolation",
     "Marginals",
+    "Mean",
     "MeanEmbedding",
     "Mechanism",
     "Needs",
     "ParameterQuery",
     "PrivateSketch",
     "ProjectedRepresentation",
+    "PublicColumn",
     "PublishedAlignment",
     "PublishedGradients",
+    "Quantiles",
     "Query",
     "RandomProjection",
     "Records",

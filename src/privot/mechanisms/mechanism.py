@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,48 @@ from privot.noise import NoiseSource
 from privot.release import Value
 
 
+class PublicColumn(Protocol):
+    """What is public about one column, and how its coordinate in a row is read; every part of it is stated."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def place(self) -> int:
+        """Its coordinate in a row, from 0; −1 for the labels."""
+        ...
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The stated bounds of its values; None where none are stated, or values are categories."""
+        ...
+
+    @property
+    def categories(self) -> tuple[str, ...] | None:
+        """The names of its categories, in the order of their coordinates; None where values are numbers."""
+        ...
+
+    @property
+    def missing(self) -> bool:
+        """Whether a value may be missing. Of numbers it is then the coordinate −1, of categories the last one."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole."""
+        ...
+
+    def values(self, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The numbers that coordinates stand for; NaN where one is missing."""
+        ...
+
+    def coordinates(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The coordinates of numbers, in the same order as the numbers."""
+        ...
+
+
 @dataclass(frozen=True)
 class Facts:
     """The public facts about the records. The steward states them; only the shape is read off the data.
@@ -24,7 +66,8 @@ class Facts:
     `dim` is the number of columns, which all neighbours share. `records` is the number of rows: public under
     replace-one, where all neighbours have as many; None under add-remove, where it is what privacy hides.
     `clip` bounds the norm of a row and `classes` the labels 0 … classes − 1; neither is ever estimated from
-    data.
+    data. `columns` say how rows are read, column by column, where that was stated; they follow from the file's header
+    or schema, so two facts are equal without them.
     """
 
     dim: int
@@ -32,6 +75,11 @@ class Facts:
     clip: float
     adjacency: Adjacency
     classes: int | None = None
+    columns: tuple[PublicColumn, ...] = field(default=(), compare=False, repr=False)
+
+    def plain(self) -> dict[str, Any]:
+        """What a design writes down and compares beside the adjacency, as plain JSON types."""
+        return {"dim": self.dim, "records": self.records, "clip": self.clip, "classes": self.classes}
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ exactly: what is released is post-processing of the Gaussian mechanism itself, a
 by exactly one. `privot.noise.adding` says what goes wrong with a plain floating-point sum. The argument, step by step,
 for a count c, noise n of deviation σ in [2⁻¹⁰, 2⁴⁰] and g = min(1, 2^(⌊log₂ σ⌋ − 20)):
 
-* Sensitivity. c is first cut to ±2³² (sums of signed whole numbers are counts too). Cutting whole numbers gives whole
-  numbers and brings no two of them further apart, so a vector of counts moves by no more than it did before, and no
-  count is refused.
+* Sensitivity. c is first cut to ±2⁶²·g, which is 2³² or more (sums of signed whole numbers are counts too). Cutting
+  whole numbers at a whole number gives whole numbers and brings no two of them further apart, so a vector of counts
+  moves by no more than it did before, and no count is refused.
 * The noise meets the grid before it meets the count. rint(n/g) is a function of the noise alone; n/g is exact, g being
   a power of two, and |n| < 15σ (`privot.noise.normals` can reach no further), so |n/g| < 2⁴⁴ fits int64.
-* The sum is exact. 1/g ≤ 2³⁰, so |c/g| ≤ 2⁶² is a whole number, and for σ < 2²¹ |n/g| < 15·2²¹; for larger σ, g = 1 and
-  |c/g| ≤ 2³². Either way the sum stays below 2⁶³: integer addition, no rounding, no overflow.
+* The sum is exact. |c/g| ≤ 2⁶² is a whole number, because 1/g is one; |n/g| < 15·2²¹ for σ < 2²¹, and below 2⁴⁴ for
+  larger σ, where g = 1. So the sum stays below 2⁶³: integer addition, no rounding, no overflow.
 * Support. The sum is c/g plus a whole number whose law does not depend on c. Floats within the noise's reach lie at
   most 2⁻²⁷ grid steps apart (2⁻⁸ at σ = 2⁴⁰, where g is 1), so every whole number within that reach does occur. Which
   grid is used follows from σ, never from c. That |n| ends at 15σ is a property of the noise (probability below 10⁻⁴⁸),
@@ -39,13 +39,16 @@ GRID_BITS = 20
 MIN_SIGMA = 2.0**-10
 MAX_SIGMA = 2.0**40
 """From 2⁴⁹ on noise would skip whole numbers and so show a count's last bits; from 2⁵⁹ on it would not fit int64."""
-MAX_COUNTED = 2**32
-"""Larger counts are cut to this."""
 
 
 def counting_grid(sigma: float) -> float:
     """The power of two, at most 1, to which counts with noise `sigma` are rounded: σ·2⁻²⁰ or a little finer."""
     return min(1.0, math.ldexp(1.0, math.frexp(sigma)[1] - 1 - GRID_BITS))
+
+
+def counting_limit(sigma: float) -> int:
+    """What counts with noise `sigma` are cut to: 2⁶²·g, a whole number from 2³² to 2⁶² that follows from σ alone."""
+    return int(2**62 * counting_grid(sigma))
 
 
 def check_counting_sigma(sigma: float) -> None:
@@ -59,10 +62,11 @@ def check_counting_sigma(sigma: float) -> None:
 
 
 def add_noise_to_counts(counts: NDArray[np.int64], noise: NoiseSource, sigma: float) -> NDArray[np.float64]:
-    """`counts` (cut to ±2³²) plus N(0, `sigma`²) in every cell, on the grid."""
+    """`counts` (cut to ± `counting_limit`) plus N(0, `sigma`²) in every cell, on the grid."""
     check_counting_sigma(sigma)
     grid = counting_grid(sigma)
-    whole = np.clip(counts.astype(np.int64), -MAX_COUNTED, MAX_COUNTED) * np.int64(round(1.0 / grid))
+    limit = counting_limit(sigma)
+    whole = np.clip(counts.astype(np.int64), -limit, limit) * np.int64(round(1.0 / grid))
     whole += np.rint(noise.normal(counts.shape, sigma) / grid).astype(np.int64)
     # rounding a whole number to a float happens after the noise is in: post-processing
     return whole.astype(np.float64) * grid

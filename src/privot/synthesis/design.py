@@ -125,7 +125,7 @@ class GeneratorDesign:
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
-            "facts": plain_facts(self.facts),
+            "facts": self.facts.plain(),
         }
 
     @staticmethod
@@ -178,11 +178,6 @@ def check_cost(event: Event, decided: float, epsilon: float, delta: float) -> No
             f"The noise that was decided on costs ε = {cost.epsilon():.6g} at δ = {decided:g}, not the "
             f"ε = {epsilon:g} at δ = {delta:g} that were requested: nothing was paid."
         )
-
-
-def plain_facts(facts: Facts) -> dict[str, Any]:
-    """All but the adjacency, as plain JSON types."""
-    return {name: value for name, value in vars(facts).items() if name != "adjacency"}
 
 
 def shares(counts: NDArray[np.float64], n: int) -> NDArray[np.int64]:

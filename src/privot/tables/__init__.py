@@ -8,6 +8,7 @@ The records of a table go straight into a vault:
 
 from privot.tables.codec import TableCodec
 from privot.tables.columns import Column
+from privot.tables.encoded_columns import EncodedColumn, encoded_columns
 from privot.tables.schema import Schema, propose
 from privot.tables.schema_proposal import propose_from_sample
 from privot.tables.table import Table
@@ -16,11 +17,13 @@ from privot.tables.table_writing import write_table
 
 __all__ = [
     "Column",
+    "EncodedColumn",
     "Schema",
     "Table",
     "TableCodec",
     "encode_chunks",
     "encode_file",
+    "encoded_columns",
     "propose",
     "propose_from_sample",
     "read_chunks",

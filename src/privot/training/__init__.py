@@ -5,5 +5,6 @@ PyTorch, and their modules name it if it is missing.
 """
 
 from privot.training.dp_sgd_loop import Training, train
+from privot.training.private_steps import PrivateSteps, make_private_with_epsilon
 
-__all__ = ["Training", "train"]
+__all__ = ["PrivateSteps", "Training", "make_private_with_epsilon", "train"]

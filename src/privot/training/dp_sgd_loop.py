@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.accountants import Count, RunningAccountant
+from privot.accounting.accountants import CountedEpsilon, RunningAccountant
 from privot.common.arguments import check_count, check_positive
 from privot.errors import UsageError, brief
 from privot.guarantee import Guarantee, Standing
@@ -35,7 +35,7 @@ class Training:
     variant: Variant
     steps: int
 
-    def counts(self, delta: float) -> list[Count]:
+    def counts(self, delta: float) -> list[CountedEpsilon]:
         """ε of every accountant at `delta`, each with its adjacency, standing and meaning.
 
         The standing is that of accounting for the noisy gradients. The published variant releases more than those

@@ -7,6 +7,7 @@ would depend on its place, and one more record would change those of all later o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,15 @@ def draws_numbers(model: nn.Module) -> list[str]:
     ]
 
 
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""(output, target) → the loss; called with one record at a time, each with a leading axis of length 1."""
+
+
 class ModelGradients:
-    """Gradients of the cross-entropy of `model` on rows reshaped to `shape`; weights are one flat float64 vector.
+    """Gradients of a loss of `model` on rows reshaped to `shape`; weights are one flat float64 vector.
+
+    `loss` takes the model's output and the target: the cross-entropy unless given. The target is the record's label, or
+    with `target_column` the number in that column of its row, which the model then does not see.
 
     `batch_statistics=True` allows batch normalisation and dropout, for the published variant only; `each` then raises
     `UsageError`.
@@ -63,6 +71,8 @@ class ModelGradients:
         device: str | torch.device = "cpu",
         batch_statistics: bool = False,
         single: bool = False,
+        loss: Loss = nn.functional.cross_entropy,
+        target_column: int | None = None,
     ) -> None:
         if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
             raise UsageError("The model has layers of unknown size: call it once on public rows first.")
@@ -85,12 +95,13 @@ class ModelGradients:
         self._shapes = [tuple(p.shape) for p in model.parameters() if p.requires_grad]
         self._sizes = [int(np.prod(s)) for s in self._shapes]
         self.size = sum(self._sizes)
+        self.loss, self.target_column = loss, target_column
 
-        def loss(params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            logits = functional_call(model, params, (x.unsqueeze(0),))
-            return nn.functional.cross_entropy(logits, y.unsqueeze(0))
+        def of_one(params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            # summed: a loss without reduction answers one number per record
+            return loss(functional_call(model, params, (x.unsqueeze(0),)), y.unsqueeze(0)).sum()
 
-        self._each = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
+        self._each = vmap(grad(of_one), in_dims=(None, 0, 0), randomness="error")
 
     def weights(self) -> Array:
         """The model's current weights."""
@@ -125,7 +136,7 @@ class ModelGradients:
         self.model.train()
         params = {name: p.requires_grad_() for name, p in self._split(weights).items()}
         x, y = self._batch(rows, labels)
-        loss = nn.functional.cross_entropy(functional_call(self.model, params, (x,)), y)
+        loss = self.loss(functional_call(self.model, params, (x,)), y)
         found = torch.autograd.grad(loss, [params[name] for name in self._names])
         return np.asarray(torch.cat([g.reshape(-1) for g in found]).cpu().double().numpy())
 
@@ -146,5 +157,10 @@ class ModelGradients:
         return {name: part.reshape(shape).clone() for name, part, shape in named}
 
     def _batch(self, rows: NDArray[Any], labels: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        x = torch.as_tensor(np.asarray(rows), dtype=self._kind, device=self.device).reshape(len(rows), *self.shape)
-        return x, torch.as_tensor(np.asarray(labels), dtype=torch.int64, device=self.device)
+        held = torch.as_tensor(np.asarray(rows), dtype=self._kind, device=self.device)
+        if self.target_column is None:
+            y = torch.as_tensor(np.asarray(labels), dtype=torch.int64, device=self.device)
+        else:
+            at = self.target_column
+            held, y = torch.cat([held[:, :at], held[:, at + 1 :]], dim=1), held[:, at]
+        return held.reshape(len(rows), *self.shape), y

@@ -98,7 +98,7 @@ class LedgerBudget:
                     "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
                 )
             found = ledger.set_budget(self._data, *terms, adjacency, label, new_records=new_records)
-        elif terms is not None and terms != (found.epsilon, found.delta):
+        elif terms is not None and terms not in ((e, found.delta) for e in (found.first_epsilon, found.epsilon)):
             raise UsageError(
                 f"The ledger already grants these records ε = {found.epsilon:g} at δ = {found.delta:g}: "
                 "a budget is set once, so leave it out or give the same."

@@ -24,7 +24,7 @@ def read_file(
     shape: Sequence[int] | None,
     part: Literal["train", "test"],
 ) -> dict[str, Any]:
-    """Rows, labels and number of classes of a file or a folder of images: x, y and classes of `Vault`.
+    """Rows, labels, number of classes and names of columns of a file or a folder of images: arguments of `Vault`.
 
     Refuses a folder of images without stated class names and shape, and labels without a stated number of classes.
     """
@@ -48,6 +48,7 @@ def read_file(
         "x": held.x,
         "y": held.y,
         "classes": None if held.y is None else StatedFacts(classes).count,  # type: ignore[arg-type]
+        "columns": held.columns or (),
     }
 
 
@@ -57,7 +58,7 @@ def read_encoded_table(path: str | Path, schema: Schema | str | Path) -> dict[st
     Refuses what is neither a schema nor the file of one.
     """
     # only here: a vault of an array needs no reader of tables
-    from privot.tables import Schema, TableCodec, encode_file
+    from privot.tables import Schema, TableCodec, encode_file, encoded_columns
 
     if isinstance(schema, str | os.PathLike):
         schema = Schema.load(schema)
@@ -65,7 +66,8 @@ def read_encoded_table(path: str | Path, schema: Schema | str | Path) -> dict[st
         raise UsageError(f"Expected a Schema or the path of a schema file, got {type(schema).__name__}.")
     codec = TableCodec(schema)
     rows, labels = encode_file(path, codec, compact=True)
-    return {"x": rows, "y": labels, "clip": codec.bound(compact=True), "classes": codec.classes}
+    facts = {"clip": codec.bound(compact=True), "classes": codec.classes, "columns": encoded_columns(schema)}
+    return {"x": rows, "y": labels, **facts}
 
 
 def file_label(path: str | Path) -> str:

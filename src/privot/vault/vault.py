@@ -25,7 +25,8 @@ from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 from privot.mechanisms.clipping import clip_rows
-from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism
+from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism, PublicColumn
+from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import KeptNoise, NoiseSource, SystemNoise
 from privot.noise.kept_noise import mark_of
 from privot.release import Release, Value
@@ -103,6 +104,9 @@ class Vault(Sealed):
     new_records
         True states that these are new records, not the ones that the ledger guards with a value changed. The statement
         is written to the ledger.
+    columns
+        The names of the columns, in order, for mechanisms that read one column. They are public. A file with a header
+        or a schema names its own.
 
     Raises
     ------
@@ -151,6 +155,7 @@ class Vault(Sealed):
         noise: NoiseSource | None = None,
         label: str = "records",
         new_records: bool = False,
+        columns: Sequence[str | PublicColumn] = (),
     ) -> None:
         adjacency = Adjacency.parse(adjacency)
         if isinstance(clip, bool) or not isinstance(clip, int | float) or not CLIP_RANGE[0] <= clip <= CLIP_RANGE[1]:
@@ -169,7 +174,8 @@ class Vault(Sealed):
             )
         labels = _checked_classes(y, classes, rows.shape[0])
         public_count = rows.shape[0] if adjacency is Adjacency.REPLACE_ONE else None
-        self.__facts = Facts(rows.shape[1], public_count, float(clip), adjacency, classes)
+        named = checked_columns(columns, rows.shape[1])
+        self.__facts = Facts(rows.shape[1], public_count, float(clip), adjacency, classes, named)
         self.__records = _Records(rows, labels, self.__facts)
         self.__noise: NoiseSource = SystemNoise() if noise is None else noise
         self.__label = str(label)

@@ -7,7 +7,7 @@ from privot.accounting.accountants.opacus_history import history_event
 from privot.accounting.accountants.pld_accountant import PrivacyLossAccountant
 from privot.accounting.accountants.rdp_accountant import RenyiAccountant
 from privot.accounting.accountants.running_accountant import (
-    Count,
+    CountedEpsilon,
     RunningAccountant,
     all_pairs,
     gradient_distances,
@@ -15,7 +15,7 @@ from privot.accounting.accountants.running_accountant import (
 
 __all__ = [
     "BayesianAccountant",
-    "Count",
+    "CountedEpsilon",
     "GaussianLimitAccountant",
     "MomentsAccountant",
     "PrivacyLossAccountant",

@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Count:
+class CountedEpsilon:
     """What one accountant says of a run: never a bare number."""
 
     accountant: str
@@ -136,9 +136,9 @@ class RunningAccountant(ABC):
         """The adjacency under which everything was counted."""
         return adjacency_of([self.event])
 
-    def count(self, delta: float) -> Count:
+    def count(self, delta: float) -> CountedEpsilon:
         """ε at `delta` with everything that belongs to it."""
-        return Count(self.name, self.epsilon(delta), float(delta), self.adjacency, self._weakest, self.meaning)
+        return CountedEpsilon(self.name, self.epsilon(delta), float(delta), self.adjacency, self._weakest, self.meaning)
 
     def settings(self) -> dict[str, Any]:
         """What the accountant was made with, as plain JSON types."""

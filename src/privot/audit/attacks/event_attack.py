@@ -72,9 +72,11 @@ class EventAttack:
         for leaf, times in found:
             inner = leaf.event if isinstance(leaf, Sampled) else leaf
             # the bound of a projection changes its claim, not what is released
-            if not isinstance(inner, Gaussian | Projection):
-                what = "Laplace" if isinstance(inner, Laplace) else inner.kind
-                raise UsageError(f"A {what} event cannot be simulated: only Gaussian noise and random projections can.")
+            if not isinstance(leaf, Laplace) and not isinstance(inner, Gaussian | Projection):
+                what = "sampled Laplace" if isinstance(inner, Laplace) else inner.kind
+                raise UsageError(
+                    f"A {what} event cannot be simulated: only Gaussian and Laplace noise and random projections can."
+                )
             if times > MAX_STEPS:
                 raise UsageError(f"{times} steps are too many to simulate often enough: at most {MAX_STEPS} are.")
         return found
@@ -89,6 +91,10 @@ class EventAttack:
         for leaf, times in self._leaves:
             sampling: Sampling | None = leaf.sampling if isinstance(leaf, Sampled) else None
             inner = leaf.event if isinstance(leaf, Sampled) else leaf
+            if isinstance(inner, Laplace):
+                for _ in range(times):
+                    total += self._laplace_scores(inner, present, trials)
+                continue
             assert isinstance(inner, Gaussian | Projection)
             total += core_scores(
                 present,
@@ -101,6 +107,18 @@ class EventAttack:
                 device=self.device,
             )
         return total
+
+    def _laplace_scores(self, event: Laplace, present: bool, trials: int) -> Array:
+        """The likelihood ratio (|x| − |x − Δ|)/b of Laplace noise of scale b at 0 or at Δ.
+
+        Half the sum of two squared normals is exponential, and the difference of two exponentials is Laplace.
+        """
+        squares = self.noise.normal((4, trials), 1.0) ** 2
+        x = event.scale * 0.5 * (squares[0] + squares[1] - squares[2] - squares[3])
+        if present:
+            x += event.sensitivity
+        # the same number, and exactly ±Δ/b beyond 0 and Δ: rounding there would tell the two apart
+        return np.asarray(np.clip(2.0 * x - event.sensitivity, -event.sensitivity, event.sensitivity) / event.scale)
 
 
 def _gaps(event: Projection) -> Gaps:

@@ -88,7 +88,7 @@ class Rates:
 
 def epsilons(true: ArrayLike, false: ArrayLike, delta: float) -> Array:
     """max(ln((p − δ)/q), ln((1 − q − δ)/(1 − p)), 0), for arrays of bounds on p and q."""
-    p, q, _ = np.broadcast_arrays(np.asarray(true, float), np.asarray(false, float), check_delta(delta))
+    p, q, _ = np.broadcast_arrays(np.asarray(true, float), np.asarray(false, float), check_delta(delta, pure=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         one = np.log(np.maximum(p - delta, 0.0) / q)
         other = np.log(np.maximum(1.0 - q - delta, 0.0) / (1.0 - p))

@@ -18,6 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+CLIPPING = "Clipping of gradients: whole, one matrix (DP-Sinkhorn), or per-example, then summed (DP-SGD)."
 Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; leave it out to compute it.")]
 Sigma = Annotated[float | None, typer.Option(help="Standard deviation of the noise; leave it out to compute it.")]
 Records = Annotated[int | None, typer.Option(help="Number of records; needed with --batch.")]
@@ -41,6 +42,7 @@ def _print(plan: Plan, as_json: bool) -> None:
     print_facts(
         [
             ("σ", number(plan.sigma, 6)),
+            *([] if plan.scale is None else [("scale", number(plan.scale, 6))]),
             ("ε", f"{number(cost.epsilon(), 6)} at δ = {cost.at_delta:g}"),
             ("adjacency", str(cost.adjacency)),
             ("standing", str(cost.standing)),
@@ -141,6 +143,10 @@ def projection(
 def gradient(
     delta: Delta,
     adjacency: Neighbours,
+    clipping: Annotated[
+        str,
+        typer.Option(help=CLIPPING),
+    ],
     epsilon: Epsilon = None,
     sigma: Sigma = None,
     records: Records = None,
@@ -148,16 +154,12 @@ def gradient(
     epochs: Epochs = None,
     steps: Steps = None,
     clip: Clip = 1.0,
-    clipping: Annotated[
-        str,
-        typer.Option(help="Clipping: whole, one matrix (DP-Sinkhorn), or per-example, then summed (DP-SGD)."),
-    ] = "whole",
     as_json: AsJson = False,
 ) -> None:
     """Plan noisy clipped gradients (DP-Sinkhorn, DP-SGD).
 
-    Example: privot account gradient --records 60000 --batch 50 --steps 100000 --clip 0.5 --epsilon 10 --delta 1e-5
-    --adjacency add-remove
+    Example: privot account gradient --clipping per-example --records 60000 --batch 50 --steps 100000 --clip 0.5
+    --epsilon 10 --delta 1e-5 --adjacency add-remove
     """
     from privot.accounting import gradient as plan
 
@@ -198,6 +200,26 @@ def embedding(
 
 
 @app.command()
+def laplace(
+    adjacency: Neighbours,
+    epsilon: Epsilon = None,
+    scale: Annotated[float | None, typer.Option(help="Scale of the noise; leave it out to compute it.")] = None,
+    sensitivity: Annotated[float, typer.Option(help="Most by which one record moves the number.")] = 1.0,
+    releases: Annotated[int, typer.Option(help="Number of releases.")] = 1,
+    delta: Annotated[float, typer.Option(help="Target delta; 0 is pure differential privacy.")] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Plan single numbers with Laplace noise, which is private at δ = 0 (pure differential privacy).
+
+    Example: privot account laplace --epsilon 1 --releases 10 --adjacency add-remove
+    """
+    from privot.accounting import laplace as plan
+
+    terms: dict[str, Any] = {"scale": scale, "epsilon": epsilon, "sensitivity": sensitivity, "releases": releases}
+    _print(plan(adjacency=adjacency, delta=delta, **terms), as_json)
+
+
+@app.command()
 def compare(
     delta: Delta,
     adjacency: Neighbours,
@@ -209,6 +231,7 @@ def compare(
     epochs: Epochs = None,
     steps: Steps = None,
     clip: Clip = 0.5,
+    clipping: Annotated[str | None, typer.Option(help=CLIPPING)] = None,
     smallest: Smallest = 0.3,
     largest: Largest = 10.0,
     points: Points = 12,
@@ -226,6 +249,7 @@ def compare(
     answer = count(
         mechanism, adjacency=adjacency, delta=delta, dim=dim, slices=slices, records=records, batch=batch,
         epochs=epochs, steps=steps, clip=clip, smallest=smallest, largest=largest, points=points,
+        clipping=clipping,  # type: ignore[arg-type]
     )  # fmt: skip
     if out is not None:
         from privot.cli.printing.charts import draw_comparison

@@ -119,8 +119,10 @@ def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
         answer: dict[str, Any] = {"out": str(out), **made.paid, "guarantee": guarantee.to_dict()}
         answer |= {"sigma": adapter.design_.sigma, "settings": adapter.design_.settings.to_dict()}
         answer |= {"charged": adapter.charged_, "lost": adapter.lost_, "stopped": adapter.stopped_}
+        if made.compared is not None:
+            answer |= {"source_only_accuracy": made.compared.source_only, "harmed": made.compared.harmed}
         print_json(answer if accuracy is None else {**answer, "accuracy": accuracy, "privacy": CONFIDENTIAL})
-        return
+        return _refuse_harm(made)
     facts = [
         ("guarantee", guarantee.stated()),
         ("charged to", made.payer),
@@ -134,4 +136,22 @@ def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
         facts.append(("stopped", "the budget had no room for the remaining blocks; training used the others"))
     if accuracy is not None:
         facts.append(("accuracy", f"{100 * accuracy:.1f} % of the test records; this figure is not private"))
+    if made.compared is not None:
+        facts.append(("source alone", f"{100 * made.compared.source_only:.1f} % of the same records, not adapted"))
+    else:
+        facts.append(("source alone", "not compared: --test with labelled target records says whether this helps"))
     print_facts(facts)
+    return _refuse_harm(made)
+
+
+def _refuse_harm(made: AdaptAnswer) -> None:
+    """End with an error where adaptation did worse than none; what was trained stays in its folder."""
+    from privot.errors import ConvergenceError
+
+    found = made.compared
+    if found is not None and found.harmed:
+        raise ConvergenceError(
+            f"Adaptation did harm: {100 * found.adapted:.1f} % of the test records are right, and "
+            f"{100 * found.source_only:.1f} % by the source alone, so do not use this model; try another method or a "
+            "larger ε."
+        )

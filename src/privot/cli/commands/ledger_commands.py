@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.parsing.options import AsJson, NewRecords, OptionalNeighbours, SchemaFile, Shape
-from privot.cli.printing.output import number, print_facts, print_json, print_table
+from privot.cli.printing.output import bar, number, print_facts, print_json, print_table
 from privot.cli.records import read_records, stated
 from privot.cli.table_input import open_codec, table_records
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from privot.ledger import Budget, Entry, Ledger
 
 app = typer.Typer(
-    help="Create, show and verify privacy ledgers: what a data set may spend and has spent.",
+    help="Create, show, raise and verify privacy ledgers: what a data set may spend and has spent.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -101,7 +101,7 @@ def _set_budget(
     new_records: bool,
 ) -> Budget | None:
     """Set the budget of `data`; everything that can be refused is refused before a file is created."""
-    from privot.cli.ledgers import label_of, naming_the_option
+    from privot.cli.ledgers import label_of, naming_the_option, warn_of_copies
     from privot.common.arguments import check_delta, check_epsilon
     from privot.guarantee import Adjacency
     from privot.ledger import Ledger
@@ -119,6 +119,7 @@ def _set_budget(
     Vault(records.x, **held)
     with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
         with naming_the_option():
+            warn_of_copies(ledger, records.x, data)
             Vault(records.x, **held, ledger=ledger, new_records=new_records)
         return ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
 
@@ -127,6 +128,12 @@ def _spent(s: dict[str, Any]) -> str:
     if s["standing"] is None:
         return "nothing"
     return f"ε = {number(s['spent_epsilon'], 6)} at δ = {s['delta']:g}, {s['adjacency']}, {s['standing']}"
+
+
+def _picture(s: dict[str, Any]) -> str:
+    """The share of ε that is spent, as a bar; before a raise it would have been another share."""
+    share = s["spent_epsilon"] / s["epsilon"]
+    return f"{bar(share)} {number(100.0 * share, 3)} %"
 
 
 @app.command()
@@ -151,6 +158,11 @@ def show(file: File, as_json: AsJson = False) -> None:
                 ("data set", f"{s['label']}  ({s['fingerprint'][:12]}…)"),
                 ("budget", f"ε = {s['epsilon']:g} at δ = {s['delta']:g}, {s['adjacency']}"),
                 ("spent", _spent(s)),
+                ("", _picture(s)),
+                *[
+                    ("raised", f"from ε = {r['before']:g} to ε = {r['epsilon']:g} on {r['at']}: {r['reason']}")
+                    for r in s["raises"]
+                ],
                 *([("note", "stated to be new records, beside those above")] if s["new_records"] else []),
             ]
         )
@@ -163,6 +175,58 @@ def show(file: File, as_json: AsJson = False) -> None:
                 ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['adjacency']}", "standing", "purpose"],
                 rows,
             )
+
+
+@app.command("raise")
+def raise_(
+    file: File,
+    epsilon: Annotated[float, typer.Option(help="New total epsilon, greater than the budget's.")],
+    reason: Annotated[str, typer.Option(help="Why; it is sealed in the ledger and shown for ever.")],
+    data_set: Annotated[
+        str | None, typer.Option(help="First digits of the fingerprint, if the ledger guards several data sets.")
+    ] = None,
+    i_am_the_steward: Annotated[
+        bool, typer.Option("--i-am-the-steward", help="State that you answer for the people in the data.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Raise the budget of the data set that the ledger guards; the raise and its reason stay in the ledger for ever.
+
+    Example: privot ledger raise digits.ledger --epsilon 5 --reason "ethics board, 12 May" --i-am-the-steward
+    """
+    from privot.errors import UsageError
+    from privot.ledger import Ledger
+
+    if not i_am_the_steward:
+        raise UsageError(
+            "A budget was promised to the people in the data, so only their steward may raise it: add "
+            "--i-am-the-steward if that is you."
+        )
+    with Ledger.open(file) as ledger:
+        budget = ledger.raise_budget(
+            _one_data_set(ledger, data_set).fingerprint, epsilon, reason, i_am_the_steward=i_am_the_steward
+        )
+        spent = ledger.spent(budget.fingerprint)
+    if as_json:
+        spent_epsilon = 0.0 if spent is None else spent.epsilon()
+        print_json({"ledger": str(file), "budget": budget.to_dict(), "spent_epsilon": spent_epsilon})
+    else:
+        typer.echo(
+            f"{file}: {budget.label} may now spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}; "
+            f"it was ε = {budget.raises[-1].before:g}."
+        )
+
+
+def _one_data_set(ledger: Ledger, wanted: str | None) -> Budget:
+    """The data set that is meant: the only one, or the one whose fingerprint begins as `wanted`."""
+    from privot.errors import UsageError
+
+    known = ledger.datasets()
+    found = known if wanted is None else [b for b in known if b.fingerprint.startswith(wanted.lower())]
+    if len(found) != 1:
+        fingerprints = ", ".join(f"{b.fingerprint[:12]} ({b.label})" for b in known[:5]) or "none"
+        raise UsageError(f"Name one data set by --data-set and the first digits of its fingerprint: {fingerprints}.")
+    return found[0]
 
 
 @app.command()

@@ -20,6 +20,17 @@ def read_pair(text: str, option: str = "--range") -> tuple[float, float]:
     return low, high
 
 
+def read_numbers(text: str, option: str) -> tuple[float, ...]:
+    """NUMBER,NUMBER,…, each finite; `option` is named in a refusal."""
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{option} must be numbers with commas between them, got {brief(text)}.") from None
+    for number in numbers:
+        check_float(option, number)
+    return numbers
+
+
 def read_shape(text: str | None) -> tuple[int, ...] | None:
     """HEIGHT,WIDTH or HEIGHT,WIDTH,CHANNELS."""
     try:

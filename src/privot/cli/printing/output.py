@@ -42,6 +42,18 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             typer.echo("  ".join("─" * w for w in widths))
 
 
+def bar(share: float, width: int = 40) -> str:
+    """A share from 0 to 1 as a bar; more than nothing and less than everything can be seen to be so.
+
+    >>> bar(0.5, 10), bar(0.001, 10), bar(0.999, 10), bar(2.0, 4)
+    ('█████░░░░░', '█░░░░░░░░░', '█████████░', '████')
+    """
+    full = round(width * min(max(share, 0.0), 1.0)) if share == share else width  # a share that is no number: all
+    if 0.0 < share < 1.0:
+        full = min(max(full, 1), width - 1)
+    return "█" * full + "░" * (width - full)
+
+
 def number(value: float | None, digits: int = 5) -> str:
     """A number as text: ∞ where there is none."""
     return "∞" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"

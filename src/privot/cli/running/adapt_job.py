@@ -12,6 +12,7 @@ import typer
 from privot.cli import ledgers
 from privot.cli.parsing.typed_values import read_pair
 from privot.cli.records import read_records, stated
+from privot.cli.running.source_baseline import SourceComparison, compare_with_source
 from privot.jobs.charges import charges, spent_in_ledger
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class AdaptAnswer:
     payer: str
     paid: dict[str, Any]
     spent: dict[str, Any] | None = None
+    compared: SourceComparison | None = None
 
 
 class PlannedAdaptation:
@@ -123,7 +125,8 @@ class PlannedAdaptation:
                 spent = spent_in_ledger(book, job)
                 accuracy = leave_model(self.adapter, how.out, self.held_out, spent)
         paid = {"ledger": str(book.path), "spent_in_ledger": spent}
-        return AdaptAnswer(self.adapter, accuracy, str(book.path), paid, spent)
+        compared = compare_with_source(self.adapter, (self.public.x, self.public.y), self.held_out)
+        return AdaptAnswer(self.adapter, accuracy, str(book.path), paid, spent, compared)
 
     def _prepare(self, context: typer.Context, how: AdaptRun, going_on: bool) -> Job | None:
         """The job to go on with; or None and a new output folder, removed again if no job is started in it."""
@@ -182,8 +185,8 @@ class PlannedAdaptation:
         """The rows in a vault, on the budget that `book` has for them, else on `terms`."""
         # the mechanisms bound what they compute themselves; the clip only has to be a number
         held: dict[str, Any] = {"x": rows, "clip": 1.0, "adjacency": self.adjacency}
-        label = ledgers.label_of(how.target)
-        return ledgers.open_vault(book, terms=terms, new_records=how.new_records, label=label, **held)
+        held["label"] = ledgers.label_of(how.target)
+        return ledgers.open_vault(book, terms=terms, new_records=how.new_records, where=how.target, **held)
 
 
 def read_held_out(test: str | None, facts: StatedFacts) -> Dataset | None:

@@ -121,7 +121,7 @@ def _paid(
 
     # a ledger that is named has a budget for the records; only the one beside them may be new
     terms = (o.epsilon, o.delta) if o.ledger is None or o.new_records else None
-    vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, **held)
+    vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
     name = book.fingerprint({"x": row_digests(held["x"], held["y"])})
     folder = book.path.with_name(book.path.name + ".sketches")

@@ -117,7 +117,7 @@ class SynthJob:
         if o.spreadsheet_safe:
             check_spreadsheet_safe(kind_for(o.data, self.codec))
         given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
-        given |= {"--records": o.records, "--steps": o.steps}
+        given["--steps"] = o.steps
         self.known = BUILT_IN_FACTS.get(o.data, {}) if self.codec is None else table_facts(self.codec, given)
         settings = read_options(o.settings)
         if o.method != "embedding" and o.steps is not None:
@@ -256,15 +256,43 @@ class SynthJob:
         from privot.vault import Vault
 
         facts = Vault(**self._held(records), budget=(self.options.epsilon, self.options.delta)).facts
-        design: dict[str, Any] = self.synthesizer.design(facts).to_dict()
+        decided = self.synthesizer.design(facts)
+        self._warn_of_noise(decided, facts.records or self.options.records)
+        design: dict[str, Any] = decided.to_dict()
         if self.asked["steps"] is not None and self.options.method == "embedding":
             design["rules"]["steps"] = self.asked["steps"]
         return design
 
+    def _warn_of_noise(self, design: Any, records: int | None) -> None:
+        """Say, before anything is paid, that the budget cannot carry the data; by public or stated facts alone.
+
+        Under add-remove the number of records is private: then the number needed is said, and not compared.
+        """
+        from privot.synthesis.defaults.rows_needed import rows_needed
+
+        o = self.options
+        need = rows_needed(design, o.epsilon, o.delta)
+        if need is None:
+            return
+        hidden = f"noise of ±{need.noise:.3g} on every count hides {need.what} below about {need.records} records"
+        if records is not None and records < need.records:
+            typer.echo(
+                f"Warning: {records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
+                f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them.",
+                err=True,
+            )
+        elif records is None and not o.as_json:
+            typer.echo(
+                f"At ε = {o.epsilon:g} {hidden}; how many there are is private under add-remove and not looked at "
+                "(--records N states about how many, if that is public).",
+                err=True,
+            )
+
     def _vault(self, records: Dataset, book: Ledger, terms: tuple[float, float] | None) -> Vault:
         """The records in a vault, on the budget that `book` has for them, else on `terms`."""
-        label, held = ledgers.label_of(self.options.data), self._held(records)
-        return ledgers.open_vault(book, terms=terms, new_records=self.options.new_records, label=label, **held)
+        o = self.options
+        held = {"label": ledgers.label_of(o.data), **self._held(records)}
+        return ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
 
     def _check_same(self, job: Job) -> None:
         """Refuse to resume a job with other options than it was started with."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.accountants import BayesianAccountant, Count
+from privot.accounting.accountants import BayesianAccountant, CountedEpsilon
 from privot.accounting.wasserstein import WassersteinAccountant
 from privot.accounting.wasserstein.published import attack_probability
 from privot.errors import DataError, UsageError
@@ -171,7 +171,7 @@ def _run(
     }
 
 
-def _budget(count: Count) -> dict[str, Any]:
+def _budget(count: CountedEpsilon) -> dict[str, Any]:
     pure = count.epsilon
     return {**count.to_dict(), "printed_attack_probability": attack_probability(pure) if np.isfinite(pure) else 1.0}
 

@@ -17,7 +17,7 @@ from privot.jobs.charges import Spent
 from privot.jobs.job import Job
 from privot.mechanisms import Facts, GroupedMarginals, ScoredMarginals
 from privot.release import Release
-from privot.synthesis.design import check_cost, check_same_facts, plain_facts
+from privot.synthesis.design import check_cost, check_same_facts
 from privot.synthesis.tabular.table_fit import TablePlanner, fit_table
 from privot.synthesis.tabular.table_model import TableModel
 from privot.synthesis.tabular.table_release import table_mechanism
@@ -66,7 +66,7 @@ class TableDesign:
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
-            "facts": plain_facts(self.facts),
+            "facts": self.facts.plain(),
         }
 
     @classmethod

@@ -1,0 +1,146 @@
+"""One `privot release`: one simple number, checked first, paid for by the ledger of the data, then shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privot.cli import ledgers
+from privot.cli.records import read_records, stated
+from privot.cli.table_input import open_codec, table_facts, table_records
+
+if TYPE_CHECKING:
+    from privot.mechanisms import Mechanism
+    from privot.release import Release
+    from privot.tables import TableCodec
+
+
+@dataclass(frozen=True)
+class SummaryOptions:
+    """What every `privot release …` takes, as it was typed."""
+
+    data: str
+    epsilon: float
+    delta: float | None
+    adjacency: str
+    schema: Path | None
+    classes: str | None
+    shape: str | None
+    ledger: Path | None
+    budget: float | None
+    new_records: bool
+    out: Path | None
+
+
+@dataclass(frozen=True)
+class SummaryAnswer:
+    """A release; the ledger that paid, if any; the budget's ε and what of it is spent now."""
+
+    release: Release
+    codec: TableCodec | None
+    ledger: Path | None = None
+    budget: float | None = None
+    spent: float | None = None
+
+
+def column_of(text: str) -> int | str:
+    """A column's number, if that is what was typed, else its name."""
+    return int(text) if text.isdecimal() and len(text) < 10 else text
+
+
+def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], purpose: str) -> SummaryAnswer:
+    """Check everything, charge the ledger of the data, and release what `make`(epsilon=…, delta=…) states."""
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.vault import Vault
+
+    o = options
+    check_epsilon(o.epsilon)
+    if o.delta is not None:
+        check_delta(o.delta)
+    if o.budget is not None:
+        check_epsilon(o.budget)
+    _check_out(o.out)
+    codec = open_codec(o.schema)
+    held = _held(o, codec)
+    public = o.ledger is None and o.data in ledgers.BUILT_IN
+    place = o.ledger or ledgers.default_ledger(o.data, Path(o.data))
+    delta = o.delta if o.delta is not None else _known_delta(place, public, held)
+    mechanism = make(epsilon=o.epsilon, delta=delta)
+    # asked before a ledger is created, so that what cannot be released leaves none behind
+    trial = Vault(**held, budget=(o.epsilon, delta))
+    mechanism.needs.check(trial.facts)
+    mechanism.event(trial.facts)
+    if public:
+        # the data is public: there is nobody whose budget could be spent
+        return SummaryAnswer(_kept(trial.release(mechanism, purpose=purpose), o.out), codec)
+    with ledgers.open_ledger(place, only_open=False) as book:
+        terms = (o.budget or o.epsilon, delta)
+        vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
+        release = _kept(vault.release(mechanism, purpose=purpose, delta=delta), o.out)
+        name = _fingerprint(book, held)
+        budget, spent = book.budget(name), book.spent(name)
+        assert budget is not None
+        assert spent is not None
+        return SummaryAnswer(release, codec, book.path, budget.epsilon, spent.epsilon())
+
+
+def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
+    """What a vault of these records is made with."""
+    from privot.errors import UsageError
+    from privot.tables import encoded_columns
+
+    held: dict[str, Any] = {"adjacency": o.adjacency, "label": ledgers.label_of(o.data)}
+    if codec is not None:
+        clip = table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
+        records = table_records(o.data, codec)
+        held |= {"x": records.x, "y": records.y, "classes": codec.classes, "clip": clip}
+        return held | {"columns": encoded_columns(codec.schema)}
+    if o.data.lower().endswith(".parquet"):
+        raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
+    facts = stated(o.classes, o.shape)
+    records = read_records(o.data, facts, labels=facts.count is not None, private=True)
+    if facts.count is not None and records.y is None:
+        raise UsageError("--classes needs labels in the data.")
+    # nothing is clipped by norm: a simple number clamps the values of its own column
+    held |= {"x": records.x, "y": records.y, "classes": facts.count, "clip": 1.0}
+    return held | {"columns": records.columns or ()}
+
+
+def _known_delta(place: Path, public: bool, held: dict[str, Any]) -> float:
+    """The δ of the budget that the ledger has for these records."""
+    from privot.errors import UsageError
+    from privot.ledger import Ledger
+
+    if not public and place.is_file():
+        with Ledger.open(place) as book:
+            found = book.budget(_fingerprint(book, held))
+            if found is not None:
+                return found.delta
+    raise UsageError("No ledger states a δ for this data yet: give --delta.")
+
+
+def _fingerprint(book: Any, held: dict[str, Any]) -> str:
+    from privot.vault.budget import row_digests
+
+    return str(book.fingerprint({"x": row_digests(held["x"])}))
+
+
+def _check_out(out: Path | None) -> None:
+    """Refuse, before anything is paid, a name that is taken or lies nowhere."""
+    from privot.common.files import is_taken
+    from privot.errors import UsageError
+
+    if out is None:
+        return
+    if is_taken(out):
+        raise UsageError(f"{out} exists already: a release that was paid for is not overwritten.")
+    if not out.parent.is_dir():
+        raise UsageError(f"There is no folder {out.parent}: create it before the release is paid for.")
+
+
+def _kept(release: Release, out: Path | None) -> Release:
+    if out is not None:
+        release.save(out)
+    return release
