@@ -147,7 +147,7 @@ def _findings(
                     listed,
                     StudyVerdict.CORRECTED if ours["sliced"] > ours["dp-dann"] else StudyVerdict.NOT_REPRODUCED,
                     published=said,
-                    why="the proven variant: private representations are constants, every draw of directions is charged",
+                    why="the proven variant: private representations are constants, every draw is charged",
                 )
             )
         out.append(
