@@ -38,6 +38,16 @@ STUDIES: tuple[Study, ...] = (
         (0.1, 0.1),
     ),
     Study(
+        "dp-swd-table-1",
+        DP_SWD,
+        "Table 1, Figure 3, Algorithm 2",
+        "Accuracy on a private target, by method and ε",
+        f"{_IN}.dp_swd.adaptation_table",
+        (1.0, 25.0),
+        "GPU",
+        needs=("mnist", "usps"),
+    ),
+    Study(
         "dp-swd-table-4",
         DP_SWD,
         "Table 4, Proposition 2",
