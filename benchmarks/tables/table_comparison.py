@@ -2,7 +2,7 @@
 
     python benchmarks/tables/table_comparison.py ours FOLDER --epsilon 0.2 1 5 --draws 3 --out results.jsonl
     python benchmarks/tables/table_comparison.py cells FOLDER CELLS.npz [--most 32]
-    python benchmarks/tables/table_comparison.py peer FOLDER SAMPLE.npz --most 32 --name aim --epsilon 1 --out results.jsonl
+    python benchmarks/tables/table_comparison.py peer FOLDER SAMPLE.npz --name aim --epsilon 1 --out results.jsonl
     python benchmarks/tables/table_comparison.py show results.jsonl
 
 FOLDER holds train.csv, test.csv (also .csv.gz) and schema.json, as `table_data.py` writes them. `cells` writes the
@@ -12,7 +12,8 @@ training records as whole numbers, each column's cells merged to at most `--most
 Boosting and logistic regression are trained on as many synthetic rows as there are training records and tested on
 test.csv (AUC). Counts are compared with the training records: mean total variation of columns, pairs and triples
 (at most `MAX_TRIPLES`), the label included, numbers in at most 16 bins at quantiles of the training records, categories
-beyond the 15 commonest together; and the mean error of `QUERIES` random queries, each a range or a set in three columns.
+beyond the 15 commonest together; and the mean error of `QUERIES` random queries, a range or a set in each of three
+columns.
 """
 
 from __future__ import annotations

@@ -74,7 +74,9 @@ def test_the_variance_of_coefficients_is_what_noise_makes() -> None:
     p, q = shares(13), shares(5, 1)
     left, right = basis_of(p, NUMBERS, np.arange(13)), basis_of(q, WORDS, np.arange(5))
     noise = 50.0 * rng.normal(size=(4000, 13, 5))
-    noise -= noise.mean(axis=1, keepdims=True) + noise.mean(axis=2, keepdims=True) - noise.mean(axis=(1, 2))[:, None, None]
+    noise -= (
+        noise.mean(axis=1, keepdims=True) + noise.mean(axis=2, keepdims=True) - noise.mean(axis=(1, 2))[:, None, None]
+    )
     seen = (left.vectors.T @ noise @ right.vectors).var(axis=0)
     _, known, variance = strengths(noise[0], left, right, (p, q), 50.0, 1e4)
     np.testing.assert_allclose(seen, variance - known, rtol=0.15)

@@ -9,6 +9,8 @@ hardly any record reaches would otherwise fill with noise, and means with it.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
@@ -46,7 +48,7 @@ def _falling(counts: Floats, sd: float) -> tuple[Floats, int]:
     """The nearest counts that never rise, without stretches that are empty up to noise, and how many were averaged."""
     found = isotonic_regression(counts, increasing=False)
     shape, ends = np.asarray(found.x, dtype=np.float64).copy(), found.blocks
-    for start, stop in zip(ends[:-1], ends[1:], strict=True):
+    for start, stop in pairwise(ends):
         if start > 0 and shape[start] * (stop - start) < CLEAR * sd * (stop - start) ** 0.5:
             shape[start:] = 0.0
             break

@@ -1,9 +1,9 @@
 """Makes the noisy marginals of a release agree with each other; it sees a release and nothing else.
 
 A release holds the same number many times: the number of records in group a of column i follows from the fine counts,
-from the counts by class and from every pair that contains i. Averaging with weights 1/variance, and then spreading the remaining
-difference evenly over the cells of each pair, is the least-squares solution for independent noise, up to the order in
-which constraints are met (Hay, Rastogi, Miklau & Suciu 2010; Qardaji, Yang & Li 2014).
+from the counts by class and from every pair that contains i. Averaging with weights 1/variance, and then spreading the
+remaining difference evenly over the cells of each pair, is the least-squares solution for independent noise, up to the
+order in which constraints are met (Hay, Rastogi, Miklau & Suciu 2010; Qardaji, Yang & Li 2014).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Estimates:
 
     `fine[i]`: noisy counts of the fine cells of column i, as they were released, with noise deviation `fine_spread`, in
     records. `groups[i]`: the group of each fine cell. `by_label[i]`: (groups, classes), `spread[i]` the noise deviation
-    of its cells, in records. `pairs[i, j]`, i < j: (groups of i, groups of j,
-    classes or 1), with noise deviation `pair_spread[i, j]`, in records. Without labels there is one class.
+    of its cells, in records. `pairs[i, j]`, i < j: (groups of i, groups of j, classes or 1), with noise deviation
+    `pair_spread[i, j]`, in records. Without labels there is one class.
     """
 
     records: float

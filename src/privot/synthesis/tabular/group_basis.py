@@ -117,7 +117,7 @@ def strength(found: Floats, known: Floats, variance: Floats, bounds: tuple[float
 def pair_ridge(
     excess: Floats, left: Basis, right: Basis, shares: tuple[Floats, Floats], spread: float, records: float
 ) -> Floats:
-    """The ridge ρ = v/(i·τ²) per record of every coefficient, with which a fit is the posterior mode for B ~ N(0, τ²)."""
+    """The ridge ρ = v/(i·τ²) per record of every coefficient: a fit with it is the posterior mode for B ~ N(0, τ²)."""
     tau, known, variance = strengths(excess, left, right, shares, spread, records)
     out: Floats = variance / (np.maximum(known, 1e-9) * np.square(tau) * records)
     return out

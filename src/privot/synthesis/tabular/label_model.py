@@ -94,9 +94,7 @@ def corrected_label(
     moments = scale * (z.T @ chance) + scores
     varied = scale * (z.T @ (chance * (1.0 - chance)))
     prior = _additive_strengths(scores, varied, np.full_like(varied, sd**2) + varied, bases, CORRECTION)
-    moved, bias = fit_additive(
-        z, offsets, moments, sd**2 + varied, n * known.label[1:], n, prior, stacked(bases)
-    )
+    moved, bias = fit_additive(z, offsets, moments, sd**2 + varied, n * known.label[1:], n, prior, stacked(bases))
     theta = factor.theta.copy()
     theta[: len(moved)] += moved
     return Factor(None, factor.features, theta, factor.bias + bias)
