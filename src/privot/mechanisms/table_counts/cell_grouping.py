@@ -27,7 +27,7 @@ class GroupRule:
     share: float = 0.005
     sds: float = 6.0
     pair_sds: float = 2.0
-    least: int = 6
+    least: int = 10
 
     def __post_init__(self) -> None:
         if not (self.most >= 2 and 0.0 <= self.share < 1.0 and self.sds >= 0.0):

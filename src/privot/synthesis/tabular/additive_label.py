@@ -26,8 +26,6 @@ _LONGEST = 1.5
 """The largest change of a coefficient in one step."""
 _ROWS = 2048
 """Rows whose products are held at once."""
-_TOTAL_SD = 100.0
-"""The largest error of the number of records per class, in records."""
 
 
 def fit_additive(
@@ -35,7 +33,7 @@ def fit_additive(
     offsets: Floats,
     moments: Floats,
     variance: Floats,
-    totals: Floats,
+    totals: tuple[Floats, Floats | float],
     records: float,
     prior: Floats | float,
     left: csr_matrix | None = None,
@@ -43,7 +41,8 @@ def fit_additive(
     """θ − θ₀ of shape (features, classes) and b of shape (classes,), zero for class 0, at the minimum of J.
 
     `offsets` (rows, classes) hold o and the contribution of θ₀; `moments` and `variance` (features, classes − 1) and
-    `totals` (classes − 1,) are in records, of which there are `records`. `left` = L has shape (features, functions);
+    `totals`, the numbers of records per class (classes − 1,) and their variance, are in records, of which there are
+    `records`. `left` = L has shape (features, functions);
     without it each feature is its own function. `prior` = τ is one number, or one per function.
     """
     rows, features = z.shape
@@ -54,8 +53,8 @@ def fit_additive(
     functions = csr_matrix(identity(features)) if left is None else left
     whole = csr_matrix(block_diag([functions, np.ones((1, 1))])) if features else csr_matrix(np.ones((1, 1)))
     spanned = csr_matrix(kron(whole, identity(free))).T.tocsr()
-    target = np.vstack([moments, totals[None, :]])
-    spread = np.vstack([variance, np.full((1, free), _TOTAL_SD**2)])
+    target = np.vstack([moments, totals[0][None, :]])
+    spread = np.vstack([variance, np.broadcast_to(totals[1], (1, free))])
     own = np.broadcast_to(1.0 / np.square(prior), functions.shape[1])
     penalty = np.append(own, 1e-6)[:, None] * np.ones(free)
     found = np.zeros(penalty.shape)

@@ -33,9 +33,9 @@ MAX_STEPS = 3000
 _CHUNK = 50_000
 _LAST = 300
 """Rows of the last block of a draw."""
-_DAMPING = 0.5
-"""Share of what is lacking beside one feature that a tilt makes up: other features make up some of it, too."""
 _MAX_TILT = 0.5
+_TILTS = 4
+"""Newton steps towards the expected counts of values; each is a sum over the rows of a block."""
 
 
 def one_hot(codes: NDArray[np.int64], sizes: list[int]) -> csr_matrix:
@@ -126,33 +126,44 @@ def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -
     """One value per row from its law, so that the rows together have close to the expected counts.
 
     Rows are drawn in blocks, each half as long as the one before. In every block the laws are tilted by what the blocks
-    before lack, of each value and of each value beside each feature: E[tilt] makes up for it, to first order. Sampling
-    error is then that of the last block, not of all rows. A tilt is at most `_MAX_TILT`, and is none at first.
+    before lack: of each value beside each feature, to first order (less of it where there are many features, which
+    make up for each other), and of each value. Sampling error is then that of the last block, not of all rows.
     """
     out = np.empty(z.shape[0], dtype=np.int64)
     values = theta.shape[1]
     lacking, lacking_b = np.zeros(theta.shape), np.zeros(values)
     seen = np.zeros(theta.shape[0])
+    damping = 1.0 / max(float(z.nnz) / max(z.shape[0], 1), 1.0) ** 0.5
     for start, stop in _halves(z.shape[0]):
         some = z[start:stop]
         weight = probabilities(some, theta, bias)
-        varied = weight * (1.0 - weight)
         st = some.T.tocsr()
         expected, expected_b = st @ weight, weight.sum(axis=0)
-        # what is lacking beside a feature beyond its share of what is lacking at all
-        beside = lacking - np.outer(seen / max(start, 1), lacking_b)
-        tilt = np.clip(_DAMPING * beside / (st @ varied + 1.0), -_MAX_TILT, _MAX_TILT)
-        tilt_b = np.clip(lacking_b / (varied.sum(axis=0) + 1.0), -_MAX_TILT, _MAX_TILT)
         if start:
-            weight *= np.exp(np.clip(some @ tilt + tilt_b, -1.0, 1.0))
-        weight = weight.cumsum(axis=1)
-        at = rng.random((len(weight), 1)) * weight[:, -1:]
-        out[start:stop] = (weight <= at).sum(axis=1).clip(max=values - 1)
+            # what is lacking beside a feature beyond its share of what is lacking at all
+            beside = lacking - np.outer(seen / start, lacking_b)
+            tilt = np.clip(damping * beside / (st @ (weight * (1.0 - weight)) + 1.0), -_MAX_TILT, _MAX_TILT)
+            weight = _with_counts(weight * np.exp(np.clip(some @ tilt, -1.0, 1.0)), expected_b + lacking_b)
+        ends = weight.cumsum(axis=1)
+        at = rng.random((len(ends), 1)) * ends[:, -1:]
+        out[start:stop] = (ends <= at).sum(axis=1).clip(max=values - 1)
         drawn = one_hot(out[start:stop, None], [values])
         lacking += expected - (st @ drawn).toarray()
         lacking_b += expected_b - np.asarray(drawn.sum(axis=0)).ravel()
         seen += np.asarray(some.sum(axis=0)).ravel()
     return out
+
+
+def _with_counts(weight: Floats, counts: Floats) -> Floats:
+    """Laws in proportion to `weight`·exp(t), t of each value such that they expect `counts` (as far as |t| is small)."""
+    tilt = np.zeros(weight.shape[1])
+    law = weight / weight.sum(axis=1, keepdims=True)
+    for _ in range(_TILTS):
+        gap = (counts - law.sum(axis=0)) / ((law * (1.0 - law)).sum(axis=0) + 1.0)
+        tilt = np.clip(tilt + gap, -2.0 * _MAX_TILT, 2.0 * _MAX_TILT)
+        law = weight * np.exp(tilt)
+        law /= law.sum(axis=1, keepdims=True)
+    return law
 
 
 def _halves(rows: int) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ class Estimates:
 
     `fine[i]`: noisy counts of the fine cells of column i, as they were released, with noise deviation `fine_spread`, in
     records. `groups[i]`: the group of each fine cell. `by_label[i]`: (groups, classes), `spread[i]` the noise deviation
-    of its cells, in records. `pairs[i, j]`, i < j: (groups of i, groups of j, classes or 1), with noise deviation
+    of its cells, in records, `label_spread` that of the number of records per class. `pairs[i, j]`, i < j: (groups of i, groups of j, classes or 1), with noise deviation
     `pair_spread[i, j]`, in records. Without labels there is one class.
     """
 
@@ -41,6 +41,7 @@ class Estimates:
     groups: list[NDArray[np.int64]]
     by_label: list[Floats]
     spread: list[Floats]
+    label_spread: Floats
     pairs: dict[tuple[int, int], Floats]
     pair_spread: dict[tuple[int, int], float]
 
@@ -154,7 +155,7 @@ def _agree(
             counts, noise = _with_sums(counts, noise, *_average(wholes))
         best.append(counts)
         variance.append(noise)
-    total = _shared_totals(best, variance)
+    total, of_total = _shared_totals(best, variance)
     records = float(total.sum())
     for i, (counts, noise) in enumerate(zip(best, variance, strict=True)):
         moved = counts + (total - counts.sum(axis=0)) * noise / noise.sum(axis=0)
@@ -171,6 +172,7 @@ def _agree(
         groups,
         [b / records for b in best],
         [np.sqrt(v) for v in variance],
+        np.sqrt(of_total),
         pairs,
         pair_sd,
     )
@@ -194,11 +196,10 @@ def _with_sums(counts: Floats, noise: Floats, sums: Floats, variance: Floats) ->
     return counts + noise * gap, noise * (1.0 - noise / (whole + variance))
 
 
-def _shared_totals(best: list[Floats], variance: list[Floats]) -> Floats:
-    """The number of records of each class, from all columns, none below one record."""
-    weights = [1.0 / v.sum(axis=0) for v in variance]
-    average = sum(w * b.sum(axis=0) for w, b in zip(weights, best, strict=True)) / sum(weights)
-    return np.maximum(np.asarray(average, dtype=np.float64), 1.0)
+def _shared_totals(best: list[Floats], variance: list[Floats]) -> tuple[Floats, Floats]:
+    """The number of records of each class, from all columns, none below one record, and its variance."""
+    average, noise = _average([(b.sum(axis=0), v.sum(axis=0)) for b, v in zip(best, variance, strict=True)])
+    return np.maximum(average, 1.0), noise
 
 
 def _possible(counts: Floats, total: Floats) -> Floats:

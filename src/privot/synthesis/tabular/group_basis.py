@@ -31,8 +31,6 @@ SPIKE = 0.15
 """A value of an ordered column with at least this share stands for itself, not for its neighbourhood."""
 CAUTION = 1.0
 """Standard deviations of the sum of v that are subtracted beyond its mean: what noise alone could make."""
-SAMPLING = 1.0
-"""The share of the records' own sampling error that counts as noise."""
 BOUNDS = (0.003, 3.0)
 """Bounds on the estimated τ of two columns: nothing is impossible, and hardly anything exceeds twenty to one."""
 
@@ -96,8 +94,8 @@ def strengths(
     """
     found = left.vectors.T @ excess @ right.vectors
     known = records * np.outer(information(left, shares[0]), information(right, shares[1]))
-    variance = spread**2 * np.outer(noise_gain(left), noise_gain(right)) + SAMPLING * known
-    variance = np.maximum(variance, 1e-9 * (known + 1.0))
+    # the sampling error of the records is none: it is these records that are to be described
+    variance = spread**2 * np.outer(noise_gain(left), noise_gain(right)) + 1e-6 * known + 1e-6
     out = np.empty_like(found)
     for a in np.unique(left.blocks):
         for b in np.unique(right.blocks):

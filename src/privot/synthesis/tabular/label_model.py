@@ -94,10 +94,15 @@ def corrected_label(
     moments = scale * (z.T @ chance) + scores
     varied = scale * (z.T @ (chance * (1.0 - chance)))
     prior = _additive_strengths(scores, varied, np.full_like(varied, sd**2) + varied, bases, CORRECTION)
-    moved, bias = fit_additive(z, offsets, moments, sd**2 + varied, n * known.label[1:], n, prior, stacked(bases))
+    moved, bias = fit_additive(z, offsets, moments, sd**2 + varied, _totals(known), n, prior, stacked(bases))
     theta = factor.theta.copy()
     theta[: len(moved)] += moved
     return Factor(None, factor.features, theta, factor.bias + bias)
+
+
+def _totals(known: Estimates) -> tuple[Floats, Floats]:
+    """The number of records of each class but the first, and its variance, at least that of one record."""
+    return known.records * known.label[1:], np.square(known.label_spread[1:]) + 1.0
 
 
 def _additive_strengths(
@@ -147,7 +152,7 @@ def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels, bases: 
     varied = np.concatenate([n * np.outer(t.sum(axis=1), label * (1.0 - label)) for t in known.by_label])[:, 1:]
     noise = np.concatenate([np.square(spread) for spread in known.spread])[:, 1:] + varied
     prior = _additive_strengths(excess, varied, noise, bases, ADDITIVE)
-    theta, bias = fit_additive(z, offsets, own, out, n * label[1:], n, prior, stacked(bases))
+    theta, bias = fit_additive(z, offsets, own, out, _totals(known), n, prior, stacked(bases))
     return Factor(None, features, theta, np.log(label) + bias)
 
 

@@ -16,7 +16,7 @@ from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables.codec import TableCodec
 
-FINE_SHARE, LABEL_SHARE, SCORE_SHARE = 0.15, 0.1, 0.3
+FINE_SHARE, LABEL_SHARE, SCORE_SHARE = 0.2, 0.1, 0.25
 """Shares of the budget (in 1/σ², which is additive) for the fine one-way counts, for the counts by class and for the
 scores; the rest is for the pairs. Without labels the shares of the latter two go to the others."""
 MIN_SCALE = 2.0**-9
