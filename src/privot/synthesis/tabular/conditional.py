@@ -157,7 +157,7 @@ def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -
 def _with_counts(weight: Floats, counts: Floats) -> Floats:
     """Laws in proportion to `weight`·exp(t), t of each value such that they expect `counts` (as far as |t| is small)."""
     tilt = np.zeros(weight.shape[1])
-    law = weight / weight.sum(axis=1, keepdims=True)
+    law: Floats = weight / weight.sum(axis=1, keepdims=True)
     for _ in range(_TILTS):
         gap = (counts - law.sum(axis=0)) / ((law * (1.0 - law)).sum(axis=0) + 1.0)
         tilt = np.clip(tilt + gap, -2.0 * _MAX_TILT, 2.0 * _MAX_TILT)

@@ -140,8 +140,8 @@ def _agree(
     variance: list[Floats] = []
     for i, table in enumerate(raw):
         merged = [np.bincount(groups[i], table[:, y], sizes[i]) for y in range(table.shape[1])]
-        cells = np.bincount(groups[i], minlength=sizes[i])[:, None]
-        measured: list[tuple[Floats, Floats]] = [(np.stack(merged, axis=1), sd**2 * cells)]
+        of_cells = sd**2 * np.bincount(groups[i], minlength=sizes[i])[:, None].astype(np.float64)
+        measured: list[tuple[Floats, Floats]] = [(np.stack(merged, axis=1).astype(np.float64), of_cells)]
         if by_class is not None:
             measured.append((by_class[0][i], np.full((sizes[i], 1), by_class[1] ** 2)))
         for (a, b), pair in pairs.items():
