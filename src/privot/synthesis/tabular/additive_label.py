@@ -24,6 +24,8 @@ MAX_COEFFICIENTS = 4000
 _STEPS = 20
 _LONGEST = 1.5
 """The largest change of a coefficient in one step."""
+_SLOPE_ROWS = 10_000
+"""About how many rows H is taken over with several classes."""
 _ROWS = 2048
 """Rows whose products are held at once."""
 
@@ -59,6 +61,7 @@ def fit_additive(
     penalty = np.append(own, 1e-6)[:, None] * np.ones(free)
     found = np.zeros(penalty.shape)
     theta = np.zeros((features + 1, free))
+    stride = 1 if free == 1 else max(rows // _SLOPE_ROWS, 1)
     for _ in range(_STEPS):
         logits = offsets.copy()
         logits[:, 1:] += full @ theta
@@ -66,8 +69,9 @@ def fit_additive(
         chance /= chance.sum(axis=1, keepdims=True)
         p = chance[:, 1:]
         missing = target - scale * (full.T @ p)
-        # Hᵀ, from functions to moments; H itself is symmetric in the groups
-        flat = scale * (spanned @ _slopes(full, p))
+        # Hᵀ, from functions to moments; H itself is symmetric in the groups. Its products take most of the time where
+        # there are several classes, and some of the rows show it well enough: residuals are taken over all of them
+        flat = stride * scale * (spanned @ _slopes(full[::stride], p[::stride]))
         slope = flat @ (missing / spread).ravel() - (penalty * found).ravel()
         curve = (flat / spread.ravel()) @ flat.T + np.diag(penalty.ravel())
         move = np.clip(solve(curve, slope, assume_a="pos"), -_LONGEST, _LONGEST)
