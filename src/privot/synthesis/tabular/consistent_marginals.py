@@ -30,8 +30,9 @@ class Estimates:
 
     `fine[i]`: noisy counts of the fine cells of column i, as they were released, with noise deviation `fine_spread`, in
     records. `groups[i]`: the group of each fine cell. `by_label[i]`: (groups, classes), `spread[i]` the noise deviation
-    of its cells, in records, `label_spread` that of the number of records per class. `pairs[i, j]`, i < j: (groups of i, groups of j, classes or 1), with noise deviation
-    `pair_spread[i, j]`, in records. Without labels there is one class.
+    of its cells, in records, `label_spread` that of the number of records per class. `pairs[i, j]`, i < j: (groups of
+    i, groups of j, classes or 1), with noise deviation `pair_spread[i, j]`, in records. Without labels there is one
+    class.
     """
 
     records: float
