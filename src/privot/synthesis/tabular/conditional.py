@@ -155,7 +155,7 @@ def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -
 
 
 def _with_counts(weight: Floats, counts: Floats) -> Floats:
-    """Laws in proportion to `weight`·exp(t), with the t of each value at which they expect `counts`, if |t| is small."""
+    """Laws in proportion to `weight`·exp(t), t of each value such that they expect `counts`, as far as |t| is small."""
     tilt = np.zeros(weight.shape[1])
     law: Floats = weight / weight.sum(axis=1, keepdims=True)
     for _ in range(_TILTS):
