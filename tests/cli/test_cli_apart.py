@@ -104,11 +104,15 @@ def test_two_processes_exchange_two_files_and_end_with_a_model(exchange: Exchang
     assert not any("ledger" in p.name for p in exchange.engineer.rglob("*"))
 
 
-def test_training_on_an_answer_gives_the_same_model_as_one_process(exchange: Exchange) -> None:
+SHORT = "--set warmup=3 --set check=3 --set generator=3 --set samples=50".split()
+
+
+@pytest.mark.parametrize("method", [[], ["--method", "stand-in", *SHORT]], ids=["embedding", "stand-in"])
+def test_training_on_an_answer_gives_the_same_model_as_one_process(exchange: Exchange, method: list[str]) -> None:
     """The release of an in-process run, sent as an answer: the same weights to the last bit."""
     whole = exchange.engineer / "whole"
-    assert run(["adapt", exchange.source, exchange.target, *TERMS, *QUICK, "--out", str(whole)]) == 0
-    assert exchange.ask() == 0
+    assert run(["adapt", exchange.source, exchange.target, *TERMS, *QUICK, *method, "--out", str(whole)]) == 0
+    assert exchange.ask(*method) == 0
     request = AdaptationRequest.read(exchange.request)
     sent = exchange.engineer / "a.release"
     sent.write_bytes(seal(to_bytes(Release.load(whole / "block-1.npz"), request), Ed25519PrivateKey.generate()))
