@@ -50,14 +50,13 @@ def one(
     folder: Path, name: str, method: str, epsilon: float | None, seed: int, device: str, change: dict[str, Any]
 ) -> dict[str, Any]:
     """One run: ROC-AUC on the target's test rows. Methods: source, stand-in, real, labels, and two of boosting."""
-    import torch
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
 
     from privot.adaptation import DomainAdapter
     from privot.adaptation.adaptation_config import choose_for_table
-    from privot.adaptation.stand_in.table_rows import unlabelled_rows
-    from privot.adaptation.stand_in.weighted_training import WeightedTraining
+    from privot.adaptation.stand_in.table_rows import labelled_rows, unlabelled_rows
+    from privot.adaptation.stand_in.weighted_training import fit_weighted
     from privot.tables import Schema, TableCodec
     from privot.vault import Vault
 
@@ -65,27 +64,25 @@ def one(
     columns = tuple(column for column in whole.columns if column.name not in LEFT_OUT[name])
     codec = TableCodec(Schema(columns, whole.label, whole.marks))
     source, target, test = parts(folder, name)
-    (x, y), (tx, ty), (ex, ey) = (codec.encode(table) for table in (source, target, test))
-    settings = replace(choose_for_table(None, device == "cuda"), **change)
-    config = {"kind": "features", "columns": codec.dim, "shape": None, "classes": 2, "low": 0.0, "high": 1.0}
+    (x, y), (tx, ty), (ex, ey) = (labelled_rows(table, codec) for table in (source, target, test))
+    settings = replace(choose_for_table(), **change)
     checks, made = None, None
     if method == "stand-in":
         assert epsilon is not None
-        rows = unlabelled_rows(target, codec, compact=True)
+        rows = unlabelled_rows(target, codec)
         clip = codec.bound(compact=True)
         vault = Vault(rows, clip=clip, adjacency="replace-one", budget=(epsilon, 1e-5))
         made = DomainAdapter(epsilon, 1e-5, codec=codec, settings=settings, device=device, seed=seed)
         told = made.fit(vault, source).predict_proba(test)[:, 1]
         checks = made.checks_
     elif method.startswith("boosting"):
-        on = (tx, ty) if method == "boosting-labels" else (x, y)
-        told = HistGradientBoostingClassifier(random_state=seed).fit(*on).predict_proba(ex)[:, 1]
+        wide = [codec.encode(table) for table in (source, target, test)]
+        on = wide[method == "boosting-labels"]
+        told = HistGradientBoostingClassifier(random_state=seed).fit(*on).predict_proba(wide[2][0])[:, 1]
     else:
         on = (tx, ty) if method == "labels" else (x, y)
-        training = WeightedTraining(config, settings, seed, *on, device)
-        checks = training.run(tx if method == "real" else None)
-        with torch.no_grad():
-            told = training.networks(torch.as_tensor(ex, dtype=torch.float32, device=device)).softmax(1)[:, 1].cpu()
+        fitted = fit_weighted(*on, 2, seed, tx if method == "real" else None)
+        told, checks = fitted.probabilities(ex)[:, 1], fitted.checks
     return {
         "score": 100.0 * float(roc_auc_score(ey, told)), "measure": "ROC-AUC", "source_records": len(x),
         "target_records": len(tx), "test_records": len(ex),

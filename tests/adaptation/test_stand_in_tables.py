@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.adaptation.stand_in.importance_weights import (
-    drawn_by,
     effective_share,
     importance_weights,
     weighted_gain,
 )
-from privot.adaptation.stand_in.table_rows import unlabelled_file, unlabelled_rows
-from privot.adaptation.stand_in.weighted_training import TableChecks
+from privot.adaptation.stand_in.logistic_fit import RIDGE, fit_logistic, log_probabilities
+from privot.adaptation.stand_in.table_rows import cell_rows, cell_width, unlabelled_file, unlabelled_rows
+from privot.adaptation.stand_in.weighted_training import TableChecks, fit_weighted
 from privot.errors import DataError, UsageError
 from privot.mechanisms import GroupedMarginals
 from privot.synthesis import Synthesizer
@@ -33,10 +34,7 @@ SCHEMA = Schema(
     "pays",
 )
 CODEC = TableCodec(SCHEMA)
-SHORT = AdaptationConfig(
-    method="stand-in", batch=64, finish=60, check=20, members=2, samples=300, augment=False, weight=0.0,
-    learning_rate=5e-3,
-)  # fmt: skip
+SHORT = AdaptationConfig(method="stand-in", network="linear", samples=300)
 
 
 def table(records: int, seed: int, shift: int = 0) -> Table:
@@ -54,12 +52,12 @@ def as_csv(held: Table, path: Path) -> None:
 
 
 def vault_of(target: Table, epsilon: float = 5.0) -> Vault:
-    rows = unlabelled_rows(target, CODEC, compact=True)
+    rows = unlabelled_rows(target, CODEC)
     return Vault(rows, clip=CODEC.bound(compact=True), adjacency="replace-one", budget=(epsilon, 1e-5))
 
 
-def adapter(**changes: Any) -> DomainAdapter:
-    return DomainAdapter(5.0, 1e-5, codec=CODEC, settings=replace(SHORT, **changes), device="cpu", seed=1)
+def adapter() -> DomainAdapter:
+    return DomainAdapter(5.0, 1e-5, codec=CODEC, settings=SHORT, device="cpu", seed=1)
 
 
 def test_weights_are_ratios_of_densities() -> None:
@@ -85,13 +83,6 @@ def test_effective_share_is_that_of_kish() -> None:
     assert effective_share(np.array([1.0, 1.0, 0.0, 0.0])) == pytest.approx(0.5)
 
 
-def test_rows_are_drawn_as_often_as_their_weights_say() -> None:
-    weights = np.random.default_rng(1).exponential(size=40)
-    counts = np.bincount(drawn_by(weights, 1000, 5), minlength=40)
-    assert np.abs(counts - 1000 * weights / weights.sum()).max() < 1.0
-    assert counts[weights.argmax()] > counts[weights.argmin()]
-
-
 def test_a_gain_counts_only_beyond_its_standard_error() -> None:
     plain, better = np.array([2.0, 2.0, 2.0, 2.0]), np.array([1.0, 1.0, 1.0, 1.0])
     assert weighted_gain(plain, better, np.ones(4)) == pytest.approx(1.0)
@@ -111,7 +102,7 @@ def test_weights_are_used_only_where_they_pay() -> None:
 
 
 def test_one_proven_release_of_the_columns_without_the_label() -> None:
-    made = adapter(members=1, check=2, finish=2)
+    made = adapter()
     made.fit(vault_of(table(400, 2, 2)), table(300, 1))
     assert made.guarantee_ is not None
     assert 4.9 <= made.guarantee_.epsilon() <= 5.0
@@ -125,7 +116,7 @@ def test_one_proven_release_of_the_columns_without_the_label() -> None:
 
 @pytest.mark.slow
 def test_a_classifier_of_a_shifted_table_learns_its_rows() -> None:
-    made = adapter(finish=300, check=50).fit(vault_of(table(2000, 2, 2)), table(1000, 1))
+    made = adapter().fit(vault_of(table(2000, 2, 2)), table(1000, 1))
     test = table(1000, 9, 2)
     labels = (test["pays"] == "yes").astype(int)
     assert made.score(test, labels) > 0.85
@@ -138,7 +129,7 @@ def test_a_classifier_of_a_shifted_table_learns_its_rows() -> None:
 def test_a_folder_holds_model_and_stand_in_and_goes_on_without_paying(tmp_path: Path) -> None:
     target, source, out = table(400, 2, 2), table(300, 1), tmp_path / "out"
     vault = vault_of(target)
-    made = adapter(finish=5, check=5).fit(vault, source, folder=out)
+    made = adapter().fit(vault, source, folder=out)
     made.save(out)
     again = DomainAdapter.load(out)
     np.testing.assert_array_equal(again.predict_proba(target), made.predict_proba(target))
@@ -147,10 +138,10 @@ def test_a_folder_holds_model_and_stand_in_and_goes_on_without_paying(tmp_path: 
     assert list(drawn) == ["age", "town"]
     assert labels is None
     # the budget has no room for a second charge
-    twice = adapter(finish=5, check=5).fit(vault, source, folder=out)
+    twice = adapter().fit(vault, source, folder=out)
     np.testing.assert_array_equal(twice.predict_proba(target), made.predict_proba(target))
     with pytest.raises(DataError, match="not the source"):
-        adapter(finish=5, check=5).fit(vault, table(300, 3), folder=out)
+        adapter().fit(vault, table(300, 3), folder=out)
 
 
 def test_everything_in_the_folder_follows_from_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +159,7 @@ def test_everything_in_the_folder_follows_from_the_release(tmp_path: Path, monke
     monkeypatch.setattr(GroupedMarginals, "run", same)
     files = []
     for number, target in enumerate((table(300, 2, 2), table(300, 4, -1))):
-        made = adapter(finish=5, check=5, members=1).fit(vault_of(target), table(200, 1))
+        made = adapter().fit(vault_of(target), table(200, 1))
         made.save(tmp_path / str(number))
         files.append({p.name: p.read_bytes() for p in (tmp_path / str(number)).iterdir()})
         assert made.stand_in_ is not None
@@ -199,4 +190,64 @@ def test_what_a_table_cannot_have_is_refused_before_anything_is_paid() -> None:
     with pytest.raises(UsageError, match="compact"):
         adapter().fit(Vault(np.zeros((9, 4)), clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5)), source)
     # nothing was charged: the whole budget is still there
-    adapter(finish=2, check=2, members=1).fit(vault, source)
+    adapter().fit(vault, source)
+
+
+def test_a_row_of_cells_says_what_a_compact_row_says() -> None:
+    compact, _ = CODEC.encode(Table({"age": [0, 3, 9], "pays": ["no"] * 3, "town": ["b", "a", "c"]}), compact=True)
+    rows = cell_rows(compact, CODEC)
+    assert rows.shape == (3, cell_width(CODEC)) == (3, 13)
+    # ten ages in their order: that cell and all before it; three towns without one
+    np.testing.assert_array_equal(rows[:, :10].sum(axis=1), [1, 4, 10])
+    np.testing.assert_array_equal(rows[:, 10:], [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+
+
+def test_a_missing_number_has_a_cell_of_its_own() -> None:
+    codec = TableCodec(Schema((Column("age", "integer", 0, 3, missing=True), Column("y", "boolean")), "y"))
+    compact, _ = codec.encode(Table({"age": [2, None], "y": [True, False]}), compact=True)
+    np.testing.assert_array_equal(cell_rows(compact, codec), [[1, 1, 1, 0, 0], [0, 0, 0, 0, 1]])
+
+
+def test_a_weighted_fit_is_the_fit_of_repeated_rows() -> None:
+    dice = np.random.default_rng(3)
+    rows, labels = dice.random((60, 3)), dice.integers(0, 3, 60)
+    times = dice.integers(1, 4, 60)
+    whole = fit_logistic(np.repeat(rows, times, axis=0), np.repeat(labels, times), 3)
+    weighted = fit_logistic(rows, labels, 3, times.astype(float))
+    for one, two in zip(whole, weighted, strict=True):
+        np.testing.assert_allclose(one, two, atol=2e-3)
+
+
+def test_probabilities_are_those_of_an_independent_implementation_and_absent_classes_are_never_told() -> None:
+    dice = np.random.default_rng(4)
+    rows, labels = dice.random((80, 3)), 2 * dice.integers(0, 2, 80)
+    told = np.exp(log_probabilities(rows, *fit_logistic(rows, labels, 4)))
+    expected = LogisticRegression(C=RIDGE).fit(rows, labels).predict_proba(rows)
+    np.testing.assert_allclose(told[:, [0, 2]], expected, atol=1e-6)
+    assert told[:, [1, 3]].max() < 1e-9
+
+
+def test_weights_help_where_one_line_cannot_fit_both_domains() -> None:
+    """y follows the second column in the target and its opposite elsewhere; the source is mostly elsewhere."""
+
+    def domain(records: int, there: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        dice = np.random.default_rng(seed)
+        first, second = (dice.random(records) < there).astype(float), dice.random(records)
+        labels = (second > 0.5) == (first > 0.5)
+        return np.stack([first, second], axis=1), labels.astype(np.int64)
+
+    x, y = domain(4000, 0.2, 1)
+    target, labels = domain(4000, 0.8, 2)
+    made = fit_weighted(x, y, 2, 3, target)
+    plain = fit_weighted(x, y, 2, 3)
+
+    def accuracy(fitted: Any) -> float:
+        return float((fitted.probabilities(target).argmax(axis=1) == labels).mean())
+
+    assert made.checks is not None
+    assert made.checks.power > 0.0
+    assert accuracy(made) > accuracy(plain) + 0.3
+    # and a source like the target gets none
+    alike = fit_weighted(x, y, 2, 3, domain(4000, 0.2, 5)[0]).checks
+    assert alike is not None
+    assert alike.effective > 0.95

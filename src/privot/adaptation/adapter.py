@@ -31,7 +31,7 @@ from privot.adaptation.networks import Committee, Networks, build, check_known
 from privot.adaptation.paid_training import EVERY_SECONDS, AnyLearner, PaidTraining, kept_release
 from privot.adaptation.stand_in.stand_in_learner import Checks, StandInLearner
 from privot.adaptation.stand_in.table_learner import TableLearner
-from privot.adaptation.stand_in.table_rows import labelled_rows, unlabelled_rows
+from privot.adaptation.stand_in.table_rows import cell_rows, cell_width, labelled_rows, unlabelled_rows
 from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.devices import usable_device
@@ -135,9 +135,9 @@ class DomainAdapter(PrivateEstimator):
         """
         check_epsilon(self.epsilon), check_delta(self.delta)
         x, y = self._source(source)
-        device = usable_device(self.device, auto=True)
         if self.codec is not None:
-            return self._table_design(self.codec, facts, x, y, device)
+            return self._table_design(self.codec, facts, x, y)
+        device = usable_device(self.device, auto=True)
         public_range(self.low, self.high, facts.dim)
         if x.shape[1] != facts.dim:
             raise DataError(f"The source has {x.shape[1]} columns, the target {facts.dim}: give both the same.")
@@ -174,17 +174,17 @@ class DomainAdapter(PrivateEstimator):
         digest = source_digest(x, y)
         return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, rules, source=digest)
 
-    def _table_design(
-        self, codec: TableCodec, facts: Facts, x: NDArray[Any], y: NDArray[np.int64], device: str
-    ) -> AdaptationDesign:
+    def _table_design(self, codec: TableCodec, facts: Facts, x: NDArray[Any], y: NDArray[np.int64]) -> AdaptationDesign:
         """The same for tables: what is released and the width of a row follow from the schema."""
         method = self.method if self.settings is None else self.settings.method
         if method != "stand-in" or self.shape is not None or (self.low, self.high) != (0.0, 1.0):
             raise UsageError("A table is adapted by the method stand-in: choose that, and leave out shape and range.")
-        settings = self.settings or choose_for_table(self.network, device == "cuda")
+        settings = self.settings or choose_for_table()
+        if self.network not in (None, "linear") or settings.network != "linear":
+            raise UsageError("A table has a linear classifier of its cells: leave out the network.")
         config = {
             "kind": settings.network,
-            "columns": codec.dim,
+            "columns": cell_width(codec),
             "shape": None,
             "classes": codec.classes,
             "low": 0.0,
@@ -409,7 +409,7 @@ class DomainAdapter(PrivateEstimator):
         """
         self._check_fitted()
         if self.codec is not None and isinstance(x, Mapping):
-            x = unlabelled_rows(x, self.codec)
+            x = cell_rows(unlabelled_rows(x, self.codec), self.codec)
         rows = checked_rows(x)
         if rows.shape[1] != self.networks_.columns:
             raise DataError(f"A record has {self.networks_.columns} columns, these have {rows.shape[1]}.")

@@ -1,16 +1,19 @@
 """How much more likely each source record is in the target, from a public source and a stand-in; no label is used.
 
 w(x) = p(x | target)/p(x | source), by a logistic regression that tells stand-in from source (Bickel, Brückner &
-Scheffer 2009): w(x) = n_s/n_t · p(stand-in | x)/p(source | x). Every record's weight comes from a fit that did not see
-that record. Powers w^a with a < 1 trade bias for variance (Shimodaira 2000).
+Scheffer 2009): w(x) = p(stand-in | x)/p(source | x) where both domains weigh the same in the regression. Every
+record's weight comes from a fit that did not see that record. Powers w^a with a < 1 trade bias for variance
+(Shimodaira 2000).
 """
 
 from __future__ import annotations
 
-import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from privot.adaptation.stand_in.logistic_fit import fit_logistic, log_probabilities
 
 Floats = NDArray[np.float64]
 MAX_WEIGHT = 20.0
@@ -18,42 +21,30 @@ MAX_WEIGHT = 20.0
 _FOLDS = 3
 
 
-def importance_weights(source: Floats, stand_in: Floats, seed: int) -> tuple[Floats, float]:
+def importance_weights(source: NDArray[Any], stand_in: NDArray[Any], seed: int) -> tuple[Floats, float]:
     """w of every source row, of shape (rows,) and mean 1, and their mean before it was made 1: the overlap.
 
     Where the source covers the target, the mean of w over the source is 1; the less of the target it covers, the
     smaller. Both are rows of numbers in [0, 1].
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
-    rows = np.concatenate([source, stand_in])
-    domain = np.repeat([0, 1], [len(source), len(stand_in)])
-    # balanced: an odds ratio of 1 is a weight of 1
-    model = LogisticRegression(class_weight="balanced", max_iter=300)
-    folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed % 2**32)
-    with warnings.catch_warnings():
-        # weights that are not at their optimum are still weights, and are judged by what they give
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        told = cross_val_predict(model, rows, domain, cv=folds, method="predict_proba")[: len(source), 1]
-    odds = np.minimum(told / np.maximum(1.0 - told, 1e-12), MAX_WEIGHT)
+    dice = np.random.default_rng(seed)
+    ours, theirs = (dice.permutation(len(rows)) % _FOLDS for rows in (source, stand_in))
+    odds = np.empty(len(source))
+    for fold in range(_FOLDS):
+        seen, there = ours != fold, theirs != fold
+        rows = np.concatenate([source[seen], stand_in[there]])
+        domain = np.repeat([0, 1], [seen.sum(), there.sum()])
+        # both domains weigh the same: an odds ratio of 1 is a weight of 1
+        each = np.repeat([0.5 * len(rows) / seen.sum(), 0.5 * len(rows) / there.sum()], [seen.sum(), there.sum()])
+        told = log_probabilities(source[~seen], *fit_logistic(rows, domain, 2, each))
+        odds[~seen] = np.exp(np.minimum(told[:, 1] - told[:, 0], np.log(MAX_WEIGHT)))
     overlap = float(odds.mean())
-    weights: Floats = odds / overlap if overlap > 0.0 else np.ones(len(source))
-    return weights, overlap
+    return odds / overlap, overlap
 
 
 def effective_share(weights: Floats) -> float:
     """(Σw)²/(n·Σw²): the share of the records that a weighted mean is worth, from 1/n to 1."""
     return float(weights.sum() ** 2 / (len(weights) * np.square(weights).sum()))
-
-
-def drawn_by(weights: Floats, count: int, seed: int) -> NDArray[np.int64]:
-    """`count` places, each as often as its weight says to within one: systematic sampling."""
-    start = np.random.default_rng(seed).random()
-    ends = np.cumsum(weights) / weights.sum()
-    found = np.searchsorted(ends, (start + np.arange(count)) / count, side="right")
-    return np.minimum(found, len(weights) - 1).astype(np.int64)
 
 
 def weighted_gain(plain: Floats, other: Floats, weights: Floats) -> float:

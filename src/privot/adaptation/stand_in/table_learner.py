@@ -1,8 +1,8 @@
 """From one release of a table's columns to a classifier of its rows: a stand-in table, then a weighted source.
 
-A model of the target's columns is fitted to the release and draws the stand-in; a committee then learns the source,
-weighted like the stand-in (`weighted_training`). Both follow from the release, the public source and the seed, and take
-seconds, so a job that was killed runs them again and ends the same. Nothing here sees a private record.
+A model of the target's columns is fitted to the release and draws the stand-in; an additive model then learns the
+source, weighted like the stand-in (`weighted_training`). Both follow from the release, the public source and the seed,
+and take seconds, so a job that was killed runs them again and ends the same. Nothing here sees a private record.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.adaptation.adaptation_design import AdaptationDesign
+from privot.adaptation.alignment.transformations import transformation
+from privot.adaptation.networks import build_committee
 from privot.adaptation.stand_in.single_release import STAND_IN, take_release
-from privot.adaptation.stand_in.weighted_training import TableChecks, WeightedTraining
+from privot.adaptation.stand_in.table_rows import cell_rows
+from privot.adaptation.stand_in.weighted_training import STEPS, TableChecks, fit_weighted
 from privot.errors import DataError
 from privot.mechanisms import Mechanism
 from privot.release import Release
@@ -46,22 +50,20 @@ class TableLearner:
         folder: Path | None = None,
     ) -> None:
         self.design, self.folder, self.table = design, folder, design.table_release()
-        self.training = WeightedTraining(design.networks, design.settings, design.seed, x, y, device)
-        self.networks, self.change = self.training.networks, self.training.change
+        columns, classes = int(design.networks["columns"]), int(design.networks["classes"])
+        self.networks = build_committee(design.networks, design.seed, 1).to(device)
+        self.change = transformation(None, columns, classes)
+        self._x, self._y, self._classes = x, y, classes
+        self.losses: list[float] = []
         self.done = 0
         self.release: Release | None = None
         self.generator: FittedTable | None = None
         self.checks: TableChecks | None = None
 
     @property
-    def losses(self) -> list[float]:
-        """The losses of training."""
-        return self.training.losses
-
-    @property
     def total(self) -> int:
-        """Steps in all."""
-        return self.training.total
+        """Steps in all: fits of the classifier, and one of the table."""
+        return STEPS + 1
 
     def mechanism(self) -> Mechanism:
         """The counts of the target's columns, from the design alone."""
@@ -83,18 +85,23 @@ class TableLearner:
         self.release, self.done = take_release(stream, kept, save), 1
 
     def after(self, progress: Progress | None, keep: Keep | None) -> None:
-        """Fit the model of the table, draw the stand-in, train the committee."""
+        """Fit the model of the table, draw the stand-in, fit the classifier."""
         if self.release is None:
             raise DataError("There is no release to learn from.")
         design = self.design
         self.generator = FittedTable(self.table.fit(self.release))
         drawn, _ = self.generator.model.sample_rows(design.settings.samples, design.seed)
 
-        def tell(step: int, loss: float) -> None:
+        def tell(done: int) -> None:
             if progress is not None:
-                progress(step, self.total, loss)
+                progress(1 + done, self.total, float("nan"))
 
-        self.checks = self.training.run(self.table.codec.widen(drawn), tell)
+        tell(0)
+        rows = cell_rows(drawn, self.table.codec)
+        made = fit_weighted(self._x, self._y, self._classes, design.seed, rows, tell)
+        self.checks = made.checks
+        linear = self.networks.members[0].get_submodule("h")
+        linear.load_state_dict({"weight": torch.as_tensor(made.theta.T), "bias": torch.as_tensor(made.bias)})
         if self.folder is not None:
             self.write_stand_in(self.folder / STAND_IN)
 

@@ -1,6 +1,8 @@
-"""Tables as the rows that networks take: a labelled source, and records whose label is missing; all of it public.
+"""Tables as rows of cells, which a linear classifier takes: a labelled source, and records whose label is missing.
 
-A network sees the wide layout of `privot.tables.TableCodec`, the vault the compact one.
+Every column is cut into its public cells (`privot.evaluation.schema_axes`). A row has one coordinate per cell: of a
+column of categories 1 in the cell it is in; of a column with an order 1 in that cell and in all before it, so that
+neighbouring cells share what is learned of them. The vault holds compact rows instead, one coordinate per column.
 """
 
 from __future__ import annotations
@@ -13,26 +15,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
+from privot.evaluation.schema_axes import axes_of
 from privot.tables import Table, TableCodec, encode_chunks, encode_file, read_chunks
 
 
-def labelled_rows(source: Any, codec: TableCodec) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Wide rows and labels of a public table: a `Table`, a mapping of columns, or the path of a file."""
+def cell_width(codec: TableCodec) -> int:
+    """How many coordinates a row of cells has."""
+    return sum(axis.cells for axis in axes_of(codec, compact=True))
+
+
+def cell_rows(compact: NDArray[np.float64], codec: TableCodec) -> NDArray[np.float32]:
+    """Rows of cells from compact ones, of shape (rows, `cell_width`)."""
+    parts = []
+    for axis in axes_of(codec, compact=True):
+        at, cells = axis.index(compact, None)[:, None], np.arange(axis.cells)
+        # a missing value has the last cell, and no order
+        known = axis.cells - 1 if axis.missing else axis.cells
+        before = (cells < at) & (at < known) if axis.ordered else np.zeros((1, axis.cells), dtype=bool)
+        parts.append(((cells == at) | before).astype(np.float32))
+    return np.concatenate(parts, axis=1)
+
+
+def labelled_rows(source: Any, codec: TableCodec) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Rows of cells and labels of a public table: a `Table`, a mapping of columns, or the path of a file."""
     if codec.schema.label is None:
         raise UsageError("The schema names no label, which is what the classifier predicts: name one.")
     if isinstance(source, str | Path):
-        rows, labels = encode_file(source, codec)
+        rows, labels = encode_file(source, codec, compact=True)
     elif isinstance(source, Mapping):
-        rows, labels = codec.encode(source if isinstance(source, Table) else Table(source))
+        rows, labels = codec.encode(source if isinstance(source, Table) else Table(source), compact=True)
     else:
         raise UsageError(f"The source of a table must be a Table or the path of one, got {type(source).__name__}.")
     assert labels is not None
-    return rows, labels
+    return cell_rows(rows, codec), labels
 
 
-def unlabelled_rows(table: Mapping[str, Any], codec: TableCodec, compact: bool = False) -> NDArray[np.float64]:
-    """The rows of a table by the columns of `codec` but its label; a label's column is not read if there is one."""
-    return _bare(codec).encode(_dropped(table, codec.schema.label), compact)[0]
+def unlabelled_rows(table: Mapping[str, Any], codec: TableCodec) -> NDArray[np.float64]:
+    """Compact rows of a table by the columns of `codec` but its label, whose column is not read if there is one."""
+    return _bare(codec).encode(_dropped(table, codec.schema.label), compact=True)[0]
 
 
 def unlabelled_file(path: str | Path, codec: TableCodec) -> NDArray[np.float64]:
