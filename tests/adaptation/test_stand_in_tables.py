@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from privot.adaptation import AdaptationConfig, DomainAdapter
+from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.stand_in.importance_weights import (
     effective_share,
     importance_weights,
@@ -251,3 +253,31 @@ def test_weights_help_where_one_line_cannot_fit_both_domains() -> None:
     alike = fit_weighted(x, y, 2, 3, domain(4000, 0.2, 5)[0]).checks
     assert alike is not None
     assert alike.effective > 0.95
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"table": []},
+        {"table": {}},
+        {"table": {"codec": {"kind": "table", "schema": {"columns": []}}, "release": {}}},
+        {"table": {"codec": CODEC.to_dict(), "release": 3}},
+        {"table": {"codec": CODEC.to_dict(), "release": {"sigma": "much"}}},
+    ],
+)
+def test_a_design_whose_file_was_edited_is_bad_data(change: dict[str, Any]) -> None:
+    fields = adapter().design(vault_of(table(50, 2, 2)).facts, table(40, 1)).to_dict()
+    assert AdaptationDesign.from_dict(fields).to_dict() == fields
+    with pytest.raises(DataError):
+        AdaptationDesign.from_dict({**fields, **change})
+
+
+def test_less_noise_in_the_file_than_was_paid_for_is_refused_before_anything_is_paid() -> None:
+    vault, source = vault_of(table(50, 2, 2)), table(40, 1)
+    design = adapter().design(vault.facts, source)
+    quiet = json.loads(json.dumps(design.to_dict()))
+    quiet["table"]["release"]["sigma"] = [0.5 * sigma for sigma in quiet["table"]["release"]["sigma"]]
+    for sigma in (quiet["sigma"], None):
+        with pytest.raises(DataError, match="costs ε"):
+            adapter().rehearse(AdaptationDesign.from_dict({**quiet, "sigma": sigma}), source)
+    adapter().rehearse(design, source)

@@ -131,7 +131,11 @@ class AdaptationDesign:
 
     def codec(self) -> TableCodec | None:
         """The codec of a table, label included; None for records that are no rows of a table."""
-        return None if self.table is None else TableCodec.from_dict(self.table.get("codec", {}))
+        try:
+            return None if self.table is None else TableCodec.from_dict(self.table.get("codec", {}))
+        except UsageError as error:
+            # a schema that a file holds, not the caller
+            raise DataError(str(error)) from None
 
     def table_release(self) -> TableDesign:
         """What is released of a table: its columns without the label."""

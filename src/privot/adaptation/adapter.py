@@ -369,7 +369,7 @@ class DomainAdapter(PrivateEstimator):
             learner = StandInLearner(design, x, y, device, folder)
         else:
             learner = Learner(design, x, y, device)
-        if design.sigma is not None:
+        if design.sigma is not None or design.table is not None:
             cost = account(design.cost(learner.mechanism(), design.settings.blocks), design.delta)
             # written so that a NaN is refused; the slack is that of the search for σ
             if (design.epsilon, design.delta) != (self.epsilon, self.delta) or not cost.epsilon() <= self.epsilon * (
