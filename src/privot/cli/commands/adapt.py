@@ -46,9 +46,7 @@ def adapt(
             "(unproven)."
         ),
     ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="Public schema of tables, its label named; TARGET needs no label.")
-    ] = None,
+    schema: shared.SchemaFile = None,
     network: Annotated[str | None, typer.Option(help="Network: digits, features, or package.module:function.")] = None,
     classes: shared.Classes = None,
     shape: shared.Shape = None,
