@@ -128,7 +128,7 @@ def adult(results: Results) -> str:
     return (
         "## A table: Adult with a shifted target, δ = 1e-5, replace-one\n\n"
         "    python benchmarks/stand_in run --data DIR --out RESULTS --pairs adult --methods "
-        "source,stand-in,real,labels,boosting-source,boosting-labels --seeds 0,1,2 --device cpu\n\n"
+        "source,stand-in,real,labels,boosting-source,boosting-labels --epsilons 1 --seeds 0,1,2 --device cpu\n\n"
         f"ROC-AUC in % on the target's rows of the test file; {_seeds(mine)}. By education the target has a Bachelor's "
         "degree or more, by employer it is not employed privately; the columns that would tell are left out of both "
         f"tables. Records: {told}.\n\n" + _table(["", *[TITLES[p] for p in shown]], lines)
