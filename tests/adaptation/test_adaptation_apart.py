@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privot.accounting import Composed, Gaussian, account, calibrate
 from privot.adaptation import AdaptationConfig, DomainAdapter
 from privot.adaptation import adaptation_answer as answering_module
+from privot.adaptation import adaptation_design as designing
 from privot.adaptation.adaptation_answer import answer_once, read_answer, to_bytes
 from privot.adaptation.adaptation_request import MAX_BYTES, AdaptationRequest
 from privot.errors import BudgetError, DataError, UsageError
@@ -27,6 +28,7 @@ from privot.ledger import Ledger
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
+from privot.synthesis.defaults.embedding_defaults import Problem, choose_features
 from privot.synthesis.features.fourier import Fourier
 from privot.vault import Vault
 
@@ -346,12 +348,51 @@ def test_methods_that_ask_many_times_are_not_asked_by_file() -> None:
     for settings in (
         AdaptationConfig(method="sliced", blocks=2, slices=4),
         AdaptationConfig(method="embedding", blocks=2, frequencies=12),
-        AdaptationConfig(method="stand-in", generator=5),
     ):
         made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
-        design = made.design(Facts(2, 60, 1.0, ONE), (X, y))
-        with pytest.raises(UsageError, match="one release of the method embedding"):
+        design = made.design(Facts(2, 60, 1.0, ONE), (X, y), by_request=True)
+        with pytest.raises(UsageError, match="one mean embedding"):
             AdaptationRequest.of(design)
+
+
+def test_a_stand_in_asks_for_nothing_but_what_every_request_may_ask_for() -> None:
+    settings = AdaptationConfig(method="stand-in", generator=5)
+    made = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1)
+    facts = Facts(2, 60, 1.0, ONE)
+    design = made.design(facts, (X, np.arange(60) % 2), by_request=True)
+    request = AdaptationRequest.of(design)
+    # a stranger's reader takes it, and finds the mechanism that the design pays for
+    read = AdaptationRequest.from_bytes(request.to_bytes())
+    assert read.digest() == request.digest()
+    assert read.mechanism().features.to_dict() == design.features
+    assert read.mechanism().event(read.facts) == design.cost(read.mechanism(design.sigma), 1)
+    assert design.features == made.design(facts, (X, np.arange(60) % 2)).features
+
+
+def test_a_request_is_never_made_of_features_that_no_request_may_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: a synthesis of images would choose filters, and more frequencies than may be asked for."""
+    monkeypatch.setattr(designing, "plan_synthesis", on_a_gpu(designing.plan_synthesis))
+    facts = Facts(256, 100_000, 1.0, ONE)
+    filtered, _ = designing.stand_in_map(facts, 5.0, 1e-5, [16, 16], 0.0, 1.0, "cpu", 3)
+    assert filtered["kind"] == "stack"
+    asked, rules = designing.stand_in_map(facts, 5.0, 1e-5, [16, 16], 0.0, 1.0, "cpu", 3, by_request=True)
+    assert asked["kind"] == "fourier"
+    AdaptationRequest(5.0, 1e-5, 100_000, asked)
+    assert rules["generator"]["dim"] == 256
+
+
+def on_a_gpu(plan: Callable[..., Any]) -> Callable[..., Any]:
+    """`plan` with the features that it would choose for images on a GPU, unless features are given."""
+
+    def planned(config: Any, facts: Facts) -> Any:
+        found = plan(config, facts)
+        if config.features is not None:
+            return found
+        problem = Problem(facts.dim, 1, found.mechanism.sigma, facts.records, tuple(config.shape), "cuda")
+        features = choose_features(problem, config.seed, config.low, config.high)
+        return replace(found, mechanism=replace(found.mechanism, features=features, count_weight=None))
+
+    return planned
 
 
 def test_the_message_leaves_out_what_follows_from_the_request() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from privot.adaptation import AdaptationConfig, DomainAdapter, choose
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.alignment.transformation_fit import Source
 from privot.adaptation.alignment.transformations import transformation
+from privot.adaptation.model_folder import write_report
 from privot.adaptation.networks import Committee, build
+from privot.adaptation.stand_in.report_figures import agreement
 from privot.adaptation.stand_in.self_training import Schedule, SelfTraining, Views
 from privot.adaptation.stand_in.stand_in_learner import Checks
 from privot.errors import DataError, UsageError
@@ -134,6 +137,31 @@ def test_everything_in_the_folder_follows_from_the_release(tmp_path: Path, monke
     assert len(kept) == 2
     assert files[0] == files[1]
     assert {"model.safetensors", "config.json", "guarantee.json"} <= set(files[0])
+
+
+def test_the_report_shows_both_domains_and_how_labels_changed(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).random((60, 64))
+    vault = Vault(images, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    settings = replace(SHORT, network="images", generator=2, warmup=2, finish=2, check=2, fit=2, members=1, samples=70)
+    made = DomainAdapter(5.0, 1e-5, shape=(8, 8), settings=settings, device="cpu", seed=1)
+    made.fit(vault, (images[:40], np.arange(40) % 3), folder=tmp_path)
+    made.save(tmp_path)
+    counts = np.array(json.loads((tmp_path / "rounds.json").read_text())["confusion"])
+    assert counts.shape == (3, 3)
+    assert counts.sum() == 70
+    page = write_report(tmp_path).read_text()
+    assert page.count("data:image/png") == 5  # three grids, the confusion, the losses
+    assert "one release of them" in page
+    assert "The stand-in, drawn from the generator" in page
+    # a damaged file is refused in one sentence, by name
+    (tmp_path / "rounds.json").write_text('{"confusion": [[1, 2]], "learned_from_stand_in": true}')
+    with pytest.raises(DataError, match=r"rounds\.json"):
+        write_report(tmp_path)
+
+
+def test_agreement_is_the_share_of_labels_that_stay() -> None:
+    assert agreement(np.array([[8, 2], [0, 10]])) == pytest.approx(0.9)
+    assert agreement(np.zeros((2, 2), dtype=np.int64)) == 0.0
 
 
 def trained(weight: float, stand_in: np.ndarray) -> float:

@@ -221,3 +221,74 @@ def test_a_score_says_that_it_is_not_private(capsys: Any, files: tuple[str, str]
     words = ["adapt", *files, *TERMS, *QUICK, "--out", str(tmp_path / "out"), "--test", files[1], "--json"]
     assert run(words) == 0
     assert "not private" in json.loads(capsys.readouterr().out)["privacy"]
+
+
+SCHEMA = {
+    "label": "pays",
+    "columns": [
+        {"name": "age", "type": "integer", "low": 0, "high": 9},
+        {"name": "pays", "type": "categorical", "categories": ["no", "yes"]},
+        {"name": "town", "type": "categorical", "categories": ["a", "b"]},
+    ],
+}
+SHORT = "--seed 1 --device cpu --set samples=100".split()
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> list[str]:
+    dice = np.random.default_rng(0)
+    for name, label in (("public", True), ("private", False), ("held", True)):
+        lines = ["age,pays,town" if label else "age,town"]
+        for _ in range(80):
+            age, town = int(dice.integers(0, 10)), dice.choice(["a", "b"])
+            lines.append(f"{age},{'yes' if age > 4 else 'no'},{town}" if label else f"{age},{town}")
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    return [str(tmp_path / "public.csv"), str(tmp_path / "private.csv"), "--schema", str(tmp_path / "schema.json")]
+
+
+def test_a_table_is_adapted_to_by_one_charge_and_resuming_costs_nothing(
+    capsys: Any, tables: list[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    tested = ["--test", str(tmp_path / "held.csv")]
+    assert run(["adapt", *tables, *TERMS, *SHORT, *tested, "--out", str(out), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert 4.9 < answer["guarantee"]["epsilon"] <= 5.0
+    assert (answer["guarantee"]["standing"], answer["guarantee"]["adjacency"]) == ("proven", "replace-one")
+    assert 0.0 <= answer["accuracy"] <= 1.0
+    assert charges(capsys, tmp_path / "private.csv.ledger") == 1
+    before = (out / "model.safetensors").read_bytes()
+    assert run(["adapt", "--resume", "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert charges(capsys, tmp_path / "private.csv.ledger") == 1
+    assert (out / "model.safetensors").read_bytes() == before
+    assert "What is private" in (out / "report.html").read_text()
+    assert run(["sample", str(out / "stand-in"), "-n", "5", "--out", str(tmp_path / "drawn.csv")]) == 0
+    assert (tmp_path / "drawn.csv").read_text().splitlines()[0] == "age,town"
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "says"),
+    [
+        (["--method", "embedding"], 2, "stand-in"),
+        (["--range", "0,1"], 2, "--range"),
+        (["--classes", "2"], 2, "--classes"),
+        (["--epsilon", "0"], 2, "ε"),
+        (["--adjacency", "add-remove"], 2, "replace-one"),
+    ],
+)
+def test_what_a_table_cannot_have_is_one_sentence_and_sets_no_budget(
+    capsys: Any, tables: list[str], tmp_path: Path, more: list[str], code: int, says: str
+) -> None:
+    assert run(["adapt", *tables, *TERMS, *SHORT, "--out", str(tmp_path / "out"), *more]) == code
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    assert says in said
+    assert not (tmp_path / "private.csv.ledger").exists()
+
+
+def test_a_table_cannot_be_asked_for_by_file(capsys: Any, tables: list[str], tmp_path: Path) -> None:
+    asking = ["--ask", str(tmp_path / "r.json"), "--records", "80", "--out", str(tmp_path / "out")]
+    assert run(["adapt", tables[0], *tables[2:], *TERMS, *SHORT, *asking]) == 2
+    assert "--schema cannot be combined" in capsys.readouterr().err

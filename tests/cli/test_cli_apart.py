@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file
 
 import warm
-from privot.adaptation.adaptation_answer import to_bytes
+from privot.adaptation.adaptation_answer import read_answer, to_bytes
 from privot.adaptation.adaptation_request import AdaptationRequest
 from privot.cli import run
 from privot.common import files
@@ -104,11 +104,15 @@ def test_two_processes_exchange_two_files_and_end_with_a_model(exchange: Exchang
     assert not any("ledger" in p.name for p in exchange.engineer.rglob("*"))
 
 
-def test_training_on_an_answer_gives_the_same_model_as_one_process(exchange: Exchange) -> None:
+SHORT = "--set warmup=3 --set check=3 --set generator=3 --set samples=50".split()
+
+
+@pytest.mark.parametrize("method", [[], ["--method", "stand-in", *SHORT]], ids=["embedding", "stand-in"])
+def test_training_on_an_answer_gives_the_same_model_as_one_process(exchange: Exchange, method: list[str]) -> None:
     """The release of an in-process run, sent as an answer: the same weights to the last bit."""
     whole = exchange.engineer / "whole"
-    assert run(["adapt", exchange.source, exchange.target, *TERMS, *QUICK, "--out", str(whole)]) == 0
-    assert exchange.ask() == 0
+    assert run(["adapt", exchange.source, exchange.target, *TERMS, *QUICK, *method, "--out", str(whole)]) == 0
+    assert exchange.ask(*method) == 0
     request = AdaptationRequest.read(exchange.request)
     sent = exchange.engineer / "a.release"
     sent.write_bytes(seal(to_bytes(Release.load(whole / "block-1.npz"), request), Ed25519PrivateKey.generate()))
@@ -120,6 +124,26 @@ def test_training_on_an_answer_gives_the_same_model_as_one_process(exchange: Exc
     told = [json.loads((folder / "guarantee.json").read_text()) for folder in (whole, exchange.job)]
     assert told[0]["epsilon"] == told[1]["epsilon"]
     assert told[0]["events"] == told[1]["events"]
+
+
+@pytest.mark.parametrize("size", [1e11, -1e11, 0.0])
+def test_an_answer_with_absurd_sums_ends_in_a_model_or_in_one_sentence(
+    capsys: Any, exchange: Exchange, size: float
+) -> None:
+    """A signed answer is still untrusted: its numbers are finite, and that is all that is known of them."""
+    assert exchange.ask("--method", "stand-in", *SHORT) == 0
+    assert exchange.answer() == 0
+    request = AdaptationRequest.read(exchange.request)
+    release, _ = read_answer(exchange.answered.read_bytes(), request)
+    value = {"sums": np.full_like(release.value["sums"], size), "counts": np.full(1, size)}
+    odd = exchange.engineer / "odd.release"
+    forged = to_bytes(Release(value, release.guarantee, release.public), request)
+    odd.write_bytes(seal(forged, Ed25519PrivateKey.generate()))
+    capsys.readouterr()
+    code = exchange.learn(answer=odd)
+    said = capsys.readouterr().err
+    assert code in (0, 3, 6), said
+    assert said.count("\n") <= 1, said
 
 
 def test_a_request_alone_is_explained_and_costs_nothing(capsys: Any, exchange: Exchange) -> None:

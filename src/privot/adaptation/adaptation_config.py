@@ -174,5 +174,10 @@ def choose(method: str, image: bool, records: int, network: str | None = None, c
     return replace(base, method=method, finish=long)
 
 
+def choose_for_table() -> AdaptationConfig:
+    """The default config of the method stand-in for tables, of which only the number of samples matters."""
+    return AdaptationConfig(method="stand-in", network="linear", augment=False, samples=20_000)
+
+
 def _stand_in_network(image: bool) -> str:
     return "images" if image else "features"

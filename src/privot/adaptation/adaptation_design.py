@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,18 @@ from privot.mechanisms import (
 from privot.mechanisms.gradients.dp_sgd import default_sampling
 from privot.mechanisms.mechanism import Facts, Mechanism
 from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.defaults.embedding_defaults import BANDWIDTHS as PIXEL_BANDWIDTHS
 from privot.synthesis.defaults.embedding_defaults import Problem, frequencies
-from privot.synthesis.features.fourier import feature_map
+from privot.synthesis.features.fourier import Fourier, feature_map
 from privot.synthesis.planner import plan as plan_synthesis
+from privot.synthesis.tabular.table_design import TableDesign
+from privot.tables.codec import TableCodec
 
 BANDWIDTHS = {True: (0.3, 0.5), False: (1.0, 2.0)}
 """In units of the source's median distance, for images and for vectors: fine bandwidths distinguish styles, as in
 synthesis; wide ones give a gradient over long distances, for columns that moved."""
+MAX_ASKED, MAX_ASKED_NUMBERS = 10_000, 1 << 24
+"""Most frequencies of a map that a request asks for, and most numbers in its matrix (128 MiB)."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,14 @@ class AdaptationDesign:
     """The feature map of the methods embedding and stand-in."""
     rules: dict[str, Any] | None = None
     """How the generator of the method stand-in is trained."""
+    table: dict[str, Any] | None = None
+    """For a table: its `codec`, label included, and the `release` of its columns without the label."""
     source: str | None = None
     """The digest of the source: kept in the folder of a job, and left out of what is sent or published."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
-        fields = {
+        fields: dict[str, Any] = {
             "settings": self.settings.to_dict(),
             "networks": self.networks,
             "sigma": self.sigma,
@@ -70,7 +78,9 @@ class AdaptationDesign:
             "facts": self.facts.plain(),
             "features": self.features,
         }
-        fields = fields if self.rules is None else {**fields, "rules": self.rules}
+        for name in ("rules", "table"):
+            if getattr(self, name) is not None:
+                fields[name] = getattr(self, name)
         return fields if self.source is None else {**fields, "source": self.source}
 
     @classmethod
@@ -93,10 +103,12 @@ class AdaptationDesign:
         numbers = [n["low"], n["high"], self.epsilon, self.delta, *([] if self.sigma is None else [self.sigma])]
         sides = [] if n["shape"] is None else list(n["shape"])
         wholes = [n["columns"], n["classes"], self.seed, *sides]
-        parts = [part for part in (self.features, self.rules) if part is not None]
+        parts = [part for part in (self.features, self.rules, self.table) if part is not None]
         plain = all(is_number(value) for value in numbers) and all(type(value) is int for value in wholes)
         if not plain or not isinstance(n["kind"], str) or not all(isinstance(part, dict) for part in parts):
             raise DataError("This does not describe an adaptation: a value is of the wrong kind.")
+        if self.table is not None:
+            self.table_release()
 
     def check_facts(self, facts: Facts) -> None:
         """Refuse records whose public facts differ from those of this design."""
@@ -106,12 +118,30 @@ class AdaptationDesign:
 
     def check_source(self, x: NDArray[Any], y: NDArray[np.int64]) -> None:
         """Refuse another source than the design's; a design of an earlier version holds no digest, only sizes."""
-        fits = (x.shape[1], int(y.max()) + 1) == (self.networks.get("columns"), self.networks.get("classes"))
+        columns, classes = self.networks.get("columns"), int(self.networks["classes"])
+        # the schema of a table states its classes, and a source may lack the last of them
+        few = int(y.max()) + 1 <= classes if self.table is not None else int(y.max()) + 1 == classes
+        fits = x.shape[1] == columns and few
         if not fits or (self.source is not None and source_digest(x, y) != self.source):
             raise DataError(
                 "This is not the source that the job was started with: continue with the same rows and labels, in the "
                 "same order."
             )
+
+    def codec(self) -> TableCodec | None:
+        """The codec of a table, label included; None for records that are no rows of a table."""
+        try:
+            return None if self.table is None else TableCodec.from_dict(self.table.get("codec", {}))
+        except UsageError as error:
+            # a schema that a file holds, not the caller
+            raise DataError(str(error)) from None
+
+    def table_release(self) -> TableDesign:
+        """What is released of a table: its columns without the label."""
+        codec = self.codec()
+        if codec is None or self.table is None or not isinstance(self.table.get("release"), dict):
+            raise DataError("This does not describe the adaptation to a table.")
+        return TableDesign.from_dict(self.table["release"], TableCodec(codec.schema.without_label()))
 
     def mechanism(
         self, networks: Networks | Committee, query: Query | None, domain: DomainGradients | None
@@ -120,6 +150,8 @@ class AdaptationDesign:
         s, device = self.settings, _device_of(networks)
         if self.sigma is None:
             raise UsageError("A training on the source alone releases nothing.")
+        if self.table is not None:
+            return self.table_release().mechanism
         if s.method in ("embedding", "stand-in"):
             return MeanEmbedding(feature_map(self.features or {}), self.sigma, device=device)
         if s.method == "dp-dann":
@@ -176,12 +208,37 @@ def plan(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, de
 
 
 def stand_in_map(
-    facts: Facts, epsilon: float, delta: float, shape: list[int] | None, low: float, high: float, device: str, seed: int
+    facts: Facts,
+    epsilon: float,
+    delta: float,
+    shape: list[int] | None,
+    low: float,
+    high: float,
+    device: str,
+    seed: int,
+    *,
+    by_request: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The feature map and the rules of a generator that a synthesis of the target without labels would choose."""
+    """The feature map and the rules of a generator that a synthesis of the target without labels would choose.
+
+    `by_request` the map is one of Fourier features, which is all that a request may ask for; on a CPU it is always.
+    """
     config = SynthesisConfig(epsilon, delta, shape=shape, low=low, high=high, device=device, seed=seed)
     chosen: Any = plan_synthesis(config, facts)
+    features = chosen.mechanism.features
+    if by_request and (not isinstance(features, Fourier) or features.frequencies > MAX_ASKED):
+        problem = Problem(facts.dim, 1, chosen.mechanism.sigma, facts.records, None, device)
+        most = min(frequencies(problem), MAX_ASKED, max(1, MAX_ASKED_NUMBERS // facts.dim))
+        widths = [share * math.sqrt(facts.dim) for share in PIXEL_BANDWIDTHS]
+        features = Fourier(facts.dim, most, widths, seed, low, high)
+        chosen = plan_synthesis(replace(config, features=features), facts)
     return chosen.mechanism.features.to_dict(), chosen.rules.to_dict()
+
+
+def table_release(codec: TableCodec, facts: Facts, epsilon: float, delta: float, seed: int) -> dict[str, Any]:
+    """The field `table` of a design: what a synthesis of the target's columns without the label would release."""
+    chosen = TableDesign.choose(TableCodec(codec.schema.without_label()), facts, epsilon, delta, seed)
+    return {"codec": codec.to_dict(), "release": chosen.to_dict()}
 
 
 def embedding_map(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.accounting import account, embedding
-from privot.adaptation.adaptation_design import AdaptationDesign
+from privot.adaptation.adaptation_design import MAX_ASKED, MAX_ASKED_NUMBERS, AdaptationDesign
 from privot.common.arguments import is_number
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Guarantee
@@ -30,9 +30,6 @@ SCHEMA_VERSION = 1
 KIND = "adaptation request"
 MAX_BYTES = 1 << 16
 MAX_RECORDS = 10**8
-MAX_FREQUENCIES = 10_000
-MAX_NUMBERS = 1 << 24
-"""Numbers in the matrix of a map: 128 MiB."""
 MAX_BANDWIDTHS = 16
 EPSILONS, DELTAS = (1e-3, 1e3), (1e-12, 0.1)
 LARGEST = 1e12
@@ -61,14 +58,19 @@ class AdaptationRequest:
 
     @classmethod
     def of(cls, design: AdaptationDesign) -> AdaptationRequest:
-        """The request of an adaptation; refuses a method that needs more than one release."""
-        s, records = design.settings, design.facts.records
-        if s.method != "embedding" or s.releases != 1 or design.features is None or records is None:
+        """The request of an adaptation; refuses a method that needs more than one release, or another than of a mean.
+
+        The holder of the target learns the map, not what is done with its mean: `embedding` and `stand-in` ask alike.
+        """
+        s, records, features = design.settings, design.facts.records, design.features
+        if s.method not in ("embedding", "stand-in") or s.releases != 1 or features is None or records is None:
             raise UsageError(
-                "A request carries one release of the method embedding: choose that method and one block, or adapt "
-                "where the target is."
+                "A request carries one mean embedding: choose the method embedding or stand-in with one block and no "
+                "schema, or adapt where the target is."
             )
-        return cls(design.epsilon, design.delta, records, design.features)
+        if features.get("kind") != Fourier.kind:
+            raise UsageError("A request carries Fourier features: design the adaptation with by_request=True.")
+        return cls(design.epsilon, design.delta, records, features)
 
     @property
     def facts(self) -> Facts:
@@ -160,10 +162,12 @@ def _check_map(features: Any) -> None:
         raise DataError(f"The map of a request must hold {', '.join(_MAP)}, and nothing else.")
     if features["kind"] != Fourier.kind or features["frame"] not in ("orthogonal", "independent"):
         raise DataError("The map of a request must be Fourier features along orthogonal or independent directions.")
-    _check_whole("columns", features["dim"], 1, MAX_NUMBERS)
-    _check_whole("frequencies", features["frequencies"], 1, MAX_FREQUENCIES)
-    if features["dim"] * features["frequencies"] > MAX_NUMBERS:
-        raise DataError(f"The map of this request has more than {MAX_NUMBERS} numbers: ask for fewer frequencies.")
+    _check_whole("columns", features["dim"], 1, MAX_ASKED_NUMBERS)
+    _check_whole("frequencies", features["frequencies"], 1, MAX_ASKED)
+    if features["dim"] * features["frequencies"] > MAX_ASKED_NUMBERS:
+        raise DataError(
+            f"The map of this request has more than {MAX_ASKED_NUMBERS} numbers: ask for fewer frequencies."
+        )
     widths = features["bandwidths"]
     if not isinstance(widths, list) or not 1 <= len(widths) <= min(MAX_BANDWIDTHS, features["frequencies"]):
         raise DataError(f"The map of a request has 1 to {MAX_BANDWIDTHS} bandwidths, no more than frequencies.")

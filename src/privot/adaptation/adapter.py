@@ -4,7 +4,7 @@ with a guarantee; it never sees a private record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,23 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import FixedSize
-from privot.adaptation.adaptation_config import AdaptationConfig, choose
-from privot.adaptation.adaptation_design import AdaptationDesign, embedding_map, plan, source_digest, stand_in_map
+from privot.adaptation.adaptation_config import AdaptationConfig, choose, choose_for_table
+from privot.adaptation.adaptation_design import (
+    AdaptationDesign,
+    embedding_map,
+    plan,
+    source_digest,
+    stand_in_map,
+    table_release,
+)
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.model_folder import Adapted, read_model, write_model
 from privot.adaptation.networks import Committee, Networks, build, check_known
-from privot.adaptation.paid_training import EVERY_SECONDS, PaidTraining, kept_release
+from privot.adaptation.paid_training import EVERY_SECONDS, AnyLearner, PaidTraining, kept_release
 from privot.adaptation.stand_in.stand_in_learner import Checks, StandInLearner
+from privot.adaptation.stand_in.table_learner import TableLearner
+from privot.adaptation.stand_in.table_rows import cell_rows, cell_width, labelled_rows, unlabelled_rows
+from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.devices import usable_device
 from privot.data import checked_labels, checked_rows
@@ -35,12 +45,14 @@ from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.design import facts_of
 from privot.synthesis.features.fourier import public_range
-from privot.synthesis.fitted import FittedGenerator
+from privot.synthesis.fitted import FittedGenerator, FittedTable
+from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 from privot.vault.stream import Stream
 
-Source = tuple[Any, Any]
+Source = tuple[Any, Any] | Mapping[str, Any] | str | Path
+"""A pair (x, y); for a table the table itself, or the path of its file."""
 _ROWS = 2048
 
 
@@ -54,14 +66,18 @@ class DomainAdapter(PrivateEstimator):
     epsilon, delta
         The budget of everything that is released; the adjacency is the vault's, which must be replace-one.
     method
-        "embedding", "sliced" (DP-SWD) or "dp-dann", which are proven; "published", which is not; or "source", which
-        uses no target.
+        "embedding", "stand-in", "sliced" (DP-SWD) or "dp-dann", which are proven; "published", which is not; or
+        "source", which uses no target.
     network
         "digits", "features" or the import path of your own ("package.module:function"); chosen by default.
     shape
         The public shape of an image, the same for both domains; None for vectors.
     low, high
         The public range of values, the same for both domains.
+    codec
+        With a `TableCodec` both domains are tables with its columns, the label missing in the target. The method must
+        be "stand-in", and the vault holds the target without the label: `Vault.from_table(file,
+        schema.without_label(), …)`. Source and rows to predict are `Table` objects; the source may be a file's path.
     settings
         An `AdaptationConfig` that replaces the default one; it is recorded either way.
     device
@@ -93,6 +109,7 @@ class DomainAdapter(PrivateEstimator):
         shape: Sequence[int] | None = None,
         low: float = 0.0,
         high: float = 1.0,
+        codec: TableCodec | None = None,
         settings: AdaptationConfig | None = None,
         device: str = "auto",
         seed: int | None = None,
@@ -105,15 +122,21 @@ class DomainAdapter(PrivateEstimator):
         self.shape = shape
         self.low = low
         self.high = high
+        self.codec = codec
         self.settings = settings
         self.device = device
         self.seed = seed
         self.allow_unproven = allow_unproven
 
-    def design(self, facts: Facts, source: Source) -> AdaptationDesign:
-        """What would be released and trained, from public facts and the public source; costs nothing."""
+    def design(self, facts: Facts, source: Source, *, by_request: bool = False) -> AdaptationDesign:
+        """What would be released and trained, from public facts and the public source; costs nothing.
+
+        `by_request` the release is one that an `AdaptationRequest` can ask for.
+        """
         check_epsilon(self.epsilon), check_delta(self.delta)
-        x, y = checked_source(source)
+        x, y = self._source(source)
+        if self.codec is not None:
+            return self._table_design(self.codec, facts, x, y)
         device = usable_device(self.device, auto=True)
         public_range(self.low, self.high, facts.dim)
         if x.shape[1] != facts.dim:
@@ -145,10 +168,39 @@ class DomainAdapter(PrivateEstimator):
         rules = None
         if settings.method == "stand-in":
             ends = float(self.low), float(self.high)
-            features, rules = stand_in_map(facts, *terms, shape, *ends, device, seed)
+            features, rules = stand_in_map(facts, *terms, shape, *ends, device, seed, by_request=by_request)
             if settings.generator is not None:
                 rules["steps"] = settings.generator
-        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, rules, source_digest(x, y))
+        digest = source_digest(x, y)
+        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, rules, source=digest)
+
+    def _table_design(self, codec: TableCodec, facts: Facts, x: NDArray[Any], y: NDArray[np.int64]) -> AdaptationDesign:
+        """The same for tables: what is released and the width of a row follow from the schema."""
+        method = self.method if self.settings is None else self.settings.method
+        if method != "stand-in" or self.shape is not None or (self.low, self.high) != (0.0, 1.0):
+            raise UsageError("A table is adapted by the method stand-in: choose that, and leave out shape and range.")
+        settings = self.settings or choose_for_table()
+        if self.network not in (None, "linear") or settings.network != "linear":
+            raise UsageError("A table has a linear classifier of its cells: leave out the network.")
+        config = {
+            "kind": settings.network,
+            "columns": cell_width(codec),
+            "shape": None,
+            "classes": codec.classes,
+            "low": 0.0,
+            "high": 1.0,
+        }
+        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
+        build(config, seed)
+        terms = float(self.epsilon), float(self.delta)
+        table = table_release(codec, facts, *terms, seed)
+        # of the pairs' counts; what is released and charged is read from `table`
+        sigma = float(table["release"]["sigma"][1])
+        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, table=table, source=source_digest(x, y))
+
+    def _source(self, source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The public source as rows and labels."""
+        return checked_source(source if self.codec is None else labelled_rows(source, self.codec))
 
     def fit(
         self,
@@ -166,7 +218,8 @@ class DomainAdapter(PrivateEstimator):
         vault
             Holds the private target; only its public facts and its releases are used.
         source
-            The public pair (x, y): rows of shape (n, dim) and whole labels from 0 of shape (n,).
+            The public pair (x, y): rows of shape (n, dim) and whole labels from 0 of shape (n,); with a `codec` a
+            `Table`, or the path of one.
         folder
             Where what was paid for and learned is kept. Called again with the same arguments after a kill, `fit`
             continues from there and pays for nothing twice, provided the vault pays from a ledger. With other
@@ -210,7 +263,9 @@ class DomainAdapter(PrivateEstimator):
 
     def _asked(self) -> dict[str, Any]:
         """What was asked for, as plain JSON types."""
+        table = {} if self.codec is None else {"codec": self.codec.to_dict()}
         return {
+            **table,
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
             "method": self.method,
@@ -230,7 +285,7 @@ class DomainAdapter(PrivateEstimator):
         if design.settings.method != "sliced":
             raise UsageError("A stream answers with projections: use the method sliced.")
         design = _paid_elsewhere(design, stream)
-        learner = Learner(design, *checked_source(source), usable_device(self.device, auto=True))
+        learner = Learner(design, *self._source(source), usable_device(self.device, auto=True))
         learner.public_steps(design.settings.warmup, progress, None)
         learner.run_block(stream, None, lambda release: None, progress)
         learner.public_steps(learner.total, progress, None)
@@ -306,21 +361,30 @@ class DomainAdapter(PrivateEstimator):
             )
             return self._finished(training, progress)
 
-    def _learner(
-        self, design: AdaptationDesign, source: Source, folder: Path | None = None
-    ) -> Learner | StandInLearner:
+    def rehearse(self, design: AdaptationDesign, source: Source) -> None:
+        """Refuse a design that could not be trained or costs more than `epsilon`, before anything is asked or paid."""
+        learner = self._learner(design, source)
+        learner.rehearse(learner.mechanism())
+
+    def _learner(self, design: AdaptationDesign, source: Source, folder: Path | None = None) -> AnyLearner:
         """Networks ready to train; refuses, before anything is paid, a design that costs more than `epsilon`, and a
         source that `design` was not made for.
         """
-        x, y = checked_source(source)
+        if (None if design.table is None else design.table.get("codec")) != (
+            None if self.codec is None else self.codec.to_dict()
+        ):
+            raise DataError("The job was started with another schema: continue with that one.")
+        x, y = self._source(source)
         design.check_source(x, y)
         device = usable_device(self.device, auto=True)
-        learner: Learner | StandInLearner
-        if design.settings.method == "stand-in":
+        learner: AnyLearner
+        if design.table is not None:
+            learner = TableLearner(design, x, y, device, folder)
+        elif design.settings.method == "stand-in":
             learner = StandInLearner(design, x, y, device, folder)
         else:
             learner = Learner(design, x, y, device)
-        if design.sigma is not None:
+        if design.sigma is not None or design.table is not None:
             cost = account(design.cost(learner.mechanism(), design.settings.blocks), design.delta)
             # written so that a NaN is refused; the slack is that of the search for σ
             if (design.epsilon, design.delta) != (self.epsilon, self.delta) or not cost.epsilon() <= self.epsilon * (
@@ -339,10 +403,10 @@ class DomainAdapter(PrivateEstimator):
         self.stopped_ = training.stopped
         return self
 
-    def _use(self, design: AdaptationDesign, learner: Learner | StandInLearner) -> None:
+    def _use(self, design: AdaptationDesign, learner: AnyLearner) -> None:
         self.design_, self.networks_ = design, learner.networks.eval()
-        self.stand_in_ = learner.generator if isinstance(learner, StandInLearner) else None
-        self.checks_ = learner.checks if isinstance(learner, StandInLearner) else None
+        self.stand_in_ = None if isinstance(learner, Learner) else learner.generator
+        self.checks_ = None if isinstance(learner, Learner) else learner.checks
         self.losses_, self.change_, self.fitted_ = learner.losses, learner.change, learner.fitted
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -354,8 +418,13 @@ class DomainAdapter(PrivateEstimator):
             raise NotFittedError("This DomainAdapter is not fitted yet: call fit or load first.")
 
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
-        """The probability of every class, of shape (rows, classes)."""
+        """The probability of every class, of shape (rows, classes).
+
+        `x` holds rows of shape (n, dim); with a `codec` it may be a `Table`, whose label is not read.
+        """
         self._check_fitted()
+        if self.codec is not None and isinstance(x, Mapping):
+            x = cell_rows(unlabelled_rows(x, self.codec), self.codec)
         rows = checked_rows(x)
         if rows.shape[1] != self.networks_.columns:
             raise DataError(f"A record has {self.networks_.columns} columns, these have {rows.shape[1]}.")
@@ -368,7 +437,7 @@ class DomainAdapter(PrivateEstimator):
         return np.concatenate(parts)
 
     def predict(self, x: Any) -> NDArray[np.int64]:
-        """The class of every row."""
+        """The class of every row; class i of a table is `codec.schema.classes[i]`."""
         return np.asarray(self.predict_proba(x).argmax(axis=1), dtype=np.int64)
 
     def score(self, x: Any, y: Any) -> float:
@@ -394,7 +463,8 @@ class DomainAdapter(PrivateEstimator):
         config = design.networks
         made = cls(
             design.epsilon, design.delta, method=design.settings.method, network=config["kind"], shape=config["shape"],
-            low=config["low"], high=config["high"], settings=design.settings, device=device, seed=design.seed,
+            low=config["low"], high=config["high"], codec=design.codec(), settings=design.settings, device=device,
+            seed=design.seed,
         )  # fmt: skip
         made.design_, made.networks_, made.guarantee_ = design, networks, adapted.guarantee
         made.losses_, made.charged_, made.lost_ = adapted.losses, adapted.charged, adapted.lost
@@ -403,8 +473,8 @@ class DomainAdapter(PrivateEstimator):
 
     guarantee_: Guarantee | None
     networks_: Networks | Committee
-    stand_in_: FittedGenerator | None
-    checks_: Checks | None
+    stand_in_: FittedGenerator | FittedTable | None
+    checks_: Checks | TableChecks | None
     design_: AdaptationDesign
     losses_: list[float]
     charged_: int
@@ -412,7 +482,7 @@ class DomainAdapter(PrivateEstimator):
     stopped_: bool
 
 
-def checked_source(source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def checked_source(source: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Public rows and labels 0, 1, …; refuses a source that cannot be trained on."""
     try:
         x, y = source

@@ -9,7 +9,9 @@ from typing import Any
 
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.networks import Committee, Networks, build, build_committee, check_known
+from privot.adaptation.stand_in.report_figures import as_context
 from privot.adaptation.stand_in.stand_in_learner import Checks
+from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.devices import usable_device
 from privot.errors import DataError
 from privot.guarantee import Guarantee
@@ -42,6 +44,10 @@ table { border-collapse: collapse; } td { padding: .25rem .9rem .25rem 0; text-a
 <p class="open"><strong>{{ confidential }}</strong></p>{% endif %}
 <h2>How it was made</h2>
 <table>{% for name, value in rows %}<tr><td>{{ name }}</td><td>{{ value }}</td></tr>{% endfor %}</table>
+<h2>What is private and what is not</h2>
+<table>{% for name, value in parts %}<tr><td>{{ name }}</td><td>{{ value }}</td></tr>{% endfor %}</table>
+{% for f in figures %}<h2>{{ f.title }}</h2><p>{{ f.words }}</p>
+{% if f.picture %}<img alt="{{ f.title }}" src="data:image/png;base64,{{ f.picture | base64 }}">{% endif %}{% endfor %}
 {% if curve %}<h2>Training</h2><img alt="Training" src="data:image/png;base64,{{ curve }}">{% endif %}
 <p>The classifier follows from the public source and from what was paid for; nothing else of the private records was
 looked at. The last weights were taken: no model was chosen by target labels.</p>
@@ -59,7 +65,7 @@ class Adapted:
     charged: int
     lost: int
     stopped: bool
-    checks: Checks | None = None
+    checks: Checks | TableChecks | None = None
     """What the method stand-in found before it used its stand-in."""
 
 
@@ -115,14 +121,16 @@ def read_adapted(folder: Path) -> Adapted:
         learned, guarantee = fields["learned"], None
         if learned["released"]:
             guarantee = counted_anew(read_text(folder / GUARANTEE, inside=folder))
+        design = AdaptationDesign.from_dict(fields["design"])
+        kind = Checks if design.table is None else TableChecks
         return Adapted(
-            AdaptationDesign.from_dict(fields["design"]),
+            design,
             guarantee,
             [float(v) for v in learned["losses"]],
             int(learned["charged"]),
             int(learned["lost"]),
             bool(learned.get("stopped", False)),
-            None if learned.get("checks") is None else Checks(**{n: float(v) for n, v in learned["checks"].items()}),
+            None if learned.get("checks") is None else kind(**{n: float(v) for n, v in learned["checks"].items()}),
         )
     except (KeyError, TypeError, RuntimeError, OSError) as error:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None
@@ -151,20 +159,22 @@ def write_report(folder: Path) -> Path:
     rows += [("σ", f"{design.sigma:.6g}" if design.sigma is not None else "–"), ("seed", str(design.seed))]
     rows += [("blocks charged", str(adapted.charged)), ("of those lost", str(adapted.lost))]
     rows += [(f"ledger, {what}", words) for what, words in spent_rows(folder, guarantee)]
+    found = {} if adapted.checks is None else adapted.checks.to_dict()
+    rows += [(f"check, {name}", f"{value:.3g}") for name, value in found.items()]
     rows += [("stopped", "the budget had no room for more blocks")] if adapted.stopped else []
     curve = base64.b64encode(draw_curve(adapted.losses, "loss")).decode() if len(adapted.losses) > 1 else ""
-    text = (
-        Environment(autoescape=True)
-        .from_string(_PAGE)
-        .render(
-            claim=claim,
-            standing=str(guarantee.standing) if guarantee is not None else "proven",
-            explanation="" if guarantee is None else guarantee.explain(),
-            tested=f"{100 * evaluation['accuracy']:.1f} % of {evaluation['records']}" if evaluation else "",
-            confidential=CONFIDENTIAL,
-            rows=rows,
-            curve=curve,
-        )
+    pages = Environment(autoescape=True)
+    pages.filters["base64"] = lambda picture: base64.b64encode(picture).decode()
+    shape, method = design.networks["shape"], design.settings.method
+    text = pages.from_string(_PAGE).render(
+        **as_context(folder, shape, guarantee, method, bool(evaluation)),
+        claim=claim,
+        standing=str(guarantee.standing) if guarantee is not None else "proven",
+        explanation="" if guarantee is None else guarantee.explain(),
+        tested=f"{100 * evaluation['accuracy']:.1f} % of {evaluation['records']}" if evaluation else "",
+        confidential=CONFIDENTIAL,
+        rows=rows,
+        curve=curve,
     )
     write_bytes(folder / REPORT, text.encode())
     return folder / REPORT

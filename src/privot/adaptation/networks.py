@@ -145,6 +145,10 @@ def _features(columns: int, shape: tuple[int, ...] | None, classes: int) -> tupl
     return g, nn.Sequential(nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, classes))
 
 
+def _linear(columns: int, shape: tuple[int, ...] | None, classes: int) -> tuple[nn.Module, nn.Module]:
+    return nn.Flatten(), nn.Linear(columns, classes)
+
+
 def _images(columns: int, shape: tuple[int, ...] | None, classes: int) -> tuple[nn.Module, nn.Module]:
     """Five convolutions with group normalisation, which a record passes alone; about 240,000 weights."""
     if shape is None:
@@ -173,6 +177,7 @@ _MAKERS: dict[str, Callable[..., tuple[nn.Module, nn.Module]]] = {
     "digits": _digits,
     "images": _images,
     "features": _features,
+    "linear": _linear,
 }
 BUILT_IN = tuple(_MAKERS)
 

@@ -17,6 +17,7 @@ from privot.accounting import account
 from privot.accounting.events import Downgraded
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.stand_in.stand_in_learner import StandInLearner
+from privot.adaptation.stand_in.table_learner import TableLearner
 from privot.errors import BudgetError, DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import check_block, counted_anew, paid_block
@@ -29,13 +30,14 @@ from privot.vault.stream import Stream
 
 CHECKPOINT = "checkpoint.safetensors"
 EVERY_SECONDS = 60.0
+AnyLearner = Learner | StandInLearner | TableLearner
 
 
 @dataclass
 class PaidTraining:
     """One training whose blocks are paid one by one, and what was paid; without a `job` nothing is kept on disk."""
 
-    learner: Learner | StandInLearner
+    learner: AnyLearner
     open_vault: Callable[[], Vault]
     job: Job | None = None
     spent: Spent = lambda mark: 0

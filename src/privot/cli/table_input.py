@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privot.data import Dataset
-    from privot.tables import TableCodec
+    from privot.tables import Table, TableCodec
 
 
 def open_codec(schema: Path | None) -> TableCodec | None:
@@ -39,6 +39,28 @@ def table_records(data: str, codec: TableCodec) -> Dataset:
     from privot.tables import encode_file
 
     return Dataset(*encode_file(data, codec, compact=True))
+
+
+def read_table(data: str) -> Table:
+    """A public table, as it stands in its file."""
+    from privot.tables import read_table as read
+
+    return read(data)
+
+
+def read_labelled_table(data: str, codec: TableCodec) -> Dataset:
+    """Rows as a network takes them, and their labels."""
+    from privot.adaptation.stand_in.table_rows import labelled_rows
+    from privot.data import Dataset
+
+    return Dataset(*labelled_rows(data, codec))
+
+
+def unlabelled_rows_of(data: str, codec: TableCodec) -> Any:
+    """The rows of a private file as a vault holds them; the label's column is not read if there is one."""
+    from privot.adaptation.stand_in.table_rows import unlabelled_file
+
+    return unlabelled_file(data, codec)
 
 
 def table_facts(codec: TableCodec, given: dict[str, Any]) -> dict[str, Any]:

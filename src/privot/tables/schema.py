@@ -62,6 +62,10 @@ class Schema:
         column = self[self.label]
         return (*column.words, None) if column.missing else column.words
 
+    def without_label(self) -> Schema:
+        """The same columns in the same order, the label's left out: what describes records whose label is missing."""
+        return Schema(self.features, None, self.marks)
+
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
             if column.name == name:

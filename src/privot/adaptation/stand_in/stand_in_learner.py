@@ -20,8 +20,10 @@ from torch import Tensor
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.alignment.transformation_fit import Source, fit
 from privot.adaptation.alignment.transformations import Transformation, transformation
-from privot.adaptation.networks import Networks, build, build_committee
+from privot.adaptation.networks import Committee, Networks, build, build_committee
+from privot.adaptation.stand_in.report_figures import SHOWN, write_rounds, write_views
 from privot.adaptation.stand_in.self_training import Schedule, SelfTraining, Views
+from privot.adaptation.stand_in.single_release import STAND_IN, take_release
 from privot.errors import DataError
 from privot.mechanisms import Mechanism
 from privot.mechanisms.embedding import MeanEmbedding
@@ -40,8 +42,6 @@ Progress = Callable[[int, int, float], None]
 """Step, steps in all, loss."""
 Keep = Callable[[bool], None]
 
-STAND_IN = "stand-in"
-"""The folder of the generator, beside the model."""
 GENERATOR_CHECKPOINT = "generator-checkpoint.safetensors"
 _ROWS = 2048
 _KEPT_CLASSES = 0.9
@@ -138,13 +138,7 @@ class StandInLearner:
         self, stream: Stream | None, kept: Release | None, save: Callable[[Release], None], tell: Progress | None
     ) -> None:
         """Take the one release, or the one that was `kept`."""
-        release = kept
-        if release is None:
-            if stream is None:
-                raise DataError("There is neither a stream nor a release to learn from.")
-            release = next(stream)
-            save(release)
-        self.release, self.done = release, 1
+        self.release, self.done = take_release(stream, kept, save), 1
 
     def after(self, progress: Progress | None, keep: Keep | None) -> None:
         """Every stage that is not over yet."""
@@ -182,6 +176,7 @@ class StandInLearner:
         self.networks.eval()
         if self.folder is not None:
             self.write_stand_in(self.folder / STAND_IN)
+            self._write_figures(self.folder, stand_in)
 
     def write_stand_in(self, folder: Path) -> None:
         """The generator as `privot synth` leaves one: `privot sample` and `Synthesizer.load` read it."""
@@ -192,6 +187,19 @@ class StandInLearner:
             d.epsilon, d.delta, shape=d.networks["shape"], low=d.networks["low"], high=d.networks["high"]
         )
         write_model(folder, config, self.generator, self.release.guarantee, self.rules)
+
+    def _write_figures(self, folder: Path, stand_in: Tensor) -> None:
+        """What the report shows: a few records of each kind, and labels of the stand-in before and after."""
+        assert self._start is not None
+        assert self.checks is not None
+        random, s = self._random("figures"), self.design.settings
+        unit = self.source.unit(self.source.x[self.source.pick(SHOWN, random)])
+        drawn = torch.randn(len(unit), self.change.draws(self.bend), generator=random, device=self.device)
+        with torch.no_grad():
+            changed = self.change(unit, drawn, s.wide, self.bend)
+        write_views(folder, {"source": unit, "transformed": changed, "stand_in": stand_in[:SHOWN]})
+        first, last = self._labels(self._start, stand_in), self._labels(self.networks, stand_in)
+        write_rounds(folder, first, last, self.networks.classes, self.checks.stand_in_used)
 
     def _family(self) -> Transformation:
         """The public family of transformations, standardised on the source."""
@@ -295,7 +303,7 @@ class StandInLearner:
         return Checks(augmented, transformed, reverse, chance + 0.5 * (1.0 - chance))
 
     @torch.no_grad()
-    def _labels(self, network: Networks, unit: Tensor) -> Tensor:
+    def _labels(self, network: Networks | Committee, unit: Tensor) -> Tensor:
         network.eval()
         low, span = self.source.low, self.source.span
         parts = [network(low + span * unit[i : i + _ROWS]).argmax(dim=1) for i in range(0, len(unit), _ROWS)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def adapt(
     context: typer.Context,
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="Public records with labels (.npz, .csv), or digits.")
+        str, typer.Argument(metavar="SOURCE", help="Public records with labels (.npz, .csv, a table), or digits.")
     ],
     out: OutFolder,
     target: Annotated[
@@ -40,8 +40,13 @@ def adapt(
         str, typer.Option(help="Neighbouring data sets: only replace-one is supported.")
     ] = "replace-one",
     method: Annotated[
-        str, typer.Option(help="Method: embedding, stand-in, sliced, dp-dann, or published (unproven).")
-    ] = "embedding",
+        str | None,
+        typer.Option(
+            help="Method: embedding (the default), stand-in (the only one for tables), sliced, dp-dann, or published "
+            "(unproven)."
+        ),
+    ] = None,
+    schema: shared.SchemaFile = None,
     network: Annotated[str | None, typer.Option(help="Network: digits, features, or package.module:function.")] = None,
     classes: shared.Classes = None,
     shape: shared.Shape = None,
@@ -64,13 +69,16 @@ def adapt(
 
     Examples: privot adapt mnist.npz usps.npz --epsilon 1 --delta 1e-5 --shape 28,28 --range 0,255 --out usps-model;
     privot adapt mnist.npz --ask request.json --records 7291 --epsilon 1 --delta 1e-5 --range 0,255 --out usps-model;
-    privot adapt mnist.npz --answer usps.release --out usps-model
+    privot adapt mnist.npz --answer usps.release --out usps-model;
+    privot adapt public.csv private.csv --schema schema.json --epsilon 1 --delta 1e-5 --out model
     """
     from privot.cli.running.adapt_exchange import learn_from, write_request
     from privot.cli.running.adapt_job import AdaptOptions, AdaptRun, PlannedAdaptation
     from privot.errors import UsageError
 
     check_together(context)
+    if method is None:
+        method = "embedding" if schema is None else "stand-in"
     # the name of the mechanism stands for the method that uses it
     method = "sliced" if method == "projection" else method
     if answer is not None:
@@ -80,9 +88,9 @@ def adapt(
         raise UsageError("Give --epsilon, --delta, and either TARGET or --ask FILE.")
     planned = PlannedAdaptation(
         AdaptOptions(
-            source=source, epsilon=epsilon, delta=delta, adjacency=adjacency, method=method, network=network,
-            classes=classes, shape=shape, value_range=value_range, settings=settings, test=test, device=device,
-            allow_unproven=allow_unproven, seed=seed,
+            source=source, epsilon=epsilon, delta=delta, adjacency=adjacency, method=method, schema=schema,
+            network=network, classes=classes, shape=shape, value_range=value_range, settings=settings, test=test,
+            device=device, allow_unproven=allow_unproven, seed=seed,
         )
     )  # fmt: skip
     if ask is not None:

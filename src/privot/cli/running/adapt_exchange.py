@@ -29,9 +29,11 @@ def write_request(
     from privot.errors import UsageError
     from privot.jobs.job import Job, prepared
 
-    design = planned.design(_public_facts(planned.public.x, records))
+    design = planned.design(_public_facts(planned.public[0], records), by_request=True)
     request = AdaptationRequest.of(design)
     request.cost()
+    # the holder of the target pays for the answer: what could not be trained on it is not asked for
+    planned.adapter.rehearse(design, planned.public)
     if is_taken(path) or not path.parent.is_dir():
         raise UsageError(f"{path} exists already, or its folder does not: choose another file for the request.")
     context.with_resource(prepared(out))

@@ -13,6 +13,13 @@ from privot.cli import ledgers
 from privot.cli.parsing.typed_values import read_pair
 from privot.cli.records import read_records, stated
 from privot.cli.running.source_baseline import SourceComparison, compare_with_source
+from privot.cli.table_input import (
+    open_codec,
+    read_labelled_table,
+    read_table,
+    table_facts,
+    unlabelled_rows_of,
+)
 from privot.jobs.charges import charges, spent_in_ledger
 
 if TYPE_CHECKING:
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from privot.jobs.job import Job
     from privot.ledger import Ledger
     from privot.mechanisms.mechanism import Facts
+    from privot.tables import TableCodec
     from privot.vault import Vault
 
 
@@ -35,6 +43,7 @@ class AdaptOptions:
     delta: float
     adjacency: str
     method: str
+    schema: Path | None
     network: str | None
     classes: str | None
     shape: str | None
@@ -80,26 +89,37 @@ class PlannedAdaptation:
 
         self.options = o = options
         self.adjacency: Adjacency = _checked(o)
-        low, high = _range(o.value_range, o.source)
+        self.codec: TableCodec | None = open_codec(o.schema)
         self.facts: StatedFacts = stated(o.classes, o.shape)
-        self.public = read_records(o.source, self.facts)
-        self.held_out = read_held_out(o.test, self.facts)
+        self.public: Any
+        """What the adapter takes for its source."""
+        if self.codec is None:
+            low, high = _range(o.value_range, o.source)
+            public = read_records(o.source, self.facts)
+            self.public, self.held_out = (public.x, public.y), read_held_out(o.test, self.facts)
+        else:
+            given = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
+            low, high = (table_facts(self.codec, given)[name] for name in ("low", "high"))
+            self.public = read_table(o.source)
+            self.held_out = None if o.test is None else read_labelled_table(o.test, self.codec)
+        # of arrays the mechanisms bound what they compute themselves; the clip only has to be a number
+        self.clip = 1.0 if self.codec is None else self.codec.bound(compact=True)
         self.adapter = DomainAdapter(
             o.epsilon, o.delta, method=o.method, network=o.network, shape=self.facts.shape, low=low, high=high,
-            device=o.device, seed=o.seed, allow_unproven=o.allow_unproven,
+            codec=self.codec, device=o.device, seed=o.seed, allow_unproven=o.allow_unproven,
         )  # fmt: skip
         self.asked: dict[str, Any] = {
             "method": o.method, "network": o.network, "shape": o.shape, "low": low, "high": high,
             "set": o.settings or [], "epsilon": o.epsilon, "delta": o.delta, "seed": o.seed, "classes": o.classes,
+            **({} if self.codec is None else {"codec": self.codec.to_dict()}),
         }  # fmt: skip
 
-    def design(self, facts: Facts) -> AdaptationDesign:
+    def design(self, facts: Facts, *, by_request: bool = False) -> AdaptationDesign:
         """What the adapter decides, with what the user set in place of it."""
-        source = (self.public.x, self.public.y)
-        design = self.adapter.design(facts, source)
+        design = self.adapter.design(facts, self.public, by_request=by_request)
         if self.options.settings:
             self.adapter.settings = _changed(design.settings, self.options.settings)
-            design = self.adapter.design(facts, source)
+            design = self.adapter.design(facts, self.public, by_request=by_request)
         return design
 
     def run(self, context: typer.Context, how: AdaptRun) -> AdaptAnswer:
@@ -115,7 +135,7 @@ class PlannedAdaptation:
         if earlier is None:
             # read and designed before a ledger is created: the first run sets the budget, and must be able to run
             read.append(self._rows(how.target))
-            known = Vault(read[0], clip=1.0, adjacency=self.adjacency, budget=(o.epsilon, o.delta)).facts
+            known = Vault(read[0], clip=self.clip, adjacency=self.adjacency, budget=(o.epsilon, o.delta)).facts
             design = self.design(known)
         place = how.ledger or ledgers.default_ledger(how.target, how.out)
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
@@ -125,7 +145,7 @@ class PlannedAdaptation:
                 spent = spent_in_ledger(book, job)
                 accuracy = leave_model(self.adapter, how.out, self.held_out, spent)
         paid = {"ledger": str(book.path), "spent_in_ledger": spent}
-        compared = compare_with_source(self.adapter, (self.public.x, self.public.y), self.held_out)
+        compared = compare_with_source(self.adapter, self.public, self.held_out)
         return AdaptAnswer(self.adapter, accuracy, str(book.path), paid, spent, compared)
 
     def _prepare(self, context: typer.Context, how: AdaptRun, going_on: bool) -> Job | None:
@@ -169,7 +189,7 @@ class PlannedAdaptation:
         with training_bar(self.options.epsilon, quiet=how.as_json) as tell, ledgers.second_charges():
             self.adapter.run(
                 job,
-                (self.public.x, self.public.y),
+                self.public,
                 opened,
                 charges(book),
                 ledger=book.identity,
@@ -179,12 +199,13 @@ class PlannedAdaptation:
             )
 
     def _rows(self, target: str) -> Any:
+        if self.codec is not None:
+            return unlabelled_rows_of(target, self.codec)
         return read_records(target, self.facts, labels=False, private=True).x
 
     def _vault(self, rows: Any, how: AdaptRun, book: Ledger, terms: tuple[float, float] | None) -> Vault:
         """The rows in a vault, on the budget that `book` has for them, else on `terms`."""
-        # the mechanisms bound what they compute themselves; the clip only has to be a number
-        held: dict[str, Any] = {"x": rows, "clip": 1.0, "adjacency": self.adjacency}
+        held: dict[str, Any] = {"x": rows, "clip": self.clip, "adjacency": self.adjacency}
         held["label"] = ledgers.label_of(how.target)
         return ledgers.open_vault(book, terms=terms, new_records=how.new_records, where=how.target, **held)
 

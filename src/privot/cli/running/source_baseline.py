@@ -24,12 +24,13 @@ class SourceComparison:
 
 
 def compare_with_source(adapter: DomainAdapter, source: Any, held_out: Dataset | None) -> SourceComparison | None:
-    """Train the same networks on the source alone and score both; None without labelled records to score on.
+    """Train the same networks on the source alone and score both; None without labelled records to score on, and for a
+    table, whose classifier weighs the source by itself.
 
     The same records are scored twice, so only those count on which the two disagree (McNemar 1947): adaptation did harm
     where the source alone is right on `SURE` standard deviations more of them than chance explains.
     """
-    if held_out is None:
+    if held_out is None or adapter.design_.table is not None:
         return None
     alone = adapter.baseline(adapter.design_.facts, source)
     with_, without = (model.predict(held_out.x) == held_out.y for model in (adapter, alone))
