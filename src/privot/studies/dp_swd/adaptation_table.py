@@ -59,8 +59,8 @@ def compute(
     rows = []
     for source, target in pairs:
         cases: list[tuple[str, float | None]] = [(method, None) for method in OPEN]
-        for epsilon in epsilons:
-            cases += [(method, epsilon) for method in methods if epsilon == max(epsilons) or method != "dp-dann"]
+        for asked in epsilons:
+            cases += [(method, asked) for method in methods if asked == max(epsilons) or method != "dp-dann"]
         for method, epsilon in cases:
             found = [
                 run.part(
@@ -109,7 +109,11 @@ def _accuracy(
         x, y, held = x[:records], y[:records], held[-records:]
     settings = choose("source" if epsilon is None else method, True, len(held), None, run.device == "cuda")
     if steps:
-        shorter = {"warmup": steps // 2, "finish": steps, "steps": max(1, steps // (2 * settings.blocks))}
+        shorter: dict[str, Any] = {
+            "warmup": steps // 2,
+            "finish": steps,
+            "steps": max(1, steps // (2 * settings.blocks)),
+        }
         settings = replace(settings, **{name: value for name, value in shorter.items() if getattr(settings, name)})
     terms = (epsilon or 1.0, DELTA)
     vault = Vault(held, clip=1.0, adjacency="replace-one", budget=terms)
