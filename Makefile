@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 
 .PHONY: demo check test coverage lint docs bench fuzz wheel-test clean setup
 
-demo: $(READY)
-	$(BIN)/privot demo
+# Installs what the demonstration runs and no development tools; `make test` adds those to the same environment.
+demo: $(DEMO_READY)
+	$(BIN)/privot demo $(DEMO)
 
 # One thread per process: pytest starts a process per core, and threads that wait for each other take twice as long.
 # PYTHONDONTWRITEBYTECODE is cleared because tests start many processes, and each would compile everything again.
@@ -53,7 +55,12 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $(READY)
+	touch $(DEMO_READY) $(READY)
+
+$(DEMO_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[synthesis]"
+	touch $(DEMO_READY)
 
 clean:
 	rm -rf $(VENV) build dist site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -236,6 +236,20 @@ class Guarantee:
             raise UsageError(f"ε must be a finite number of at least 0, got {brief(epsilon)}.")
         return self.curve.delta(float(epsilon))
 
+    def best_guess(self) -> float:
+        """How often an attacker can be right, at most, who guesses at even odds which of two neighbours was used.
+
+        By the whole curve that is ½ + ½·δ(0), since δ at ε = 0 bounds the total variation between both laws; from
+        (ε, δ) alone it is 1 − (1 − δ)/(1 + e^ε). Both hold, so the smaller one is given; ½ is a coin flip.
+
+        >>> from privot.accounting import Gaussian, account
+        >>> round(account(Gaussian(4.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).best_guess(), 4)  # Φ(Δ/2σ)
+        0.5497
+        """
+        epsilon = self.epsilon()
+        by_quote = 1.0 if epsilon > 500.0 else 1.0 - (1.0 - self.at_delta) / (1.0 + math.exp(epsilon))
+        return min(1.0, by_quote, 0.5 + 0.5 * self.delta(0.0))
+
     def quoted_at(self, delta: float) -> Guarantee:
         """The same guarantee, quoted at another δ."""
         return replace(self, at_delta=check_delta(delta))

@@ -1,4 +1,4 @@
-"""`privot ledger …` and `privot demo`: their answers; a refusal changes nothing."""
+"""`privot ledger …`: its answers; a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,44 +103,6 @@ def test_refused_commands_create_no_file(capsys, tmp_path, monkeypatch, argument
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_demo_ends_with_a_guarantee_and_refuses_a_second_release(capsys, tmp_path, monkeypatch):
-    from privot.evaluation.classifiers import CLASSIFIERS
-
-    out = tmp_path / "demo"
-    assert run(["demo", "--out", str(out), "--steps", "150", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    guarantee = told["guarantee"]
-    assert 9.9 < guarantee["epsilon"] <= 10
-    assert (guarantee["adjacency"], guarantee["standing"]) == ("replace-one", "proven")
-    assert "budget" in told["refused"]
-    assert json.loads((out / "synthetic" / "guarantee.json").read_text()) == guarantee
-    # trained on synthetic, a classifier reads real digits; how well at full length is for the evidence
-    assert 0.7 < told["scores"]["logreg"] < told["real"]["logreg"] + 0.05
-    page = (out / "synthetic" / "report.html").read_text()
-    assert "Trained on synthetic, tested on real" in page
-    # figures that real records went into are said to be no part of what the guarantee covers
-    assert "not private" in json.loads((out / "synthetic" / "evaluation.json").read_text())["privacy"]
-    assert told["privacy"] in page
-    assert "nothing else of the records was looked at" not in page
-    # the ledger it left tells what was spent, in words too
-    assert run(["ledger", "show", str(out / "digits.ledger")]) == 0
-    shown = capsys.readouterr().out
-    assert "synthesis by embedding" in shown
-    assert "replace-one" in shown
-    assert "proven" in shown
-    assert run(["demo", "--out", str(out)]) == 2
-    assert "exists" in capsys.readouterr().err
-    # once more in words: what its classifiers reach was seen above
-    for name, recipe in CLASSIFIERS.items():
-        monkeypatch.setitem(CLASSIFIERS, name, replace(recipe, epochs=1))
-    assert run(["demo", "--out", str(tmp_path / "again"), "--steps", "20"]) == 0
-    said = capsys.readouterr().out
-    assert "replace-one, proven" in said
-    assert "for this demonstration only" in said
-    assert "not private" in said
 
 
 def test_help_loads_no_numeric_library(tmp_path):

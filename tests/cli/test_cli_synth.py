@@ -69,21 +69,23 @@ def test_synth_writes_its_folder_and_answers_with_a_guarantee(capsys: Any, data:
     assert 4.9 < answer["guarantee"]["epsilon"] <= 5.0
     assert answer["guarantee"]["standing"] == "proven"
     left = {p.name for p in out.iterdir()}
-    wanted = {"generator.safetensors", "config.json", "guarantee.json", "synthetic.npz", "curves.png", "report.html"}
+    wanted = {"generator.safetensors", "config.json", "guarantee.json", "synthetic.npz", "report.html"}
     assert wanted <= left
+    assert "report-private.html" not in left
     with np.load(out / "synthetic.npz") as made:
         assert made["x"].shape == (60, 2)
         assert made["y"].shape == (60,)
     page = (out / "report.html").read_text()
-    assert "data:image/png;base64," in page
+    assert "<svg" in page
     assert "http" not in page.replace("http-equiv", "")
-    # the number once as a headline, all that is assumed below it, and the noise that was paid for
-    assert page.count("add-remove, proven.") == 1
+    # the promise in words, what is left of the budget, all that is assumed, and the noise that was paid for
+    assert "A weak promise: ε = 4.9" in page
+    assert "of 5 is spent" in page
     assert all(words in html.unescape(page) for words in answer["guarantee"]["assumptions"])
     (event,) = answer["guarantee"]["events"]
     assert f"gaussian, sigma {event['sigma']:.6g}, sensitivity" in page
-    # a plot is not to be drawn in pixels: its letters are lost
-    assert 'alt="Training" src' in page
+    assert "<title>Training: squared MMD" in page
+    assert "privot synth DATA --epsilon 5 --delta 1e-05 --adjacency add-remove" in page
     # the ledger beside the data holds the one charge, and nothing secret lies in the folder
     assert answer["ledger"] == str(tmp_path / "data.npz.ledger")
     assert run(["ledger", "show", str(tmp_path / "data.npz.ledger"), "--json"]) == 0
@@ -122,14 +124,38 @@ def test_images_get_a_grid_and_an_evaluation(capsys: Any, tmp_path: Path) -> Non
     assert set(answer["scores"]) == {"logreg", "mlp", "cnn"}
     assert all(0.0 <= s <= 1.0 for s in answer["scores"].values())
     assert "not private" in answer["privacy"]
-    page = (out / "report.html").read_text()
-    assert "logreg" in page
-    # the page says of itself that real records were looked at
-    assert answer["privacy"] in page
-    assert "nothing else of the records was looked at" not in page
+    page, private = (out / "report.html").read_text(), (out / "report-private.html").read_text()
+    # what looked at real records is on a page of its own, which says so
+    assert "logreg" in private
+    assert answer["privacy"] in private
+    assert "Do not publish" in private
+    assert "Confusion of" in private
+    assert "nothing else of the records was looked at" in page
+    assert "logreg" not in page
+    assert "Nearest real neighbours" not in page
+    assert "data:image/png;base64," in page
     (out / "evaluation.json").write_text(json.dumps({"scores": answer["scores"]}))
+    capsys.readouterr()
     assert run(["report", str(out)]) == 0
-    assert "not private" in (out / "report.html").read_text()
+    assert "report-private.html: about real records, do not publish" in capsys.readouterr().out
+    assert "not private" in (out / "report-private.html").read_text()
+    # of public test records scores may be shown to anybody, and still no real image
+    stated = [
+        "--test",
+        str(tmp_path / "d.npz"),
+        "--public-test",
+        "--private",
+        str(tmp_path / "d.npz"),
+        "--device",
+        "cpu",
+    ]
+    assert run(["evaluate", str(out), *stated]) == 0
+    page, private = (out / "report.html").read_text(), (out / "report-private.html").read_text()
+    assert "logreg" in page
+    assert "Nearest real neighbours" not in page
+    assert "one trained on the real records" not in page
+    assert "Nearest real neighbours" in private
+    assert "one trained on the real records" in private
 
     class Corner(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -148,10 +174,13 @@ def test_images_get_a_grid_and_an_evaluation(capsys: Any, tmp_path: Path) -> Non
     assert json.loads(capsys.readouterr().out)["fid"] == pytest.approx(expected, rel=1e-3)
     assert run([*arguments, "--inception", str(network), "--inception-range", "1"]) == 2
     (out / "evaluation.json").unlink()
-    assert run(["report", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["report", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["private"] is None
     page = (out / "report.html").read_text()
     assert "nothing else of the records was looked at" in page
     assert "not private" not in page
+    assert not (out / "report-private.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -109,10 +109,12 @@ def test_synth_writes_its_folder_and_sampling_needs_only_the_folder(capsys: Any,
     out = place.folder / "out"
     left = {p.name for p in out.iterdir()}
     assert {"generator.safetensors", "config.json", "guarantee.json", "synthetic.csv", "report.html"} <= left
-    assert (out / "marginals.png").read_bytes().startswith(b"\x89PNG")
-    assert not {"grid.png", "curves.png"} & left
+    assert {c["name"] for c in json.loads((out / "figures.json").read_text())["columns"]} == {"age", "city", "ill"}
+    assert not {"grid.png", "report-private.html"} & left
     page = (out / "report.html").read_text()
     assert "Synthetic columns" in page
+    assert "How columns go together" in page
+    assert "A moderate promise" in page
     assert "nothing else of the records was looked at" in page
     assert "http" not in page.replace("http-equiv", "")
     table = read_table(out / "synthetic.csv")
@@ -246,10 +248,19 @@ def test_evaluation_marks_what_is_private(capsys: Any, made: Place) -> None:
     assert answer["real_auc"]["logistic"] > 0.8
     assert answer["nearest"]["marked"] == "private, do not publish"
     assert "not private" in answer["privacy"]
-    page = (made.folder / "out" / "report.html").read_text()
-    for words in ("private, do not publish", "not private", "Total-variation", "logistic, ROC-AUC"):
-        assert words in page
-    assert "nothing else of the records was looked at" not in page
+    page, private = ((made.folder / "out" / name).read_text() for name in ("report.html", "report-private.html"))
+    figures = (
+        "Total-variation",
+        "logistic, ROC-AUC",
+        "What a query gets wrong by",
+        "Columns: synthetic over real",
+        "pair ",
+    )
+    for words in ("private, do not publish", "not private", "ROC curve, boosting", "Do not publish", *figures):
+        assert words in private, words
+    for words in ("Do not publish", *figures):
+        assert words not in page, words
+    assert "nothing else of the records was looked at" in page
     assert run(["evaluate", out, "--test", data]) == 0
     said = capsys.readouterr().out
     assert "private, do not publish" in said
@@ -260,6 +271,23 @@ def test_evaluation_marks_what_is_private(capsys: Any, made: Place) -> None:
     (made.folder / "out" / "evaluation.json").unlink()
     assert run(["report", out]) == 0
     assert "do not publish" not in (made.folder / "out" / "report.html").read_text()
+    assert not (made.folder / "out" / "report-private.html").exists()
+
+
+def test_figures_on_public_test_records_may_be_shown_and_those_on_private_ones_may_not(
+    capsys: Any, made: Place
+) -> None:
+    out, data = str(made.folder / "out"), str(made.data)
+    assert run(["evaluate", out, "--test", data, "--private", data, "--public-test"]) == 0
+    page, private = ((made.folder / "out" / name).read_text() for name in ("report.html", "report-private.html"))
+    for words in ("Total-variation", "Columns: synthetic over real", "ROC curve, boosting", "stated to be public"):
+        assert words in page, words
+    # a model that was trained on the private records is not shown, not even by its curve
+    for words in ("Nearest real neighbours", "one trained on the real records", ">on real<"):
+        assert words in private, words
+        assert words not in page, words
+    (made.folder / "out" / "evaluation.json").unlink()
+    assert run(["report", out]) == 0
 
 
 @pytest.mark.parametrize(

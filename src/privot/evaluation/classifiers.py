@@ -127,6 +127,37 @@ def score(
     DataError
         If sizes or labels do not fit.
     """
+    given = predicted(name, x, y, x_test, y_test, shape=shape, device=device, seed=seed)
+    return float(np.mean(given == np.asarray(y_test)))
+
+
+def confusion(y_test: NDArray[Any], given: NDArray[np.int64]) -> list[list[int]]:
+    """How many records of each class (rows) were given each label (columns); as confidential as the test set.
+
+    >>> confusion(np.array([0, 1, 1]), np.array([0, 0, 1]))
+    [[1, 0], [1, 1]]
+    """
+    y_test = np.asarray(y_test).astype(np.int64)
+    classes = int(max(y_test.max(), given.max())) + 1
+    counts = np.bincount(y_test * classes + given, minlength=classes * classes).reshape(classes, classes)
+    return [[int(v) for v in row] for row in counts]
+
+
+def predicted(
+    name: str,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    x_test: NDArray[Any],
+    y_test: NDArray[Any],
+    *,
+    shape: Sequence[int] | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> NDArray[np.int64]:
+    """The labels that a classifier trained on synthetic records gives to test records; parameters as for `score`.
+
+    `y_test` is checked and says how many classes there are; the classifier does not see it.
+    """
     if name not in CLASSIFIERS:
         raise UsageError(f"Unknown classifier {name!r}: use one of {', '.join(CLASSIFIERS)}.")
     x, y, x_test, y_test = (np.asarray(a) for a in (x, y, x_test, y_test))
@@ -147,7 +178,7 @@ def score(
     span = high - low if high > low else 1.0
     inputs, labels = _tensors((x - low) / span, y, device)
     model = fitted(name, inputs, labels, classes, shape=shape, seed=seed)
-    return _accuracy(model, *_tensors((x_test - low) / span, y_test, device))
+    return _labels(model, _tensors((x_test - low) / span, y_test, device)[0])
 
 
 def fitted(
@@ -212,9 +243,9 @@ def _fit(
     return best
 
 
-def _accuracy(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+def _labels(model: nn.Module, x: torch.Tensor) -> NDArray[np.int64]:
     model.eval()
     with torch.no_grad():
-        starts = range(0, len(y), _ROWS)
-        right = [int((model(x[s : s + _ROWS]).argmax(1) == y[s : s + _ROWS]).sum()) for s in starts]
-    return sum(right) / len(y)
+        parts = [model(x[start : start + _ROWS]).argmax(1).cpu() for start in range(0, len(x), _ROWS)]
+    labels: NDArray[np.int64] = torch.cat(parts).numpy()
+    return labels

@@ -6,7 +6,7 @@ must not be, unless a budget is charged for them. Nearest-neighbour distances ar
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any, Literal
 
@@ -15,22 +15,31 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of
+from privot.evaluation.table_figures import Coded, associations, column_shares, query_errors
 from privot.tables.codec import TableCodec
 from privot.tables.table import Table
 
 PRIVATE = "private, do not publish"
 Model = Literal["boosting", "logistic"]
 MODELS: tuple[Model, ...] = ("boosting", "logistic")
+FALSE_ALARMS = tuple(k / 100 for k in range(101))
+"""False positive rates at which a ROC curve is kept."""
+WORST = 10
+"""Pairs of columns that are named."""
 _BINS = 16
 
 
 @dataclass(frozen=True)
 class Score:
-    """Test scores of a model trained on one table and tested on another; `auc` is None with a single class."""
+    """Test scores of a model trained on one table and tested on another; `auc` is None with a single class.
+
+    `roc` holds true positive rates at the false positive rates of `FALSE_ALARMS`, averaged over classes like `auc`.
+    """
 
     model: Model
     accuracy: float
     auc: float | None
+    roc: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,12 @@ class TableReport:
     label_balance: tuple[float, ...] | None
     real_label_balance: tuple[float, ...] | None
     nearest: NearestDistances
+    pairs: tuple[tuple[str, str, float], ...] = ()
+    """The pairs of columns that differ most, with their distances."""
+    columns: tuple[dict[str, Any], ...] = ()
+    """For pictures: the shares of each column's values, `synthetic` and `real`."""
+    correlations: dict[str, Any] = field(default_factory=dict)
+    queries: tuple[dict[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types: accuracy under `scores`, as for other data, and the area under the curve as `auc`."""
@@ -51,6 +66,7 @@ class TableReport:
             **asdict(self),
             "scores": {score.model: score.accuracy for score in self.scores},
             "auc": {score.model: score.auc for score in self.scores},
+            "roc": {score.model: score.roc for score in self.scores},
         }
 
 
@@ -84,7 +100,7 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
     x[:, empty] = x_test[:, empty] = 0.0
     chance = _probabilities(_estimator(model, codec, seed), x, y, x_test, codec)
     accuracy = float(np.mean(np.argmax(chance, axis=1) == y_test))
-    return Score(model, accuracy, _auc(y_test, chance))
+    return Score(model, accuracy, _auc(y_test, chance), _roc(y_test, chance))
 
 
 def _for(model: Model, x: NDArray[np.float64], codec: TableCodec) -> NDArray[np.float64]:
@@ -125,9 +141,25 @@ def _auc(y: NDArray[np.int64], chance: NDArray[np.float64]) -> float | None:
     """The area under the ROC curve, one class against the rest averaged over those present in `y`."""
     from sklearn.metrics import roc_auc_score
 
-    classes = [1] if chance.shape[1] == 2 else range(chance.shape[1])
-    areas = [float(roc_auc_score(y == k, chance[:, k])) for k in classes if 0 < int(np.sum(y == k)) < len(y)]
+    areas = [float(roc_auc_score(y == k, chance[:, k])) for k in _told_apart(y, chance)]
     return float(np.mean(areas)) if areas else None
+
+
+def _roc(y: NDArray[np.int64], chance: NDArray[np.float64]) -> tuple[float, ...] | None:
+    """True positive rates at `FALSE_ALARMS`, averaged over the same classes."""
+    from sklearn.metrics import roc_curve
+
+    curves = []
+    for k in _told_apart(y, chance):
+        false, true, _ = roc_curve(y == k, chance[:, k])
+        curves.append(np.interp(FALSE_ALARMS, false, true))
+    return tuple(float(v) for v in np.mean(curves, axis=0)) if curves else None
+
+
+def _told_apart(y: NDArray[np.int64], chance: NDArray[np.float64]) -> list[int]:
+    """The classes that some records have and some have not; of two classes the second one speaks for both."""
+    classes = [1] if chance.shape[1] == 2 else range(chance.shape[1])
+    return [k for k in classes if 0 < int(np.sum(y == k)) < len(y)]
 
 
 def marginal_distances(synthetic: Table, real: Table, codec: TableCodec) -> dict[str, float]:
@@ -210,17 +242,33 @@ def evaluate_table(
     if codec.classes is not None:
         scores = tuple(train_and_test(synthetic, test, codec, model, seed) for model in MODELS)
         balance, real_balance = (label_balance(table, codec) for table in (synthetic, test))
-    marginals = marginal_distances(synthetic, test, codec)
+    marginals, pairs = marginal_distances(synthetic, test, codec), pair_distances(synthetic, test, codec)
     held_out = None if private is None else test
+    made, real = (Coded(*codec.encode(table, compact=True), codec).some(seed) for table in (synthetic, test))
+    worst = sorted(pairs.items(), key=lambda item: -item[1])[:WORST]
     return TableReport(
         scores,
         marginals,
         float(np.mean(list(marginals.values()))),
-        float(np.mean(list(pair_distances(synthetic, test, codec).values()) or [0.0])),
+        float(np.mean(list(pairs.values()) or [0.0])),
         balance,
         real_balance,
         nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed),
+        tuple((first, second, distance) for (first, second), distance in worst),
+        _columns(made, real),
+        _correlations(made, real),
+        tuple(query_errors(made, real, seed)),
     )
+
+
+def _columns(made: Coded, real: Coded) -> tuple[dict[str, Any], ...]:
+    both = zip(column_shares(made), column_shares(real), strict=True)
+    return tuple({**ours, "real": theirs["shares"], "real_missing": theirs["missing"]} for ours, theirs in both)
+
+
+def _correlations(made: Coded, real: Coded) -> dict[str, Any]:
+    names, ours = associations(made)
+    return {"names": names, "synthetic": ours, "real": associations(real)[1]}
 
 
 def label_balance(table: Table, codec: TableCodec) -> tuple[float, ...]:

@@ -28,5 +28,7 @@ def spent_in_ledger(ledger: Ledger, job: Job) -> dict[str, Any] | None:
     if not paid:
         return None
     name = paid[-1].fingerprint
-    whole, own = ledger.spent(name), ledger.spent(name, job.any_mark)
-    return None if whole is None or own is None else total(whole, own, sum(e.fingerprint == name for e in paid))
+    whole, own, budget = ledger.spent(name), ledger.spent(name, job.any_mark), ledger.budget(name)
+    if whole is None or own is None or budget is None:
+        return None
+    return total(whole, own, sum(e.fingerprint == name for e in paid), budget.epsilon)

@@ -20,9 +20,9 @@ _SLACK = 1.0 + 1e-6
 """The relative difference that two counts of the same charges may have."""
 
 
-def total(whole: Guarantee, job: Guarantee, charges: int) -> dict[str, Any]:
-    """As plain JSON types: what all charges of the data set cost, and the `charges` of one job among them."""
-    return {**_plain(whole), "job": {**_plain(job), "charges": charges}}
+def total(whole: Guarantee, job: Guarantee, charges: int, budget: float) -> dict[str, Any]:
+    """As plain JSON types: what all charges of the data set cost, its budget, and the `charges` of one job."""
+    return {**_plain(whole), "budget": budget, "job": {**_plain(job), "charges": charges}}
 
 
 def write_spent(folder: Path, spent: Mapping[str, Any] | None) -> None:
@@ -36,6 +36,20 @@ def write_spent(folder: Path, spent: Mapping[str, Any] | None) -> None:
 def spent_rows(folder: Path, guarantee: Guarantee | None) -> list[list[str]]:
     """The numbers of a folder in words, for a table; none where it has no such file."""
     return said(read_json(folder / SPENT), guarantee) if (folder / SPENT).exists() else []
+
+
+def budget_of(folder: Path) -> tuple[float, float, str] | None:
+    """(ε spent in all, ε of the budget, the rest in words) for a folder; None where it does not state them."""
+    if not (folder / SPENT).exists():
+        return None
+    fields = read_json(folder / SPENT)
+    try:
+        if fields.get("budget") is None:
+            return None
+        terms = f"at δ = {float(fields['delta']):g}, {fields['adjacency']}, {fields['standing']}"
+        return float(fields["epsilon"]), float(fields["budget"]), terms
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{SPENT} is damaged: make it again, or remove it.") from None
 
 
 def said(spent: Mapping[str, Any], guarantee: Guarantee | None) -> list[list[str]]:

@@ -26,8 +26,8 @@ MADE = (
     "audit.json",
     "synthetic.*",
     "grid.png",
-    "curves.png",
-    "marginals.png",
+    "figures.json",
+    "report-private.html",
     "report.html",
 )
 """Everything that is made from a release."""

@@ -30,13 +30,19 @@ def evaluate(
     schema: SchemaFile = None,
     private: Annotated[
         str | None,
-        typer.Option(help="Tables only: the private records, for nearest neighbours and for scores on real data."),
+        typer.Option(help="The private records, for nearest neighbours and for scores of models trained on them."),
     ] = None,
+    public_test: Annotated[
+        bool, typer.Option("--public-test", help="State that anybody may see the test records and figures about them.")
+    ] = False,
     device: Device = "auto",
     seed: PublicSeed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train classifiers on synthetic data and test them on real data; for tables, also compare columns and pairs.
+
+    Figures about real records go to report-private.html, which must not be published; with --public-test those about
+    the test records go to report.html.
 
     Examples: privot evaluate digits-synth --test test.npz;
     privot evaluate census-synth --test census-test.csv --private census.csv
@@ -58,13 +64,11 @@ def evaluate(
     if codec is not None:
         if shape is not None or inception is not None:
             raise UsageError("--shape and --inception cannot be combined with a table.")
-        answer = evaluate_table_data(synthetic, folder, test, codec, private, seed)
+        answer = evaluate_table_data(synthetic, folder, test, codec, private, public_test, seed)
     else:
-        if private is not None:
-            raise UsageError("--private works with tables only: give a folder of a table, or --schema FILE.")
         answer = evaluate_arrays(
-            synthetic, folder, test, classes=classes, shape=shape, inception=inception, takes=takes, device=where,
-            seed=seed,
+            synthetic, folder, test, classes=classes, shape=shape, inception=inception, takes=takes, private=private,
+            public_test=public_test, device=where, seed=seed,
         )  # fmt: skip
     keep_evaluation(folder, answer)
     if as_json:
@@ -76,8 +80,10 @@ def evaluate(
 
 
 def _print_scores(answer: dict[str, Any]) -> None:
+    real = answer.get("real", {})
     rows = [[name, f"{100 * score:.1f} %"] for name, score in answer["scores"].items()]
-    print_table(["classifier", "accuracy, trained on synthetic"], rows)
+    rows = [[*row, f"{100 * real[row[0]]:.1f} %"] if real else row for row in rows]
+    print_table(["classifier", "accuracy, trained on synthetic", *(["on real"] if real else [])], rows)
     print_facts([*([("FID", f"{answer['fid']:.2f}")] if "fid" in answer else []), ("privacy", answer["privacy"])])
 
 

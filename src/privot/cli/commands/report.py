@@ -15,7 +15,9 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that privot synth or privot adapt wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write one self-contained HTML page about a folder.
+    """Write one self-contained HTML page about a folder, and a second one for figures about real records.
+
+    report.html may be handed on. report-private.html exists where privot evaluate looked at real records.
 
     Example: privot report digits-synth
     """
@@ -28,7 +30,11 @@ def report(
     adapted = read_json(folder / CONFIG).get("kind") == "adaptation"
     with said_by(folder):
         page = (adaptation if adapted else synthesis).write_report(folder)
+    private = folder / synthesis.PRIVATE_REPORT
+    shown = private if private.exists() else None
     if as_json:
-        print_json({"report": str(page)})
-    else:
-        typer.echo(str(page))
+        print_json({"report": str(page), "private": None if shown is None else str(shown)})
+        return
+    typer.echo(str(page))
+    if shown is not None:
+        typer.echo(f"{shown}: about real records, do not publish")

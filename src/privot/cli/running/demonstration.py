@@ -1,126 +1,269 @@
-"""What `privot demo` runs: the whole story on built-in digits, step by step, with a ledger of its own."""
+"""What `privot demo` runs: two clinics that may not share their patients, told step by step; it owns no mechanism.
+
+All patients are invented and the digits are built in, so nobody's budget is spent. Every ledger, file and page lies in
+one new folder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privot.cli.running import invented_clinics as clinics
+
 if TYPE_CHECKING:
+    from privot.audit.attacks.membership import Membership
+    from privot.audit.findings import Findings
+    from privot.federation import SketchComparison
     from privot.guarantee import Guarantee
-    from privot.synthesis import Synthesizer
+    from privot.ledger import Ledger
     from privot.vault import Vault
 
-CLASSIFIERS = ("logreg", "mlp")
+Tell = Callable[..., None]
+"""Hears the title of a step, or lines below it."""
+
+SKETCH, TABLE, DIGITS = 2.0 / 15.0, 1.0 / 3.0, 2.0 / 5.0
+"""Shares of ε: one sketch (there are two), the synthetic table, the synthetic digits; they add up to 1."""
+ADJACENCY = "add-remove"
+SAMPLES = 5000
+CANDIDATES, ATTACK_STEPS, RUNS, TRIALS = 300, 150, 100, 200_000
+"""A short audit: records of its own, steps of training on them, runs of the mechanism, trials of its noise."""
 
 
-@dataclass(frozen=True)
-class Digits:
-    """The digits that go into the vault, and those kept apart for the test."""
-
-    x: Any
-    y: Any
-    x_test: Any
-    y_test: Any
-
-
-@dataclass(frozen=True)
+@dataclass
 class DemoAnswer:
     """What the demonstration ends with."""
 
-    sigma: float
-    guarantee: Guarantee
-    scores: dict[str, float]
-    real: dict[str, float]
-    privacy: str
-    ledger: Path
-    refused: str | None
-    rows: int
-    report: Path
+    out: Path
+    comparison: SketchComparison | None = None
+    table: dict[str, Any] = field(default_factory=dict)
+    digits: dict[str, Any] = field(default_factory=dict)
+    findings: Findings = field(default_factory=list)
+    membership: list[Membership] = field(default_factory=list)
+    refused: str | None = None
+    spent: dict[str, Guarantee] = field(default_factory=dict)
+    """What each ledger holds in all, by the name of its data set."""
+    rows: int = 0
+    report: Path | None = None
 
 
-def demonstrate(
-    out: Path, epsilon: float, delta: float, steps: int | None, quiet: bool, tell: Callable[[str], None]
-) -> DemoAnswer:
-    """Plan, lock up, charge, release, train, ask again, verify and evaluate; `tell` hears of every step."""
-    from privot.accounting import embedding
-    from privot.cli.printing.progress import training_bar
+def demonstrate(out: Path, epsilon: float, delta: float, steps: int | None, tell: Tell, quiet: bool) -> DemoAnswer:
+    """Compare, release, score, attack, refuse, report; `tell` hears of every step."""
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.common.extras import require
     from privot.common.files import is_taken
     from privot.errors import UsageError
-    from privot.ledger import Ledger
-    from privot.synthesis import Synthesizer
-    from privot.synthesis.output.output_folder import write_folder
-    from privot.vault import Vault
 
-    plan = embedding(adjacency="replace-one", delta=delta, epsilon=epsilon)
+    check_epsilon(epsilon), check_delta(delta)
+    require("The demonstration needs", "synthesis", "torch", "safetensors", "jinja2")
     if is_taken(out):
         raise UsageError(f"{out} exists already: choose another folder, so that no ledger is overwritten.")
-    out.mkdir(parents=True)
-    terms, made = f"ε = {epsilon:g} at δ = {delta:g}, replace-one", out / "synthetic"
-    tell(f"1. Plan. Class means of random features for {terms}, proven: σ = {plan.sigma:.4f}.")
-    digits = _split()
-    synthesizer = Synthesizer(epsilon, delta, shape=(8, 8), low=0.0, high=1.0, seed=0)
-    # a folder and a ledger of its own, so that trying privot out spends nobody's budget
-    with Ledger.create(out / "digits.ledger") as ledger:
-        held: dict[str, Any] = {"classes": 10, "clip": 1.0, "adjacency": "replace-one", "label": "digits"}
-        vault = Vault(digits.x, digits.y, **held, ledger=ledger, budget=(epsilon, delta))
-        tell(f"2. Lock up. {vault!r}; budget {terms}, in {ledger.path}: a ledger for this demonstration only.")
-        if steps is not None:
-            _set_steps(synthesizer, vault, steps)
-        tell("3. Charge, release once, then train on the release alone.")
-        with training_bar(epsilon, quiet=quiet) as bar:
-            synthesizer.fit(vault, folder=made, progress=bar)
-        refused = _ask_again(synthesizer, vault)
-        tell(f"4. Ask again. {refused or 'The budget still covered it.'}")
-        rows = ledger.verify()
-    tell(f"5. Verify. The ledger's {rows} rows are intact.")
-    write_folder(synthesizer, made, 5000, 0)
-    scores, real, privacy, page = _evaluate(synthesizer, digits, made)
-    return DemoAnswer(plan.sigma, synthesizer.guarantee_, scores, real, privacy, ledger.path, refused, rows, page)
+    return _Story(out, epsilon, delta, steps, tell, quiet).run()
 
 
-def _split() -> Digits:
-    import numpy as np
+class _Story:
+    """One run of the demonstration."""
 
-    from privot.data import load
+    def __init__(self, out: Path, epsilon: float, delta: float, steps: int | None, tell: Tell, quiet: bool) -> None:
+        self.out, self.epsilon, self.delta, self.steps = out, epsilon, delta, steps
+        self.tell, self.quiet = tell, quiet
+        self.answer = DemoAnswer(out)
 
-    digits = load("digits")
-    assert digits.y is not None
-    # the split is by number, so it is public
-    apart = np.arange(len(digits.x)) % 5 == 0
-    return Digits(digits.x[~apart], digits.y[~apart], digits.x[apart], digits.y[apart])
+    def run(self) -> DemoAnswer:
+        """All steps in order."""
+        from privot.cli.running.demo_page import write_demo_page
+        from privot.ledger import Ledger
 
+        self.tell(
+            "Two clinics, North and South, may not share their patients. (All are invented; the digits are public.)"
+        )
+        self.out.mkdir(parents=True)
+        self._write_data()
+        with (
+            Ledger.create(self.out / "north.csv.ledger") as north,
+            Ledger.create(self.out / "south.csv.ledger") as south,
+            Ledger.create(self.out / "digits.npz.ledger") as lab,
+        ):
+            mine = self._clinic("north", north, (SKETCH + TABLE) * self.epsilon)
+            theirs = self._clinic("south", south, SKETCH * self.epsilon)
+            digits = self._digits(lab)
+            self._compare(mine, theirs)
+            self._release_table(mine, north)
+            self._release_digits(digits, lab)
+            self._score()
+            self._attack()
+            self._refuse(mine)
+            self._total({"north.csv": north, "south.csv": south, "digits.npz": lab})
+        self.answer.report = write_demo_page(self.answer, self.epsilon, self.delta)
+        return self.answer
 
-def _set_steps(synthesizer: Synthesizer, vault: Vault, steps: int) -> None:
-    design = synthesizer.design(vault.facts)
-    synthesizer.set_params(rules=replace(design.rules, steps=steps))
+    def _write_data(self) -> None:
+        import numpy as np
 
+        from privot.data import load
+        from privot.tables import Schema, write_table
 
-def _ask_again(synthesizer: Synthesizer, vault: Vault) -> str | None:
-    """The refusal of a second release; None where the budget covered it."""
-    from privot.errors import BudgetError
+        schema = Schema.from_dict(clinics.SCHEMA)
+        schema.save(self.out / "schema.json")
+        for seed, (name, clinic, count) in enumerate(
+            (
+                ("north", "north", clinics.PATIENTS),
+                ("south", "south", clinics.PATIENTS),
+                ("registry", "north", clinics.REGISTRY),
+            )
+        ):
+            write_table(clinics.invent(clinic, count, seed), self.out / f"{name}.csv", schema)
+        digits = load("digits")
+        assert digits.y is not None
+        # the split is by number, so it is public
+        apart = np.arange(len(digits.x)) % 5 == 0
+        parts = {"x_train": digits.x[~apart], "y_train": digits.y[~apart]}
+        np.savez_compressed(self.out / "digits.npz", **parts, x_test=digits.x[apart], y_test=digits.y[apart])
 
-    try:
-        vault.release(synthesizer.design_.mechanism, purpose="demo: once more")
-    except BudgetError as refusal:
-        return str(refusal)
-    return None
+    def _clinic(self, name: str, ledger: Ledger, epsilon: float) -> Vault:
+        from privot.vault import Vault
 
+        terms: dict[str, Any] = {"adjacency": ADJACENCY, "ledger": ledger, "budget": (epsilon, self.delta)}
+        return Vault.from_table(self.out / f"{name}.csv", self.out / "schema.json", **terms)
 
-def _evaluate(
-    synthesizer: Synthesizer, digits: Digits, made: Path
-) -> tuple[dict[str, float], dict[str, float], str, Path]:
-    """Accuracies trained on synthetic and on real digits, what is private about them, and the report."""
-    from privot.evaluation import score
-    from privot.jobs.released_files import write_json
-    from privot.synthesis.output.html_report import CONFIDENTIAL, write_report
+    def _digits(self, ledger: Ledger) -> Vault:
+        from privot.vault import Vault
 
-    x, y = synthesizer.sample(5000, seed=0)
-    assert y is not None
-    test = digits.x_test, digits.y_test
-    scores = {name: score(name, x, y, *test) for name in CLASSIFIERS}
-    real = {name: score(name, digits.x, digits.y, *test) for name in CLASSIFIERS}
-    privacy = f"{CONFIDENTIAL}; the figures on real were even trained on the records of the vault, without any privacy"
-    write_json(made / "evaluation.json", {"scores": scores, "real": real, "privacy": privacy})
-    return scores, real, privacy, write_report(made)
+        terms: dict[str, Any] = {"ledger": ledger, "budget": (DIGITS * self.epsilon, self.delta)}
+        return Vault.open(self.out / "digits.npz", classes=10, clip=1.0, adjacency=ADJACENCY, **terms)
+
+    def _compare(self, mine: Vault, theirs: Vault) -> None:
+        import numpy as np
+
+        from privot.federation import Sketch, compare_sketches, sketch
+        from privot.mechanisms import SketchDesign
+        from privot.tables import Schema, TableCodec
+
+        self.tell("1. Two clinics compare their patients, and show each other none.")
+        tops = [
+            1.0 if c.is_number else len(c.words) - 1.0
+            for c in TableCodec(Schema.load(self.out / "schema.json")).features
+        ]
+        middle = np.array(tops) / 2.0
+        # all that can occur lies within this radius of the middle, by the public schema
+        design = SketchDesign.plain(len(tops), float(np.linalg.norm(middle)), centre=middle)
+        made = []
+        for name, vault in (("north", mine), ("south", theirs)):
+            terms = {"epsilon": SKETCH * self.epsilon, "delta": self.delta}
+            file = self.out / f"{name}.sketch"
+            sketch(vault, **terms, design=design, purpose="sketch to compare").save(file)
+            made.append(Sketch.load(file))
+        found = self.answer.comparison = compare_sketches(*made)
+        size = (self.out / "south.sketch").stat().st_size / 1000.0
+        low, high = found.w2.interval or (0.0, float("inf"))
+        assert found.p_value is not None
+        self.tell(
+            f"   Each sends one sketch: {size:.0f} kB of noisy sums, {made[0].guarantee.stated()}.",
+            f"   Distance {found.value:.2f} ({low:.2f} to {high:.2f}); one clinic split in two would show at most "
+            f"{found.w2.null_level or 0.0:.2f}.",
+            "   They could pool their data."
+            if found.indistinguishable
+            else "   Their patients differ: do not just pool them.",
+        )
+
+    def _release_table(self, vault: Vault, ledger: Ledger) -> None:
+        from privot.synthesis import Synthesizer
+        from privot.tables import Schema, TableCodec
+
+        self.tell("2. North releases synthetic patients.")
+        codec = TableCodec(Schema.load(self.out / "schema.json"))
+        made = Synthesizer(TABLE * self.epsilon, self.delta, codec=codec, low=0.0, high=1.0, seed=0)
+        self._fit(made, vault, ledger, self.out / "table")
+        self.answer.table["guarantee"] = made.guarantee_
+        self.tell(
+            f"   {SAMPLES} rows in {self.out / 'table' / 'synthetic.csv'}: {made.guarantee_.stated()}.",
+        )
+
+    def _release_digits(self, vault: Vault, ledger: Ledger) -> None:
+        from privot.synthesis import Synthesizer
+
+        self.tell("3. Its laboratory releases synthetic handwriting.")
+        made = Synthesizer(DIGITS * self.epsilon, self.delta, shape=(8, 8), low=0.0, high=1.0, seed=0)
+        if self.steps is not None:
+            made.set_params(rules=replace(made.design(vault.facts).rules, steps=self.steps))
+        self._fit(made, vault, ledger, self.out / "digits")
+        self.answer.digits["guarantee"] = made.guarantee_
+        self.tell(f"   {SAMPLES} images in {self.out / 'digits' / 'synthetic.npz'}: {made.guarantee_.stated()}.")
+
+    def _fit(self, made: Any, vault: Vault, ledger: Ledger, folder: Path) -> None:
+        from privot.cli.printing.progress import training_bar
+        from privot.jobs.charges import spent_in_ledger
+        from privot.jobs.job import Job
+        from privot.synthesis.output.output_folder import write_folder
+
+        with training_bar(made.epsilon, quiet=self.quiet) as bar:
+            made.fit(vault, folder=folder, progress=bar)
+        write_folder(made, folder, SAMPLES, 0, spent=spent_in_ledger(ledger, Job.open(folder)))
+
+    def _score(self) -> None:
+        from privot.cli.running.evaluations import evaluate_arrays, evaluate_table_data, keep_evaluation
+        from privot.tables import Schema, TableCodec
+
+        self.tell("4. Models learn from synthetic records only, and are tested on real ones that anybody may see.")
+        codec, out = TableCodec(Schema.load(self.out / "schema.json")), self.out
+        folder, test, private = out / "table", str(out / "registry.csv"), str(out / "north.csv")
+        found = evaluate_table_data(str(folder), folder, test, codec, private, True, 0)
+        keep_evaluation(folder, found)
+        self.answer.table |= {"scores": found["auc"], "real": found["real_auc"]}
+        folder, test = out / "digits", str(out / "digits.npz")
+        common: dict[str, Any] = {"classes": "10", "shape": "8,8", "inception": None, "takes": (0.0, 1.0)}
+        seen = evaluate_arrays(
+            str(folder), folder, test, **common, private=test, public_test=True, device="cpu", seed=0
+        )
+        keep_evaluation(folder, seen)
+        self.answer.digits |= {"scores": seen["scores"], "real": seen["real"]}
+        best = max(seen["scores"], key=lambda name: seen["scores"][name])
+        auc = found["auc"]["boosting"], found["real_auc"]["boosting"]
+        self.tell(
+            f"   Who comes back to hospital? Area under the ROC curve {auc[0]:.3f}; trained on the real patients "
+            f"{auc[1]:.3f}.",
+            f"   Which digit is it? {100 * seen['scores'][best]:.1f} % right; trained on the real images "
+            f"{100 * seen['real'][best]:.1f} %.",
+        )
+
+    def _attack(self) -> None:
+        from privot.audit.findings import Finding, broken
+        from privot.audit.targets.synth_folder import audit_folder
+
+        self.tell("5. An attacker tries to find out who was in the data.")
+        effort = {"candidates": CANDIDATES, "steps": ATTACK_STEPS, "runs": RUNS, "trials": TRIALS}
+        findings, tests, _ = audit_folder(self.out / "digits", **effort)
+        self.answer.findings, self.answer.membership = findings, tests
+        attack = next(f for f in findings if isinstance(f, Finding))
+        ours, copier = tests[0], tests[len(tests) // 2]
+        verdict = "REFUTED" if attack.refuted else "not refuted"
+        self.tell(
+            f"   Measured: ε ≥ {attack.epsilon:.2f} where ε ≤ {attack.claim.epsilon:.2f} is claimed, at "
+            f"δ = {attack.claim.delta:g}, {attack.claim.adjacency}, {attack.claim.standing}: {verdict}.",
+            f"   Guesses who was in: right {100 * ours.auc:.0f} % of the time (a coin: 50 %). Against a generator that "
+            f"copies its records, the same attack is right {100 * copier.auc:.0f} % of the time.",
+            *[f"   Failed: {name}." for name in broken(findings)],
+        )
+
+    def _refuse(self, mine: Vault) -> None:
+        from privot.errors import BudgetError
+        from privot.synthesis import Synthesizer
+        from privot.tables import Schema, TableCodec
+
+        self.tell("6. North asks for one release too many.")
+        codec = TableCodec(Schema.load(self.out / "schema.json"))
+        try:
+            Synthesizer(TABLE * self.epsilon, self.delta, codec=codec, low=0.0, high=1.0, seed=1).fit(mine)
+        except BudgetError as refusal:
+            self.answer.refused = str(refusal)
+        self.tell(f"   The ledger: {self.answer.refused or 'The budget still covered it.'}")
+
+    def _total(self, ledgers: dict[str, Ledger]) -> None:
+        for name, ledger in ledgers.items():
+            (budget,) = ledger.datasets()
+            spent = ledger.spent(budget.fingerprint)
+            assert spent is not None
+            self.answer.spent[name] = spent
+            self.answer.rows += ledger.verify()

@@ -13,13 +13,26 @@ if TYPE_CHECKING:
     from privot.tables import TableCodec
 
 
+LOOKED = (
+    "not private: these figures were made with the --private records themselves, without any privacy, so they are as "
+    "confidential as those"
+)
+"""What is said beside figures that looked at the records behind the release."""
+
+
 def evaluate_table_data(
-    synthetic: str, folder: Path | None, test: str, codec: TableCodec, private: str | None, seed: int
+    synthetic: str,
+    folder: Path | None,
+    test: str,
+    codec: TableCodec,
+    private: str | None,
+    public_test: bool,
+    seed: int,
 ) -> dict[str, Any]:
     """Scores of a synthetic table, by itself or in a `folder` of `privot synth`."""
     from privot.evaluation.table_quality import MODELS, evaluate_table, train_and_test
     from privot.opening import check_inside
-    from privot.synthesis.output.html_report import CONFIDENTIAL
+    from privot.report.evaluation_parts import CONFIDENTIAL, PUBLIC_TEST
     from privot.synthesis.tabular.table_folder import SYNTHETIC, find_synthetic
     from privot.tables import read_table
 
@@ -30,13 +43,16 @@ def evaluate_table_data(
     answer = {
         **evaluate_table(made, real, codec, private=records, seed=seed).to_dict(),
         "records": {"synthetic": made.rows, "test": real.rows},
-        "privacy": CONFIDENTIAL,
+        "public_test": public_test,
+        "privacy": PUBLIC_TEST if public_test else CONFIDENTIAL,
     }
     if records is not None and codec.classes is not None:
         scores = {model: train_and_test(records, real, codec, model, seed) for model in MODELS}
         answer["real"] = {name: score.accuracy for name, score in scores.items()}
         answer["real_auc"] = {name: score.auc for name, score in scores.items()}
-        answer["privacy"] = f"{CONFIDENTIAL}; the figures on real were trained on --private records, without privacy"
+        answer["real_roc"] = {name: score.roc for name, score in scores.items()}
+    if records is not None:
+        answer["privacy"] = LOOKED
     return answer
 
 
@@ -49,15 +65,20 @@ def evaluate_arrays(
     shape: str | None,
     inception: Path | None,
     takes: tuple[float, float],
+    private: str | None,
+    public_test: bool,
     device: str,
     seed: int,
 ) -> dict[str, Any]:
-    """Scores of synthetic rows or images, by themselves or in a `folder` of `privot synth`; FID with a network."""
+    """Scores of synthetic rows or images, by themselves or in a `folder` of `privot synth`; FID with a network.
+
+    With `private` records also scores of classifiers trained on those, and nearest neighbours among them.
+    """
     from privot.errors import DataError
-    from privot.evaluation import CLASSIFIERS, fid, score
+    from privot.evaluation import CLASSIFIERS, fid
     from privot.jobs.released_files import read_json
     from privot.opening import check_inside
-    from privot.synthesis.output.html_report import CONFIDENTIAL
+    from privot.report.evaluation_parts import CONFIDENTIAL, PUBLIC_TEST
     from privot.synthesis.output.output_folder import SYNTHETIC
     from privot.synthesis.output.saved_model import CONFIG
 
@@ -75,19 +96,49 @@ def evaluate_arrays(
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
     names = [name for name, recipe in CLASSIFIERS.items() if size or not recipe.images]
+    how: dict[str, Any] = {"shape": size, "device": device, "seed": seed}
+    scores, mistakes = _scores(names, made, real, how)
     answer: dict[str, Any] = {
-        "scores": {
-            name: score(name, made.x, made.y, real.x, real.y, shape=size, device=device, seed=seed) for name in names
-        },
+        "scores": scores,
+        "confusion": {**mistakes, "names": list(facts.names or [])},
         "records": {"synthetic": len(made.x), "test": len(real.x)},
-        "privacy": CONFIDENTIAL,
+        "public_test": public_test,
+        "privacy": PUBLIC_TEST if public_test else CONFIDENTIAL,
     }
+    records = None
+    if private is not None:
+        records = read_records(private, facts if is_folder(private) else numbered)
+        if records.y is None:
+            raise DataError("The --private records have no labels, and scores need them: give them with their labels.")
+        answer["real"], _ = _scores(names, records, real, how)
+        answer["privacy"] = LOOKED
+    if size is not None:
+        from privot.evaluation.nearest_images import nearest_images
+
+        others = None if records is None else real.x
+        near = real.x if records is None else records.x
+        answer["nearest"] = nearest_images(made.x, near, others, size, _black_and_white(made, real, params), seed)
     if inception is not None:
         if size is None:
             raise DataError("FID needs images: give --shape.")
         span = _black_and_white(made, real, params)
         answer["fid"] = fid(made.x, real.x, size, inception, span=span, takes=takes, device=device)
     return answer
+
+
+def _scores(
+    names: list[str], train: Dataset, test: Dataset, how: dict[str, Any]
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """The accuracy of each classifier, and the confusion of the best one."""
+    import numpy as np
+
+    from privot.evaluation.classifiers import confusion, predicted
+
+    assert test.y is not None
+    labels = {name: predicted(name, train.x, train.y, test.x, test.y, **how) for name in names}
+    scores = {name: float(np.mean(given == test.y)) for name, given in labels.items()}
+    best = max(scores, key=lambda name: scores[name])
+    return scores, {"classifier": best, "matrix": confusion(test.y, labels[best])}
 
 
 def _black_and_white(made: Dataset, real: Dataset, params: dict[str, Any]) -> tuple[float, float]:

@@ -1,131 +1,244 @@
-"""One self-contained HTML page about an output folder; it reads that folder and nothing else."""
+"""The pages about an output folder: one to hand on, and one that shows real records and must not be published.
+
+Both read that folder and nothing else. What follows from the release alone (samples, columns, audit) and what was
+measured on public test records goes on report.html; figures that looked at real records go on report-private.html,
+which exists only while evaluation.json does.
+"""
 
 from __future__ import annotations
 
-import base64
+import math
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from privot import __version__
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_bytes
-from privot.jobs.spending import spent_rows
 from privot.opening import read_bytes
+from privot.report import verdict
+from privot.report.audit_parts import audit_card, audit_section
+from privot.report.evaluation_parts import (
+    CONFIDENTIAL,
+    PNG,
+    columns_section,
+    correlations_section,
+    evaluation_sections,
+    public_part,
+    quality_card,
+)
+from privot.report.html_page import Card, Chart, Items, Link, Page, Paragraph, Part, Photo, Section, render
+from privot.report.page_charts import steps_line
+from privot.report.svg_drawing import clean
+from privot.synthesis.methods import method_named
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
-from privot.synthesis.tabular.table_folder import facts_of
+from privot.synthesis.tabular.table_folder import FIGURES, facts_of
+
+__all__ = ["AUDIT", "CONFIDENTIAL", "EVALUATION", "PRIVATE_REPORT", "REPORT", "write_report"]
 
 REPORT = "report.html"
+PRIVATE_REPORT = "report-private.html"
+"""The page with figures about real records."""
 AUDIT = "audit.json"
+EVALUATION = "evaluation.json"
 MAX_PICTURE = 1 << 26
 """Bytes of one picture of the page."""
-_PNG = b"\x89PNG\r\n\x1a\n"
 
-CONFIDENTIAL = "not private: these figures say something about the test records, so they are as confidential as those"
-"""The warning beside every score on real records."""
-_EVALUATED = "Trained on synthetic, tested on real"
-
-Part = tuple[str, list[str], list[list[str]], str]
-"""A table of the page: its title, the heads of its columns (perhaps none), its rows, and a note below it."""
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>privot: synthetic data</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; } td, th { padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top; }
-.claim { border-left: 4px solid {{ "#2a7" if standing == "proven" else "#c33" }}; padding: .5rem 1rem; }
-.open { border-left: 4px solid #c33; padding: .5rem 1rem; }
-th { border-bottom: 1px solid #999; } img { max-width: 100%; } .pixels { image-rendering: pixelated; }
-code { font-size: .9em; }
-</style></head><body>
-<h1>Synthetic data</h1>
-<p class="claim"><strong>ε = {{ epsilon }} at δ = {{ delta }}, {{ adjacency }}, {{ standing }}.</strong>
-{{ explanation }}</p>
-{% for title, heads, rows, note in tables %}<h2>{{ title }}</h2>
-<table>{% if heads %}<tr>{% for cell in heads %}<th>{{ cell }}</th>{% endfor %}</tr>{% endif %}
-{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}</table>
-{% if note %}<p class="open"><strong>{{ note }}</strong></p>{% endif %}
-{% endfor %}
-{% for title, picture in pictures %}<h2>{{ title }}</h2>
-<img alt="{{ title }}"{% if title == "Samples" %} class="pixels"{% endif %} src="data:image/png;base64,{{ picture }}">
-{% endfor %}
-{% if evaluated %}<p>The guarantee above covers what follows from what was paid for: the generator and the synthetic
-data. It does not cover “{{ evaluated }}”, for which real records were looked at: remove evaluation.json and
-write this page again (<code>privot report</code>) before handing it to anybody who may not see those records.</p>
-{% else %}<p>Everything on this page follows from what was paid for; nothing else of the records was looked at.</p>
-{% endif %}
-<p>Written by privot {{ version }} from the files of this folder; guarantee.json holds the guarantee for machines.</p>
-</body></html>
-"""
+T = TypeVar("T")
 
 
 def write_report(folder: Path) -> Path:
-    """Write report.html from what lies in `folder`."""
-    from jinja2 import Environment
-
+    """Write report.html from what lies in `folder`, and report-private.html where there is an evaluation."""
     guarantee = read_folder_guarantee(folder)
     fields = read_json(folder / CONFIG)
-    pictures = [
-        (title, base64.b64encode(_picture(folder, name)).decode())
-        for title, name in (("Samples", "grid.png"), ("Synthetic columns", "marginals.png"), ("Training", "curves.png"))
-        if (folder / name).exists()
+    measured = read_json(folder / EVALUATION) if (folder / EVALUATION).exists() else None
+    page, private = _pages(folder, guarantee, fields, measured)
+    write_bytes(folder / REPORT, render(page))
+    if private is None:
+        # it was about an evaluation that was removed
+        (folder / PRIVATE_REPORT).unlink(missing_ok=True)
+    else:
+        write_bytes(folder / PRIVATE_REPORT, render(private))
+    return folder / REPORT
+
+
+def _pages(
+    folder: Path, guarantee: Guarantee, fields: Mapping[str, Any], measured: Mapping[str, Any] | None
+) -> tuple[Page, Page | None]:
+    table = fields["params"].get("codec") is not None
+    subject = "Synthetic table" if table else "Synthetic data"
+    open_part = None if measured is None else public_part(measured)
+    figures = read_json(folder / FIGURES) if (folder / FIGURES).exists() else {}
+    _, promise = verdict.in_words(guarantee)
+    cards = [
+        verdict.promise_card(guarantee, "everything made from this release"),
+        verdict.cost_card(folder, guarantee),
+        _read(EVALUATION, lambda: _quality(open_part, measured is not None)),
+        Card("What they are not good for", [Items(_limits(guarantee, fields, table))]),
     ]
-    paid = [[str(number), _words(event)] for number, event in enumerate(guarantee.events, 1)]
-    tables: list[Part] = [
-        ("What was paid for", ["event", "as it is counted"], paid, ""),
-        *_spent(folder, guarantee),
-        ("How it was made", [], _facts(fields), ""),
-    ]
-    evaluated: list[str] = []
-    if (folder / "evaluation.json").exists():
-        evaluation = read_json(folder / "evaluation.json")
-        said = _read("evaluation.json", lambda: [_scores(evaluation), *_comparisons(evaluation)])
-        evaluated = [part[0] for part in said]
-        tables = said + tables
+    sections = _samples(folder)
+    if open_part is None:
+        sections += _read(FIGURES, lambda: _columns(figures))
+    else:
+        sections += _read(EVALUATION, lambda: evaluation_sections(open_part))
     if (folder / AUDIT).exists():
         audited = read_json(folder / AUDIT)
-        tables += _read(AUDIT, lambda: _attacks(audited))
-    explanation, standing = guarantee.explain(), str(guarantee.standing)
-    # its first words are the headline already
-    said_twice, _, rest = explanation.partition(f"{standing}. ")
-    page = Environment(autoescape=True).from_string(_PAGE)
-    text = page.render(
-        epsilon=f"{guarantee.epsilon():.6g}",
-        delta=f"{guarantee.at_delta:g}",
-        adjacency=str(guarantee.adjacency),
-        standing=standing,
-        explanation=rest or said_twice,
-        version=__version__,
-        tables=tables,
-        evaluated="”, “".join(evaluated),
-        pictures=pictures,
+        cards.append(_read(AUDIT, lambda: audit_card(audited)))
+        sections.append(_read(AUDIT, lambda: audit_section(audited)))
+    sections += _training(fields)
+    sections.append(verdict.curve_section(guarantee))
+    command = _command(guarantee, fields["params"], fields["learned"])
+    sections.append(verdict.fine_print(folder, guarantee, _facts(fields), command))
+    looked = "Everything on this page follows from what was paid for; nothing else of the records was looked at."
+    if open_part is not None:
+        looked = (
+            "Everything on this page follows from what was paid for and from test records that were stated to be "
+            "public; nothing else of the records was looked at."
+        )
+    lead = f"{subject} made from private records. {promise}: {guarantee.stated()}."
+    footer = [looked, "Made from the files of its folder; guarantee.json holds the guarantee for machines."]
+    page = Page(subject, "Report for a steward", lead, cards, sections, footer)
+    if measured is None:
+        return page, None
+    return page, _read(EVALUATION, lambda: _private(subject, measured))
+
+
+def _private(subject: str, measured: Mapping[str, Any]) -> Page:
+    """The page with everything that was found by looking at real records."""
+    privacy = clean(measured.get("privacy") or CONFIDENTIAL, 400)
+    lead = "How close the synthetic data come to real records, measured on the records themselves."
+    alarm = (
+        f"This page is {privacy}. The guarantee does not cover it: hand on {REPORT} instead, and keep this page with "
+        "the records."
     )
-    write_bytes(folder / REPORT, text.encode())
-    return folder / REPORT
+    cards = [quality_card(measured), Card("What to do with this page", [Items(_care())], "poor")]
+    footer = [f"Remove {EVALUATION} and run privot report again: this page is removed, and {REPORT} stays as it is."]
+    return Page(
+        f"{subject} beside real records", "Not private", lead, cards, evaluation_sections(measured), footer, alarm
+    )
+
+
+def _care() -> list[str]:
+    return [
+        "Read it where you may read the records themselves.",
+        "Do not choose among several syntheses by it: the choice would tell something about the records that nobody "
+        "paid for.",
+        f"Hand on {REPORT}: it holds nothing from this page.",
+    ]
+
+
+def _quality(open_part: Mapping[str, Any] | None, measured: bool) -> Card:
+    title = "How good the data are"
+    if open_part is not None:
+        return quality_card(open_part, title)
+    if measured:
+        words = "It was measured on real records, so the figures are on a page of their own, which is not private."
+        return Card(title, [Paragraph(words), Link("The page that must not be published", PRIVATE_REPORT)])
+    words = (
+        "Nobody has measured it yet: run privot evaluate on this folder, with records that were not used for it. With "
+        "--public-test the figures come here, else on a page of their own."
+    )
+    return Card(title, [Paragraph(words)])
+
+
+def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> list[str]:
+    """What these data must not be used for, in plain words."""
+    said = ["Looking somebody up: no synthetic record stands for a real one."]
+    apart = guarantee.delta(0.0)
+    if 0.0 < apart < 0.5:
+        # n records move the law by at most n times what one does, and ½ lets a guess be right three times in four
+        said.append(
+            f"Rare groups: whether {math.floor(0.5 / apart)} records of a kind are in the data or not cannot be told "
+            "from any release with this promise more often than three times in four; groups several times as large "
+            "may be blurred too."
+        )
+    said.append(
+        "More certainty: drawing more synthetic records adds nothing. Intervals and p-values computed from them as if "
+        "they were real are too narrow."
+    )
+    if table:
+        said.append(
+            "Sequences and links between rows, such as several visits of one patient: every row is drawn by itself."
+        )
+        said.append("Relations of many columns at once beyond those that the release measured.")
+    elif fields["params"].get("shape"):
+        said.append("Single images and fine detail: what a generator adds there is invented.")
+    gone = _left_out(fields)
+    if gone:
+        said.append(f"Classes that are left out, because noise hides how few records they have: {', '.join(gone)}.")
+    return said
+
+
+def _left_out(fields: Mapping[str, Any]) -> list[str]:
+    learned, params = fields["learned"], fields["params"]
+    if not isinstance(learned, Mapping) or not learned.get("labels") or "counts" not in learned:
+        return []
+    names = params.get("class_names") or range(len(learned["counts"]))
+    return [clean(name) for name, count in zip(names, learned["counts"], strict=False) if float(count) == 0.0]
+
+
+def _samples(folder: Path) -> list[Section]:
+    if not (folder / "grid.png").exists():
+        return []
+    words = "Synthetic images, drawn from the released generator; of several classes each line shows one."
+    return [Section("Samples", [Photo(_picture(folder, "grid.png"), words, words, pixels=True)])]
+
+
+def _columns(figures: Mapping[str, Any]) -> list[Section]:
+    made = columns_section(figures, "Synthetic columns", over_real=False), correlations_section(figures)
+    return [section for section in made if section is not None]
+
+
+def _training(fields: Mapping[str, Any]) -> list[Section]:
+    losses = fields["learned"].get("losses") or []
+    if len(losses) < 2:
+        return []
+    name = method_named(str(fields["params"]["method"])).watched
+    parts: list[Part] = [Chart(steps_line([float(v) for v in losses], name), f"{name}, step by step")]
+    return [Section("Training", parts)]
 
 
 def _picture(folder: Path, name: str) -> bytes:
     """A PNG image of the folder itself: links and other files are refused."""
     content = read_bytes(folder / name, most=MAX_PICTURE, inside=folder)
-    if not content.startswith(_PNG):
+    if not content.startswith(PNG):
         raise DataError(f"{name} in {folder} is not a PNG image: make it again, or remove it.")
     return content
 
 
-def _spent(folder: Path, guarantee: Guarantee) -> list[Part]:
-    """The totals of the ledger when the folder was written, if there are any."""
-    rows = spent_rows(folder, guarantee)
-    return [("What the ledger holds", [], rows, "")] if rows else []
-
-
-def _read(name: str, read: Callable[[], list[Part]]) -> list[Part]:
+def _read(name: str, read: Callable[[], T]) -> T:
     """`read` applied to a file, which is untrusted input."""
     try:
         return read()
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
         raise DataError(f"{name} is damaged: make it again, or remove it.") from None
+
+
+def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[str, Any]) -> str:
+    """The command that makes such a folder; the data and the output folder are the user's to name."""
+    words = ["privot", "synth", "DATA", "--epsilon", f"{float(params['epsilon']):g}"]
+    words += ["--delta", f"{float(params['delta']):g}", "--adjacency", str(guarantee.adjacency)]
+    if params.get("codec") is not None:
+        words += ["--schema", "SCHEMA.json"]
+    else:
+        words += ["--method", str(params["method"])]
+        words += (
+            ["--range", f"{params['low']},{params['high']}"] if _plain(params.get("low"), params.get("high")) else []
+        )
+        words += ["--shape", ",".join(str(int(s)) for s in params["shape"])] if params.get("shape") else []
+        if params.get("class_names"):
+            words += ["--classes", ",".join(str(name) for name in params["class_names"])]
+        elif learned.get("labels"):
+            words += ["--classes", str(int(learned["generator"]["classes"]))]
+        words += ["--records", str(int(params["records"]))] if params.get("records") else []
+    for name, value in (params.get("options") or {}).items():
+        words += ["--set", f"{name}={value}"]
+    return clean(shlex.join([*words, "--out", "DIR"]), 2000)
+
+
+def _plain(*values: Any) -> bool:
+    return all(isinstance(value, int | float) for value in values)
 
 
 def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
@@ -150,99 +263,3 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     if min(counts) == 0.0:
         rows.append(["left out", "classes whose noisy count is below three standard deviations of its noise"])
     return rows
-
-
-def _words(event: Any) -> str:
-    """An event's fields in words, those of an event inside it in brackets."""
-    if not isinstance(event, Mapping):
-        return f"{event:.6g}" if isinstance(event, float) else str(event)
-    said = [str(event["kind"])] if "kind" in event else []
-    for name, value in event.items():
-        if isinstance(value, Mapping):
-            said.append(f"{name} ({_words(value)})")
-        elif name != "kind" and isinstance(value, int | float | str):
-            said.append(f"{name} {_words(value)}")
-        elif isinstance(value, list | tuple) and any(isinstance(v, Mapping) for v in value):
-            said.append(f"{name}: " + "; ".join(f"({_words(v)})" for v in value))
-    return ", ".join(said)
-
-
-def _scores(fields: Mapping[str, Any]) -> Part:
-    """Accuracy, and ROC-AUC where it was measured, of what was trained on synthetic and on real records."""
-    rows = []
-    for measure, real, form in (("scores", "real", "{:.1%}"), ("auc", "real_auc", "{:.4f}")):
-        for name, score in (fields.get(measure) or {}).items():
-            other = (fields.get(real) or {}).get(name)
-            shown = ["–" if v is None else form.format(v).replace("%", " %") for v in (score, other)]
-            rows.append([name if measure == "scores" else f"{name}, ROC-AUC", *shown])
-    heads = ["classifier", "on synthetic", "on real"] if rows else []
-    return _EVALUATED, heads, rows, str(fields.get("privacy") or CONFIDENTIAL)
-
-
-def _comparisons(fields: Mapping[str, Any]) -> list[Part]:
-    """For tables: distances of columns and pairs, and distances to real records."""
-    out: list[Part] = []
-    privacy = str(fields.get("privacy") or CONFIDENTIAL)
-    if "marginals" in fields:
-        worst = sorted(fields["marginals"].items(), key=lambda item: -item[1])[:10]
-        rows = [
-            ["columns, mean", f"{fields['marginal_distance']:.4f}"],
-            ["pairs, mean", f"{fields['pair_distance']:.4f}"],
-        ]
-        rows += [[f"column {name}", f"{distance:.4f}"] for name, distance in worst]
-        out.append(("Total-variation distance to the real records", [], rows, privacy))
-    if "nearest" in fields:
-        near = fields["nearest"]
-        heads, rows = ["distance to the nearest real record", "1 %", "5 %", "50 %"], []
-        for name, key in (("synthetic records", "synthetic"), ("other real records", "held_out")):
-            rows.append([name, *[f"{v:.4f}" for v in near[key]]])
-        out.append(("Nearest real neighbours", heads, rows, str(near["marked"])))
-    return out
-
-
-def _attacks(fields: Mapping[str, Any]) -> list[Part]:
-    """What `privot audit` found: claimed beside measured, checks, and tests of membership."""
-    measured = [["attack", "claimed ε at most", "measured ε at least", "δ", "neighbours, standing", "verdict"]]
-    checks, failed = [["what was checked", "verdict", "detail"]], []
-    for found in fields.get("findings", []):
-        if found["kind"] == "check":
-            checks.append([found["name"], "passed" if found["passed"] else "FAILED", found["detail"]])
-            failed += [] if found["passed"] else [found["name"]]
-            continue
-        claimed, seen = found["claimed"], found["measured"]
-        words = f"{seen['epsilon']:.3g}"
-        if seen.get("epsilon_if_gaussian") is not None:
-            words += f" ({seen['epsilon_if_gaussian']:.3g} if the noise is Gaussian)"
-        measured.append(
-            [
-                found["name"],
-                "nothing" if claimed["epsilon"] is None else f"{claimed['epsilon']:.4g}",
-                f"{words}, {100 * seen['confidence']:.0f} % sure",
-                f"{claimed['delta']:g}",
-                f"{claimed['adjacency']}, {claimed['standing']}",
-                "REFUTED" if found["refuted"] else "not refuted",
-            ]
-        )
-        failed += [found["name"]] if found["refuted"] else []
-    guesses = [
-        ["generator and test", "AUC (½ is a guess)", "members nearly copied", "non-members", "ε at least, one run"]
-    ]
-    for test in fields.get("membership", []):
-        low, high = test["auc_interval"]
-        least, most = test["copied_interval"]
-        guesses.append(
-            [
-                test["name"],
-                f"{test['auc']:.3f} ({low:.3f} to {high:.3f})",
-                f"{100 * test['copied']:.1f} % ({100 * least:.1f} to {100 * most:.1f})",
-                f"{100 * test['copied_others']:.1f} %",
-                f"{test['epsilon']:.3g} at δ = {test['delta']:g}, {test['adjacency']}",
-            ]
-        )
-    note = f"Did not survive the audit: {', '.join(failed)}." if failed else ""
-    parts = (
-        ("Audit: claimed and measured", measured, note),
-        ("Audit: who was in the data (on records of the audit's own)", guesses, ""),
-        ("Audit: checks", checks, ""),
-    )
-    return [(title, rows[0], rows[1:], words) for title, rows, words in parts if len(rows) > 1 or words]

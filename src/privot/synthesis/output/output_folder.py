@@ -12,8 +12,7 @@ import numpy as np
 from privot.errors import DataError, UsageError
 from privot.jobs.released_files import write_bytes
 from privot.jobs.spending import write_spent
-from privot.synthesis.methods import method_named
-from privot.synthesis.output.figures import draw_curve, draw_grid
+from privot.report.image_grid import draw_grid
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.tabular import table_folder as tables
 
@@ -78,20 +77,20 @@ def write_folder(
     if synthesizer.codec is not None:
         write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
         drawn = synthesizer.model_.sample_rows(max(samples, _PICTURED), 0 if seed is None else seed)
-        write_bytes(folder / tables.MARGINALS, tables.draw_marginals(*drawn, synthesizer.codec))
+        tables.write_figures(folder, *drawn, synthesizer.codec)
     else:
         write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)
-        _write_pictures(synthesizer, folder, seed)
+        _write_grid(synthesizer, folder, seed)
     synthesizer.save(folder)
     write_spent(folder, spent)
     write_report(folder)
 
 
-def _write_pictures(synthesizer: Synthesizer, folder: Path, seed: int | None) -> None:
-    if synthesizer.shape is not None:
-        classes = synthesizer.generator_.classes
-        wanted = np.repeat(np.arange(classes), 10) if classes > 1 else np.zeros(100, dtype=np.int64)
-        images, _ = synthesizer.sample(len(wanted), labels=wanted, seed=seed)
-        unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
-        write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))
-    write_bytes(folder / "curves.png", draw_curve(synthesizer.losses_, method_named(synthesizer.method).watched))
+def _write_grid(synthesizer: Synthesizer, folder: Path, seed: int | None) -> None:
+    if synthesizer.shape is None:
+        return
+    classes = synthesizer.generator_.classes
+    wanted = np.repeat(np.arange(classes), 10) if classes > 1 else np.zeros(100, dtype=np.int64)
+    images, _ = synthesizer.sample(len(wanted), labels=wanted, seed=seed)
+    unit = (images - np.asarray(synthesizer.low)) / (np.asarray(synthesizer.high) - np.asarray(synthesizer.low))
+    write_bytes(folder / "grid.png", draw_grid(unit, synthesizer.shape))

@@ -1,0 +1,63 @@
+"""Folders with everything that a page shows, small and quickly made, with names that try to break out of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privot.cli import run
+from privot.data import load
+
+HOSTILE = "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=2>"
+LONG = "anextremelylongcolumnnamewithoutanyspaceinitwhichcannotbebrokenanywhere" * 2
+SCHEMA: dict[str, Any] = {
+    "label": "ill",
+    "columns": [
+        {"name": HOSTILE, "type": "integer", "low": 0, "high": 99},
+        {"name": LONG, "type": "categorical", "categories": ["</svg><script>hacked=3</script>", "Bonn & Ulm", "c"]},
+        {"name": "income", "type": "continuous", "low": 0, "high": 1e6, "scale": "log", "missing": True},
+        {"name": "since", "type": "date", "low": "2000-01-01", "high": "2024-12-31"},
+        {"name": "turn\u202eround", "type": "boolean"},
+        {"name": "ill", "type": "boolean", "categories": ["no", "yes"]},
+    ],
+}
+TERMS = "--delta 1e-6 --adjacency add-remove --seed 1 --device cpu".split()
+
+
+def table_folder(out: Path) -> None:
+    """A synthetic table with an evaluation that looked at the records behind it."""
+    dice = random.Random(0)
+    place = out.parent
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    lines = [",".join('"' + column["name"].replace('"', '""') + '"' for column in SCHEMA["columns"])]
+    for _ in range(400):
+        ill = dice.random()
+        words = SCHEMA["columns"][1]["categories"][int(3 * ill)]
+        income = "" if dice.random() < 0.1 else f"{10 ** (6 * dice.random()):.0f}"
+        day = f"{2000 + int(24 * ill)}-0{dice.randrange(1, 9)}-11"
+        lines.append(
+            f'{int(99 * ill)},"{words}",{income},{day},{["false", "true"][ill > 0.3]},{["no", "yes"][ill > 0.5]}'
+        )
+    (place / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    data = str(place / "data.csv")
+    terms = ["--schema", str(place / "schema.json"), "--epsilon", "3", *TERMS, "--samples", "300"]
+    assert run(["synth", data, *terms, "--out", str(out)]) == 0
+    assert run(["evaluate", str(out), "--test", data, "--private", data]) == 0
+
+
+def image_folder(out: Path) -> None:
+    """Synthetic digits with an evaluation and a short audit."""
+    digits = load("digits")
+    assert digits.y is not None
+    out.parent.mkdir(parents=True, exist_ok=True)
+    data = str(out.parent / "digits.npz")
+    np.savez(data, x=digits.x[:300].reshape(-1, 8, 8), y=digits.y[:300])
+    terms = ["--classes", "10", "--shape", "8,8", "--range", "0,1", "--epsilon", "9", *TERMS]
+    assert run(["synth", data, *terms, "--steps", "20", "--samples", "200", "--out", str(out)]) == 0
+    assert run(["evaluate", str(out), "--test", data, "--public-test", "--device", "cpu"]) == 0
+    assert run(["audit", str(out), "--trials", "2000", "--runs", "50"]) in (0, 7)
