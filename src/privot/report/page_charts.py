@@ -9,7 +9,7 @@ from privot.report.svg_drawing import WIDTH, Drawing, clean, fitting
 
 Points = Sequence[tuple[float, float]]
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 12.0, 14.0, 36.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 12.0, 24.0, 36.0
 """Margins of a chart with two axes."""
 MAX_POINTS = 240
 """Points of one line that are drawn."""
@@ -249,7 +249,7 @@ def claimed_bars(rows: Sequence[tuple[str, float | None, float]]) -> Drawing:
     claims = [c for _, c, _ in rows if c is not None and math.isfinite(c)]
     top = 1.1 * max([*claims, *[m for _, _, m in rows], 1e-9])
     words = "; ".join(
-        f"{clean(name, 60)}: measured {seen:.3g} or more, claimed {'nothing' if said is None else f'{said:.3g} at most'}"
+        f"{clean(name, 60)}: measured ≥ {seen:.3g}, claimed {'nothing' if said is None else f'{said:.3g} at most'}"
         for name, said, seen in rows
     )
     drawn = Drawing("Attacks: measured ε and claimed ε", words + ".", 8.0 + 36.0 * len(rows))

@@ -151,7 +151,7 @@ class _Story:
         design = SketchDesign.plain(len(tops), float(np.linalg.norm(middle)), centre=middle)
         made = []
         for name, vault in (("north", mine), ("south", theirs)):
-            terms = {"epsilon": SKETCH * self.epsilon, "delta": self.delta}
+            terms: dict[str, Any] = {"epsilon": SKETCH * self.epsilon, "delta": self.delta}
             file = self.out / f"{name}.sketch"
             sketch(vault, **terms, design=design, purpose="sketch to compare").save(file)
             made.append(Sketch.load(file))
@@ -233,7 +233,7 @@ class _Story:
         from privot.audit.targets.synth_folder import audit_folder
 
         self.tell("5. An attacker tries to find out who was in the data.")
-        effort = {"candidates": CANDIDATES, "steps": ATTACK_STEPS, "runs": RUNS, "trials": TRIALS}
+        effort: dict[str, Any] = {"candidates": CANDIDATES, "steps": ATTACK_STEPS, "runs": RUNS, "trials": TRIALS}
         findings, tests, _ = audit_folder(self.out / "digits", **effort)
         self.answer.findings, self.answer.membership = findings, tests
         attack = next(f for f in findings if isinstance(f, Finding))

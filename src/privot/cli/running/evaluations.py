@@ -134,6 +134,7 @@ def _scores(
 
     from privot.evaluation.classifiers import confusion, predicted
 
+    assert train.y is not None
     assert test.y is not None
     labels = {name: predicted(name, train.x, train.y, test.x, test.y, **how) for name in names}
     scores = {name: float(np.mean(given == test.y)) for name, given in labels.items()}

@@ -70,12 +70,13 @@ def _pages(
     subject = "Synthetic table" if table else "Synthetic data"
     open_part = None if measured is None else public_part(measured)
     figures = read_json(folder / FIGURES) if (folder / FIGURES).exists() else {}
+    worst = _read(EVALUATION, lambda: _worst(open_part))
     _, promise = verdict.in_words(guarantee)
     cards = [
         verdict.promise_card(guarantee, "everything made from this release"),
         verdict.cost_card(folder, guarantee),
         _read(EVALUATION, lambda: _quality(open_part, measured is not None)),
-        Card("What they are not good for", [Items(_limits(guarantee, fields, table))]),
+        Card("What they are not good for", [Items(_limits(guarantee, fields, table) + worst)]),
     ]
     sections = _samples(folder)
     if open_part is None:
@@ -168,6 +169,15 @@ def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> lis
     if gone:
         said.append(f"Classes that are left out, because noise hides how few records they have: {', '.join(gone)}.")
     return said
+
+
+def _worst(open_part: Mapping[str, Any] | None) -> list[str]:
+    """The pair of columns that public test records show to be the least faithful."""
+    if open_part is None or not open_part.get("pairs"):
+        return []
+    first, second, distance = open_part["pairs"][0]
+    told = f"{clean(first)} and {clean(second)} go together: of all pairs the least faithful"
+    return [f"How {told} ({100.0 * float(distance):.0f} % of the records differ)."]
 
 
 def _left_out(fields: Mapping[str, Any]) -> list[str]:
