@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.stats.contingency import association
 
 from privot.evaluation.classifiers import confusion
@@ -146,7 +148,13 @@ def test_a_copied_image_is_found_and_shown_first() -> None:
     assert found["synthetic"][0] < 0.5 * found["held_out"][0]
     apart = np.sqrt(((others[:, None] - real[None]) ** 2).sum(2)).min(1) / 4.0
     np.testing.assert_allclose(found["held_out"], np.percentile(apart, (1, 5, 50)))
-    assert base64.b64decode(found["picture"]).startswith(b"\x89PNG")
+    picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(found["picture"]))))
+    tall, wide = len(picture) // 2, picture.shape[1] // 10
+    # synthetic above, the nearest real one below: the copy comes first, and no other pair is equal
+    equal = [
+        bool((picture[:tall, k : k + wide] == picture[tall:, k : k + wide]).all()) for k in range(0, 10 * wide, wide)
+    ]
+    assert equal == [True] + 9 * [False]
     alone = nearest_images(made, real, None, (4, 4), (0.0, 1.0))
     between = np.sqrt(((real[:, None] - real[None]) ** 2).sum(2)) + 9.0 * np.eye(40)
     np.testing.assert_allclose(alone["held_out"], np.percentile(between.min(1) / 4.0, (1, 5, 50)))

@@ -35,8 +35,9 @@ def audit_card(fields: Mapping[str, Any]) -> Card:
         )
     for test in fields.get("membership", [])[:1]:
         low, high = (float(v) for v in test["auc_interval"])
-        words = f"Who was in the data? Guesses are right {100 * float(test['auc']):.0f} % of the time"
-        parts.append(Paragraph(f"{words} ({100 * low:.0f} to {100 * high:.0f} %; 50 % is a coin flip)."))
+        words = "Of a record that was in the data and one that was not, the attack picks the right one"
+        chance = f"{100 * float(test['auc']):.0f} % of the time ({100 * low:.0f} to {100 * high:.0f} %; a coin: 50 %)."
+        parts.append(Paragraph(f"{words} {chance}"))
     parts.append(Paragraph("Attacks ran on records that the audit made itself; no real record was looked at.", "quiet"))
     return Card(title, parts, "good")
 

@@ -42,7 +42,8 @@ def quality_card(fields: Mapping[str, Any], title: str = "How good the data are"
     by_area = bool(fields.get("auc"))
     best = max((n for n, v in made.items() if v is not None), key=lambda n: float(made[n]), default=None)
     if best is not None:
-        parts.append(Paragraph(_learned(best, float(made[best]), real.get(best), by_area), "verdict"))
+        model = f"{clean(best)}, the best of {len(made)}" if len(made) > 1 else clean(best)
+        parts.append(Paragraph(_learned(model, float(made[best]), real.get(best), by_area), "verdict"))
         rows = [("trained on synthetic", "made", float(made[best]))]
         rows += [("trained on real", "real", float(real[best]))] if real.get(best) is not None else []
         parts.append(Chart(score_bars(f"{clean(best)}: {'area under the ROC curve' if by_area else 'accuracy'}", rows)))
@@ -65,7 +66,7 @@ def quality_card(fields: Mapping[str, Any], title: str = "How good the data are"
 def _learned(model: str, made: float, real: Any, by_area: bool) -> str:
     what = "puts a positive record above a negative one" if by_area else "is right about"
     told = f"{100 * made:.1f} % of the time" if by_area else f"{100 * made:.1f} % of real test records"
-    words = f"A model ({clean(model)}) that saw synthetic data only {what} {told}"
+    words = f"A model ({model}) that saw synthetic data only {what} {told}"
     return words + ("." if real is None else f"; one trained on the real records, {100 * float(real):.1f} %.")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privot.federation import SketchComparison
     from privot.guarantee import Guarantee
     from privot.ledger import Ledger
+    from privot.tables import TableCodec
     from privot.vault import Vault
 
 Tell = Callable[..., None]
@@ -70,6 +71,13 @@ class _Story:
         self.out, self.epsilon, self.delta, self.steps = out, epsilon, delta, steps
         self.tell, self.quiet = tell, quiet
         self.answer = DemoAnswer(out)
+
+    @property
+    def codec(self) -> TableCodec:
+        """How patients become rows of numbers, by their public schema."""
+        from privot.tables import Schema, TableCodec
+
+        return TableCodec(Schema.from_dict(clinics.SCHEMA))
 
     def run(self) -> DemoAnswer:
         """All steps in order."""
@@ -135,20 +143,14 @@ class _Story:
         return Vault.open(self.out / "digits.npz", classes=10, clip=1.0, adjacency=ADJACENCY, **terms)
 
     def _compare(self, mine: Vault, theirs: Vault) -> None:
-        import numpy as np
-
         from privot.federation import Sketch, compare_sketches, sketch
         from privot.mechanisms import SketchDesign
-        from privot.tables import Schema, TableCodec
+        from privot.tables import encode_file
 
         self.tell("1. Two clinics compare their patients, and show each other none.")
-        tops = [
-            1.0 if c.is_number else len(c.words) - 1.0
-            for c in TableCodec(Schema.load(self.out / "schema.json")).features
-        ]
-        middle = np.array(tops) / 2.0
-        # all that can occur lies within this radius of the middle, by the public schema
-        design = SketchDesign.plain(len(tops), float(np.linalg.norm(middle)), centre=middle)
+        # the common ground of both sketches: records that anybody may see
+        public, _ = encode_file(self.out / "registry.csv", self.codec, compact=True)
+        design = SketchDesign.around(public)
         made = []
         for name, vault in (("north", mine), ("south", theirs)):
             terms: dict[str, Any] = {"epsilon": SKETCH * self.epsilon, "delta": self.delta}
@@ -157,12 +159,14 @@ class _Story:
             made.append(Sketch.load(file))
         found = self.answer.comparison = compare_sketches(*made)
         size = (self.out / "south.sketch").stat().st_size / 1000.0
-        low, high = found.w2.interval or (0.0, float("inf"))
-        assert found.p_value is not None
+        far = found.sliced
+        assert far.interval is not None
+        assert far.null_level is not None
         self.tell(
-            f"   Each sends one sketch: {size:.0f} kB of noisy sums, {made[0].guarantee.stated()}.",
-            f"   Distance {found.value:.2f} ({low:.2f} to {high:.2f}); one clinic split in two would show at most "
-            f"{found.w2.null_level or 0.0:.2f}.",
+            f"   Each sends one sketch, {size:.0f} kB of noisy sums around an open registry: "
+            f"{made[0].guarantee.stated()}.",
+            f"   Sliced Wasserstein distance {far.value:.3f} ({far.interval[0]:.3f} to {far.interval[1]:.3f}); one clinic "
+            f"split in two would show at most {far.null_level:.3f}.",
             "   They could pool their data."
             if found.indistinguishable
             else "   Their patients differ: do not just pool them.",
@@ -170,11 +174,9 @@ class _Story:
 
     def _release_table(self, vault: Vault, ledger: Ledger) -> None:
         from privot.synthesis import Synthesizer
-        from privot.tables import Schema, TableCodec
 
         self.tell("2. North releases synthetic patients.")
-        codec = TableCodec(Schema.load(self.out / "schema.json"))
-        made = Synthesizer(TABLE * self.epsilon, self.delta, codec=codec, low=0.0, high=1.0, seed=0)
+        made = Synthesizer(TABLE * self.epsilon, self.delta, codec=self.codec, low=0.0, high=1.0, seed=0)
         self._fit(made, vault, ledger, self.out / "table")
         self.answer.table["guarantee"] = made.guarantee_
         self.tell(
@@ -204,10 +206,9 @@ class _Story:
 
     def _score(self) -> None:
         from privot.cli.running.evaluations import evaluate_arrays, evaluate_table_data, keep_evaluation
-        from privot.tables import Schema, TableCodec
 
         self.tell("4. Models learn from synthetic records only, and are tested on real ones that anybody may see.")
-        codec, out = TableCodec(Schema.load(self.out / "schema.json")), self.out
+        codec, out = self.codec, self.out
         folder, test, private = out / "table", str(out / "registry.csv"), str(out / "north.csv")
         found = evaluate_table_data(str(folder), folder, test, codec, private, True, 0)
         keep_evaluation(folder, found)
@@ -220,12 +221,12 @@ class _Story:
         keep_evaluation(folder, seen)
         self.answer.digits |= {"scores": seen["scores"], "real": seen["real"]}
         best = max(seen["scores"], key=lambda name: seen["scores"][name])
-        auc = found["auc"]["boosting"], found["real_auc"]["boosting"]
+        auc = found["auc"]["logistic"], found["real_auc"]["logistic"]
         self.tell(
             f"   Who comes back to hospital? Area under the ROC curve {auc[0]:.3f}; trained on the real patients "
-            f"{auc[1]:.3f}.",
+            f"{auc[1]:.3f} (logistic regression).",
             f"   Which digit is it? {100 * seen['scores'][best]:.1f} % right; trained on the real images "
-            f"{100 * seen['real'][best]:.1f} %.",
+            f"{100 * seen['real'][best]:.1f} % ({best}, the best of {len(seen['scores'])}).",
         )
 
     def _attack(self) -> None:
@@ -242,20 +243,19 @@ class _Story:
         self.tell(
             f"   Measured: ε ≥ {attack.epsilon:.2f} where ε ≤ {attack.claim.epsilon:.2f} is claimed, at "
             f"δ = {attack.claim.delta:g}, {attack.claim.adjacency}, {attack.claim.standing}: {verdict}.",
-            f"   Guesses who was in: right {100 * ours.auc:.0f} % of the time (a coin: 50 %). Against a generator that "
-            f"copies its records, the same attack is right {100 * copier.auc:.0f} % of the time.",
+            f"   Of a record that was in and one that was not, it picks the right one {100 * ours.auc:.0f} % of the "
+            f"time (a coin: 50 %); against a generator that copies its records, {100 * copier.auc:.0f} %.",
             *[f"   Failed: {name}." for name in broken(findings)],
         )
 
     def _refuse(self, mine: Vault) -> None:
         from privot.errors import BudgetError
         from privot.synthesis import Synthesizer
-        from privot.tables import Schema, TableCodec
 
         self.tell("6. North asks for one release too many.")
-        codec = TableCodec(Schema.load(self.out / "schema.json"))
+        again = Synthesizer(TABLE * self.epsilon, self.delta, codec=self.codec, low=0.0, high=1.0, seed=1)
         try:
-            Synthesizer(TABLE * self.epsilon, self.delta, codec=codec, low=0.0, high=1.0, seed=1).fit(mine)
+            again.fit(mine)
         except BudgetError as refusal:
             self.answer.refused = str(refusal)
         self.tell(f"   The ledger: {self.answer.refused or 'The budget still covered it.'}")
