@@ -278,8 +278,8 @@ def distance_line(value: float, interval: tuple[float, float], null_level: float
     drawn.box("fill made soft", left + wide * low / top, 36.0, wide * (high - low) / top, 16.0)
     drawn.shape("circle", "fill made", cx=left + wide * value / top, cy=44.0, r=5.0)
     at = left + wide * value / top
-    drawn.text(f"{value:.2f} ({low:.2f} to {high:.2f})", min(max(at, 60.0), WIDTH - 70.0), 24.0, "label strong middle")
-    drawn.text(f"grey: one clinic split in two, up to {null_level:.2f}", left, 74.0)
+    drawn.text(f"{value:.3g} ({low:.3g} to {high:.3g})", min(max(at, 60.0), WIDTH - 70.0), 24.0, "label strong middle")
+    drawn.text(f"grey: one population split in two, up to {null_level:.3g}", left, 74.0)
     return drawn
 
 

@@ -66,7 +66,11 @@ def _answer(found: DemoAnswer) -> dict[str, Any]:
     assert comparison is not None
     return {
         "out": str(found.out),
-        "comparison": {"value": comparison.value, "p_value": comparison.p_value, "interval": comparison.w2.interval},
+        "comparison": {
+            "w2": comparison.w2.to_dict(),
+            "sliced": comparison.sliced.to_dict(),
+            "p_value": comparison.p_value,
+        },
         "table": {**found.table, "guarantee": found.table["guarantee"].to_dict()},
         "digits": {**found.digits, "guarantee": found.digits["guarantee"].to_dict()},
         "audit": {

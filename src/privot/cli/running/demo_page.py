@@ -63,14 +63,12 @@ def _compared(answer: DemoAnswer) -> Card:
 
     found = answer.comparison
     assert found is not None
-    assert found.w2.interval is not None
-    assert found.w2.null_level is not None
+    assert found.sliced.interval is not None
+    assert found.sliced.null_level is not None
     assert found.p_value is not None
     words = "No difference shows." if found.indistinguishable else "Their patients differ: do not just pool them."
-    drawn = Chart(distance_line(found.value, found.w2.interval, found.w2.null_level))
-    said = (
-        f"Wasserstein distance W₂ between the coded records, from two sketches, {found.guarantees[0].stated()} each; "
-    )
+    drawn = Chart(distance_line(found.sliced.value, found.sliced.interval, found.sliced.null_level))
+    said = f"Sliced Wasserstein distance of coded records, from two sketches, {found.guarantees[0].stated()} each; "
     tested = f"p = {found.p_value:.2g} that both draw from one population."
     return Card("Are the clinics alike?", [Paragraph(words, "verdict"), drawn, Paragraph(said + tested, "quiet")])
 

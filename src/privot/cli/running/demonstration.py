@@ -165,8 +165,8 @@ class _Story:
         self.tell(
             f"   Each sends one sketch, {size:.0f} kB of noisy sums around an open registry: "
             f"{made[0].guarantee.stated()}.",
-            f"   Sliced Wasserstein distance {far.value:.3f} ({far.interval[0]:.3f} to {far.interval[1]:.3f}); one clinic "
-            f"split in two would show at most {far.null_level:.3f}.",
+            f"   Sliced Wasserstein distance {far.value:.3f} ({far.interval[0]:.3f} to {far.interval[1]:.3f}); one "
+            f"clinic split in two would show at most {far.null_level:.3f}.",
             "   They could pool their data."
             if found.indistinguishable
             else "   Their patients differ: do not just pool them.",
