@@ -64,8 +64,8 @@ def quality_card(fields: Mapping[str, Any], title: str = "How good the data are"
 
 
 def _learned(model: str, made: float, real: Any, by_area: bool) -> str:
-    what = "puts a positive record above a negative one" if by_area else "is right about"
-    told = f"{100 * made:.1f} % of the time" if by_area else f"{100 * made:.1f} % of real test records"
+    what = "puts a positive record above a negative one" if by_area else "classifies"
+    told = f"{100 * made:.1f} % of the time" if by_area else f"{100 * made:.1f} % of real test records correctly"
     words = f"A model ({model}) that saw synthetic data only {what} {told}"
     return words + ("." if real is None else f"; one trained on the real records, {100 * float(real):.1f} %.")
 

@@ -225,7 +225,7 @@ def confusion_map(title: str, matrix: Sequence[Sequence[int]], names: Sequence[s
             note = f"{clean(names[i], 40)} taken for {clean(names[j], 40)}: {matrix[i][j]} of {total}"
             drawn.box("cell", *place, cell - 1.0, cell - 1.0)
             look = "fill made" if i == j else "fill real"
-            drawn.box(look, *place, cell - 1.0, cell - 1.0, note, opacity=0.7 * min(share, 1.0))
+            drawn.box(look, *place, cell - 1.0, cell - 1.0, note, opacity=0.45 * min(share, 1.0))
             if matrix[i][j] and cell >= 22.0:
                 drawn.text(f"{matrix[i][j]}", place[0] + cell / 2.0, place[1] + cell / 2.0 + 4.0, "label middle")
     return drawn
