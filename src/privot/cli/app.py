@@ -24,7 +24,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Command("demo", "Two clinics compare, release, test and attack synthetic data: a story in two minutes."),
+    "demo": Command("demo", "Tell a story of two clinics and their private data, in two minutes."),
     "compare": Command("compare", "Measure how far apart two data sets are."),
     "synth": Command("synth", "Train a private generator and draw synthetic data."),
     "adapt": Command("adapt", "Train a classifier for private unlabelled records."),
