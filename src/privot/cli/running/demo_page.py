@@ -69,7 +69,7 @@ def _compared(answer: DemoAnswer) -> Card:
     words = "No difference shows." if found.indistinguishable else "Their patients differ: do not just pool them."
     drawn = Chart(distance_line(found.sliced.value, found.sliced.interval, found.sliced.null_level))
     said = f"Sliced Wasserstein distance of coded records, from two sketches, {found.guarantees[0].stated()} each; "
-    tested = f"p = {found.p_value:.2g} that both draw from one population."
+    tested = f"were both of one population, such a difference would show with p = {found.p_value:.2g}."
     return Card("Are the clinics alike?", [Paragraph(words, "verdict"), drawn, Paragraph(said + tested, "quiet")])
 
 
