@@ -96,8 +96,11 @@ def test_what_cannot_be_trained_privately_is_refused_before_anything_is_paid():
     held = vault(x, y, 2)
     loss, more = nn.CrossEntropyLoss(), {"sampling_rate": 0.5, "steps": 2, "expected_batch_size": 3, **TERMS}
     mixing = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    watched, seen = nn.Sequential(nn.Linear(6, 2)), []
+    watched[0].register_forward_hook(lambda module, rows, out: seen.append(rows))
     for wrong in (
         lambda: make_private_with_epsilon(held, mixing, loss, **more),
+        lambda: make_private_with_epsilon(held, watched, loss, **more),
         lambda: make_private_with_epsilon(held, nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 2)), loss, **more),
         lambda: make_private_with_epsilon(held, "model", loss, **more),
         lambda: make_private_with_epsilon(held, nn.Linear(6, 2), loss, **{**more, "steps": None}),
@@ -111,5 +114,6 @@ def test_what_cannot_be_trained_privately_is_refused_before_anything_is_paid():
             wrong()
     with pytest.raises(BudgetError):
         make_private_with_epsilon(held, nn.Linear(6, 2), loss, **{**more, "target_epsilon": 3.0})
-    # nothing was paid
+    # nothing was paid, and nothing was shown to a hook
+    assert not seen
     assert len(make_private_with_epsilon(held, nn.Linear(6, 2), loss, **more)) == 2

@@ -17,6 +17,8 @@ from privot.accounting.events import (
 )
 from privot.guarantee import Standing
 
+_LAPLACE = "the noise is Laplace; for δ = 0 it is drawn exactly, on a grid (added to a float it would show the value)"
+
 
 def standing_of(event: Event) -> Standing:
     """The weakest standing anywhere in the tree."""
@@ -49,7 +51,7 @@ def assumptions_of(event: Event) -> list[str]:
     if isinstance(event, Gaussian):
         return [f"neighbours' values differ by at most {event.sensitivity:g} in L2 norm", noise]
     if isinstance(event, Laplace):
-        return [f"neighbours' values differ by at most {event.sensitivity:g}", "the noise is Laplace up to rounding"]
+        return [f"neighbours' values differ by at most {event.sensitivity:g}", _LAPLACE]
     if isinstance(event, Projection):
         return [
             f"two values of one record, clipped to a public bound, differ by at most {event.sensitivity:g} in norm",

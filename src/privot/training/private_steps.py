@@ -127,7 +127,9 @@ def make_private_with_epsilon(
     Notes
     -----
     Formal guarantees: those of `ClippedGradients`, composed over all steps; the sampler that runs is the one that is
-    counted. What the optimiser does with a private gradient is post-processing.
+    counted. What the optimiser does with a private gradient is post-processing. `module` and `loss` run beside the
+    records: they must be public functions that keep, print and learn nothing of what they see (hooks are refused, a
+    loss that logs cannot be seen), and weights of classes taken from private labels are not paid for.
 
     Examples
     --------
@@ -195,6 +197,8 @@ def _gradients(
     vault: Vault, module: nn.Module, loss: Loss, shape: tuple[int, ...] | None, target: int | str | None, device: str
 ) -> ModelGradients:
     """Per-record gradients of a copy of the module: the user's own stays as it is."""
+    import torch
+
     from privot.training.model_gradients import ModelGradients
 
     facts = vault.facts
@@ -207,6 +211,16 @@ def _gradients(
     inputs = facts.dim - (at is not None)
     if shape is not None and math.prod(shape) != inputs:
         raise UsageError(f"A record of this shape has {math.prod(shape)} numbers, the vault's have {inputs}.")
+    _check_hooks(module)
+    if isinstance(loss, torch.nn.Module):
+        _check_hooks(loss)
     return ModelGradients(
         copy.deepcopy(module), (inputs,) if shape is None else tuple(shape), device=device, loss=loss, target_column=at
     )
+
+
+def _check_hooks(module: nn.Module) -> None:
+    """Refuse hooks: they would see rows and gradients of private records, without noise."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    if any(getattr(part, kind, None) for part in module.modules() for kind in kinds):
+        raise UsageError("The module or loss has hooks, which would see private records without noise: remove them.")

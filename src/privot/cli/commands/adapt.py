@@ -52,7 +52,9 @@ def adapt(
     shape: shared.Shape = None,
     value_range: shared.ValueRange = None,
     settings: shared.Settings = None,
-    test: Annotated[str | None, typer.Option(help="Labelled target records to score on.")] = None,
+    test: Annotated[
+        str | None, typer.Option(help="Labelled target records to score on; what is said of them is not private.")
+    ] = None,
     device: Device = "auto",
     ledger: LedgerFile = None,
     resume: shared.Resume = False,
@@ -145,7 +147,12 @@ def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
     if accuracy is not None:
         facts.append(("accuracy", f"{100 * accuracy:.1f} % of the test records; this figure is not private"))
     if made.compared is not None:
-        facts.append(("source alone", f"{100 * made.compared.source_only:.1f} % of the same records, not adapted"))
+        facts.append(
+            (
+                "source alone",
+                f"{100 * made.compared.source_only:.1f} % of the same records, not adapted; not private either",
+            )
+        )
     else:
         facts.append(("source alone", "not compared: --test with labelled target records says whether this helps"))
     print_facts(facts)
@@ -160,6 +167,6 @@ def _refuse_harm(made: AdaptAnswer) -> None:
     if found is not None and found.harmed:
         raise ConvergenceError(
             f"Adaptation did harm: {100 * found.adapted:.1f} % of the test records are right, and "
-            f"{100 * found.source_only:.1f} % by the source alone, so do not use this model; try another method or a "
-            "larger ε."
+            f"{100 * found.source_only:.1f} % by the source alone, so do not use this model. These figures and this "
+            "verdict are as confidential as the test records: choosing by them is covered by no guarantee."
         )

@@ -89,7 +89,9 @@ def _device() -> Observation:
         return Observation("auto", "none", False, 'pip install "privot[torch]" for what computes with tensors')
     import torch
 
-    if torch.cuda.is_available():
+    from privot.common.devices import usable_device
+
+    if usable_device("auto", auto=True) == "cuda":
         return Observation("auto", f"cuda: {torch.cuda.get_device_name(0)}", True)
     return Observation("auto", f"cpu, {torch.get_num_threads()} threads", True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,7 @@ class SynthJob:
         from privot.guarantee import Adjacency
 
         self.options = o = options
+        self._warn: Callable[[], None] | None = None
         self.codec: TableCodec | None = open_codec(o.schema)
         if o.spreadsheet_safe:
             check_spreadsheet_safe(kind_for(o.data, self.codec))
@@ -171,6 +173,9 @@ class SynthJob:
         place = o.ledger or ledgers.default_ledger(o.data, o.out)
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
             job, opened = self._opened(context, book, read, design, earlier)
+            if self._warn is not None:
+                # once the ledger knows the records, and before anything is paid
+                self._warn()
             with job.alone(), telling("synth", job, charges(book)):
                 self._train(job, opened, book, team)
                 spent = spent_in_ledger(book, job)
@@ -257,7 +262,7 @@ class SynthJob:
 
         facts = Vault(**self._held(records), budget=(self.options.epsilon, self.options.delta)).facts
         decided = self.synthesizer.design(facts)
-        self._warn_of_noise(decided, facts.records or self.options.records)
+        self._warn = partial(self._warn_of_noise, decided, facts.records or self.options.records)
         design: dict[str, Any] = decided.to_dict()
         if self.asked["steps"] is not None and self.options.method == "embedding":
             design["rules"]["steps"] = self.asked["steps"]
