@@ -7,7 +7,7 @@ import json
 from fuzz.kit import SENTINEL
 from fuzz.running import MAX_BYTES, Outcome, limits
 
-_NOTES = ("There is no job in ", "Going on with ")
+_NOTES = ("There is no job in ", "Going on with ", "Warning: ")
 """Lines on standard error that may come before the sentence."""
 
 

@@ -347,9 +347,9 @@ def test_a_job_of_an_earlier_version_without_a_source_digest_can_be_resumed(caps
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
-        (["--method", "projection"], 2, "one release of the method embedding"),
-        (["--method", "dp-dann"], 2, "one release of the method embedding"),
-        (["--set", "blocks=2"], 2, "one release of the method embedding"),
+        (["--method", "projection"], 2, "one mean embedding"),
+        (["--method", "dp-dann"], 2, "one mean embedding"),
+        (["--set", "blocks=2"], 2, "one mean embedding"),
         (["--records", "1"], 2, "--records"),
         (["--resume"], 2, "--resume cannot be combined with --ask"),
         (["--ledger", "x"], 2, "--ledger cannot be combined with --ask"),

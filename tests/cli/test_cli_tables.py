@@ -155,6 +155,7 @@ def test_one_data_set_has_one_budget_in_any_file_and_schema(capsys: Any, made: P
     turned = type(table)({name: table[name][::-1] for name in table})
     write_table(turned, made.folder / "turned.csv", made.codec.schema)
     assert made.synth("again", data=made.folder / "turned.csv", schema=made.schema) == 0
+    assert "guards these very records" in capsys.readouterr().err
     assert made.synth("again2", "--ledger", book, data=made.folder / "turned.csv") == 4
     assert "above its budget" in sentence(capsys)
     # a wider range makes other numbers of the same file, and buys nothing

@@ -64,7 +64,7 @@ NEEDING = {
     "audit": (["audit", "embedding", "--epsilon", "1", "--adjacency", "replace-one", "--runs", "500"], "torch"),
     "audit all": (["audit", "all", "--runs", "500"], "torch"),
     "audit implementation": (["audit", "implementation"], "torch"),
-    "study": (["study", "run", "wdp-table-2", "--out", "study"], "torch"),
+    "study": (["study", "run", "wdp-table-2", "--out", "study", "--json"], "torch"),
     "value": (["value", "a.sketch", "b.sketch", "--validation", "v.sketch"], "torch"),
     "matrix": (["federate", "matrix", "a.sketch", "b.sketch", "v.sketch", "--out", "map.png"], "torch"),
     "coordinate": (["federate", "coordinate", "hub", "job.toml"], "federation"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 BUILT_IN_FACTS: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "high": 1.0, "classes": 10}}
 """Public facts about built-in data."""
+
+
+def on_terminal() -> bool:
+    """Whether a person reads standard error: what is always so is said to people, not to logs."""
+    return sys.stderr.isatty()
 
 
 @dataclass(frozen=True)
@@ -286,7 +292,7 @@ class SynthJob:
                 f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them.",
                 err=True,
             )
-        elif records is None and not o.as_json:
+        elif records is None and not o.as_json and on_terminal():
             typer.echo(
                 f"At ε = {o.epsilon:g} {hidden}; how many there are is private under add-remove and not looked at "
                 "(--records N states about how many, if that is public).",
