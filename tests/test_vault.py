@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from privot import Ledger, Release, Vault
 from privot.accounting import Event, FixedSize, Gaussian, Projection, Repeated, Sampled, Unbounded, account
+from privot.data import records_digest
 from privot.errors import (
     BudgetError,
     DataError,
@@ -37,7 +38,6 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, Needs, RandomProjection
 from privot.mechanisms.clipping import clip_rows
 from privot.noise import SeededNoise, SystemNoise
-from privot.vault.budget import row_digests
 
 R = Adjacency.REPLACE_ONE
 # digits that no shape, budget or address contains
@@ -100,7 +100,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def name_of(ledger: Ledger, x: np.ndarray = X) -> str:
-    return ledger.fingerprint({"x": row_digests(x)})
+    return ledger.fingerprint({"x": records_digest(x)})
 
 
 # --- what is released is what was counted

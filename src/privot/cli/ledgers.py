@@ -18,10 +18,18 @@ BUILT_IN = ("digits",)
 
 
 def default_ledger(data: str, out: Path) -> Path:
-    """One ledger per data set: beside its file, whatever link led there; beside `out` for built-in data."""
+    """One ledger per data set: beside its file, whatever link led there; beside `out` for built-in data.
+
+    A pattern and the folder that it looks in have one ledger, beside that folder. Addresses lie beside nothing.
+    """
+    from privot.errors import UsageError
+    from privot.opening.remote_files import fixed_part, is_remote
+
     if data in BUILT_IN:
         return out.parent / f"{data}.ledger"
-    file = Path(realpath(data))
+    if is_remote(data):
+        raise UsageError("Records at an address lie beside no ledger: name the ledger file with --ledger.")
+    file = Path(realpath(fixed_part(data)))
     return file.with_name(file.name + ".ledger")
 
 
@@ -49,7 +57,9 @@ def open_ledger(path: Path, only_open: bool) -> Ledger:
 
 def label_of(data: str | Path) -> str:
     """The name under which a ledger lists the records of a file: the file's own, whatever link leads to it."""
-    return Path(realpath(data)).name
+    from privot.vault.record_files import file_label
+
+    return file_label(data)
 
 
 @contextmanager
@@ -66,10 +76,10 @@ def naming_the_option() -> Iterator[None]:
 def open_vault(book: Ledger, *, terms: tuple[float, float] | None, new_records: bool, **held: Any) -> Vault:
     """A vault on the budget that `book` has for these records, else on a new one of `terms` = (ε, δ)."""
     from privot.vault import Vault
-    from privot.vault.budget import row_digests
+    from privot.vault.partitioned_records import digest_of
 
     with naming_the_option():
-        name = book.fingerprint({"x": row_digests(held["x"])})
+        name = book.fingerprint({"x": digest_of(held["x"])})
         known = book.admit(name, new_records=new_records) is not None
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 

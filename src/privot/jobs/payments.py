@@ -7,16 +7,22 @@ is allowed explicitly.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
+from privot.common.files import sync, write_whole
+from privot.errors import BudgetError, UsageError
+from privot.guarantee import Standing
 from privot.jobs.blocks import paid_block
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.mechanisms.mechanism import Mechanism
+from privot.jobs.release_once import KEPT_SUFFIX
+from privot.mechanisms.mechanism import Identified, Mechanism
+from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
 from privot.vault.stream import Stream
@@ -138,11 +144,32 @@ class JobPayments:
             mechanism.event(facts)
             built.append(mechanism)
 
+        secret = self.folder / f"{part or 'release'}{KEPT_SUFFIX}"
+
         def pay(mark: str) -> Release:
-            return _released(self.opened(), built[0], f"{self.terms.purpose} {mark}", self.terms)
+            vault, purpose = self.opened(), f"{self.terms.purpose} {mark}"
+            if not (vault.partitioned and vault.ledger is not None and _says_what_it_is(built[0])):
+                return _released(vault, built[0], purpose, self.terms)
+            # passes over partitions take minutes: a kill between charge and release must lose neither
+            if not secret.exists():
+                write_whole(secret, os.urandom(32))
+            held = read_bytes(secret, most=32, inside=self.folder)
+            try:
+                return vault.release_once(
+                    cast(Identified, built[0]), purpose=purpose, secret=held, delta=self.terms.delta
+                )
+            except BudgetError:
+                # refused before anything was charged or touched: the secret hides nothing
+                secret.unlink(missing_ok=True)
+                raise
 
         keep = self.before.get(part, ())
-        release = self.job.release(pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep)
+        release = self.job.release(
+            pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep, repeatable=secret.exists
+        )
+        # on disk now: nobody needs its noise again
+        secret.unlink(missing_ok=True)
+        sync(self.folder)
         mark = self.job.marked(part) if part else self.job.mark
         # an earlier release counts even if its file is gone: somebody may have read it
         return release, max(1, self.spent(mark))
@@ -165,3 +192,14 @@ class JobPayments:
 
 def _released(vault: Vault, mechanism: Mechanism, purpose: str, terms: Terms) -> Release:
     return vault.release(mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven)
+
+
+def _says_what_it_is(mechanism: Mechanism) -> bool:
+    """Whether a mechanism can be told from every other one, so that its release can be made again."""
+    if not hasattr(mechanism, "identity") or mechanism.standing is not Standing.PROVEN:
+        return False
+    try:
+        mechanism.identity()
+    except UsageError:
+        return False
+    return True

@@ -7,11 +7,9 @@ would cost more than it counts.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
@@ -19,6 +17,8 @@ from privot.accounting.events import Composed, Event, adjacency_of
 from privot.common.arguments import check_delta, check_epsilon
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
+from privot.partitions import PartitionedSource
+from privot.vault.partitioned_records import digest_of
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
@@ -83,14 +83,14 @@ class LedgerBudget:
     def __init__(
         self,
         ledger: Ledger,
-        rows: NDArray[Any],
+        rows: NDArray[Any] | PartitionedSource,
         terms: tuple[float, float] | None,
         adjacency: Adjacency,
         label: str,
         new_records: bool = False,
     ) -> None:
         self._ledger = ledger
-        self._data = ledger.fingerprint({"x": row_digests(rows)})
+        self._data = ledger.fingerprint({"x": digest_of(rows)})
         found = ledger.admit(self._data, new_records=new_records)
         if found is None:
             if terms is None:
@@ -150,18 +150,3 @@ class LedgerBudget:
 
     def _times(self, mark: str) -> int:
         return sum(entry.purpose.endswith(mark) for entry in self._ledger.entries(self._data))
-
-
-def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
-    """SHA-256 of every row in float64, sorted, of shape (records, 32): a ledger identifies a data set by it.
-
-    The same records in another order, as float32 or float64, or with −0 for 0, are the same data set and
-    share one budget; so are the same records with and without labels, since a label is part of its record.
-    Records that were scaled, rounded or read by another schema are another data set, which a ledger of the first one
-    refuses unless they are stated to be new.
-    With `labels` each row is hashed together with its label, so that a changed label changes the digests.
-    """
-    ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]
-    plain = [(np.asarray(row, dtype="<f8") + 0.0).tobytes() for row in rows]
-    digests = sorted(hashlib.sha256(row + end).digest() for row, end in zip(plain, ends, strict=True))
-    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(digests), 32)

@@ -103,10 +103,10 @@ def _set_budget(
     """Set the budget of `data`; everything that can be refused is refused before a file is created."""
     from privot.cli.ledgers import label_of, naming_the_option
     from privot.common.arguments import check_delta, check_epsilon
+    from privot.data import records_digest
     from privot.guarantee import Adjacency
     from privot.ledger import Ledger
     from privot.vault import Vault
-    from privot.vault.budget import row_digests
 
     check_epsilon(terms[0]), check_delta(terms[1])
     Adjacency.parse(adjacency)
@@ -120,7 +120,7 @@ def _set_budget(
     with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
         with naming_the_option():
             Vault(records.x, **held, ledger=ledger, new_records=new_records)
-        return ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
+        return ledger.budget(ledger.fingerprint({"x": records_digest(records.x)}))
 
 
 def _spent(s: dict[str, Any]) -> str:

@@ -1,0 +1,184 @@
+"""Records in many partitions: where they are, what is public about them, and passes over them; it holds no record.
+
+The first pass names the records: it reads everything once, refuses what does not fit, and finds the digest by which a
+ledger knows them. Every later pass adds up. If a partition then holds other records than it did at first, the pass is
+refused and its sums are dropped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.common.block_sums import BlockSum, Totals, add_totals
+from privot.data import Checksum
+from privot.errors import DataError, PrivotError
+from privot.partitions.engine import Engine, Task, arithmetic_mark
+from privot.partitions.local_engine import LocalEngine
+from privot.partitions.partition import Partition
+from privot.partitions.partition_tasks import Added, AddRecords, Named, NameRecords, Seen
+
+R = TypeVar("R", Named, Added)
+
+
+@dataclass(frozen=True)
+class PassProgress:
+    """How far one pass over the partitions is: which pass, partitions done of all, records, and seconds so far."""
+
+    what: str
+    done: int
+    partitions: int
+    records: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Records per second."""
+        return self.records / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds left, if the other partitions take as long as those that are done."""
+        return self.seconds / self.done * (self.partitions - self.done) if self.done else float("nan")
+
+
+class Keeper(Protocol):
+    """Keeps what finished partitions gave, so that a pass that was stopped goes on (`kept_sums.KeptSums`)."""
+
+    def checksum_key(self, unless_known: int) -> int:
+        """The key of checksums by which it knows the records; this one from now on if it has none."""
+        ...
+
+    def load(self, task: Any, partition: Partition) -> Any:
+        """What this task once gave for this partition; None if that is not known."""
+        ...
+
+    def save(self, task: Any, partition: Partition, result: Any) -> None:
+        """Keep it."""
+        ...
+
+
+@dataclass(eq=False)
+class PartitionedSource:
+    """Records of `dim` columns in `partitions`, with labels 0 … `classes` − 1 where there are any.
+
+    Parameters
+    ----------
+    clip
+        A bound on the norm of a row that follows from a schema; None where it has to be stated.
+    label
+        The public name of the source.
+    engine
+        What goes over the partitions; processes of this machine unless given.
+    progress
+        Called after each partition with a `PassProgress`.
+    """
+
+    partitions: tuple[Partition, ...]
+    dim: int
+    classes: int | None
+    clip: float | None
+    label: str
+    engine: Engine = field(default_factory=LocalEngine)
+    progress: Callable[[PassProgress], None] | None = None
+    keeper: Keeper | None = None
+    _key: int = field(default_factory=Checksum.fresh_key, repr=False)
+    _named: dict[int, Named] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<PartitionedSource {self.label!r}: {len(self.partitions)} partitions, {self.dim} columns>"
+
+    def keep(self, keeper: Keeper) -> None:
+        """Keep results of finished partitions with `keeper` from now on, and use what it has of an earlier process."""
+        self.keeper = keeper
+        key = keeper.checksum_key(self._key)
+        if self._named is None:
+            self._key = key
+        elif key == self._key:
+            task = NameRecords(self.dim, self.classes, key)
+            for place, found in self._named.items():
+                keeper.save(task, self.partitions[place], found)
+
+    def named(self) -> NDArray[np.uint64]:
+        """`records_digest` of all records; everything is read once, and refused if a record does not fit."""
+        out: NDArray[np.uint64] = self.named_by_class().sum(axis=0, dtype=np.uint64)
+        return out
+
+    def named_by_class(self) -> NDArray[np.uint64]:
+        """`class_digests` of all records."""
+        if self._named is None:
+            found = dict(self._passed("reading", NameRecords(self.dim, self.classes, self._key)))
+            if not any(named.seen.count for named in found.values()):
+                raise DataError(f"{self.label!r} holds no records: give at least one.")
+            self._named = found
+        out: NDArray[np.uint64] = np.sum([named.digest for named in self._named.values()], axis=0, dtype=np.uint64)
+        return out
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return int(self.named()[0])
+
+    def sums(self, summand: BlockSum) -> Totals:
+        """Σ of what `summand` adds, over all records, exactly."""
+        self.named()
+        totals = summand.zeros()
+        for place, found in self._passed("adding", AddRecords(summand, self.dim, self.classes, self._key)):
+            self._check_same(place, found.seen)
+            add_totals(totals, found.totals)
+        return totals
+
+    def _check_same(self, place: int, seen: Seen) -> None:
+        assert self._named is not None
+        first = self._named[place].seen
+        if (seen.count, seen.checksum) != (first.count, first.checksum):
+            raise DataError(
+                f"Partition {self.partitions[place].name!r} holds other records than when it was first read: nothing "
+                "was released from this pass; let nobody write to the data meanwhile."
+            )
+
+    def _passed(self, what: str, task: Task[R]) -> Iterator[tuple[int, R]]:
+        """Every partition's result once; those that are kept first."""
+        here, started = arithmetic_mark(), time.monotonic()
+        done = records = 0
+        open_places = []
+
+        def tell(found: R) -> None:
+            nonlocal done, records
+            done, records = done + 1, records + found.seen.count
+            if self.progress is not None:
+                spent = time.monotonic() - started
+                self.progress(PassProgress(what, done, len(self.partitions), records, spent))
+
+        for place, partition in enumerate(self.partitions):
+            kept: R | None = None if self.keeper is None else self.keeper.load(task, partition)
+            if kept is None:
+                open_places.append(place)
+            else:
+                tell(kept)
+                yield place, kept
+        if not open_places:
+            return
+        missing = set(open_places)
+        for index, found in self.engine.map(task, [self.partitions[place] for place in open_places]):
+            place = open_places[index]
+            if place not in missing:
+                raise PrivotError(f"The engine counted partition {self.partitions[place].name!r} twice.")
+            missing.discard(place)
+            if found.seen.machine != here:
+                raise DataError(
+                    "A worker rounds numbers differently from this process: give all workers the same processor kind "
+                    "and the same versions of NumPy and privot."
+                )
+            if self.keeper is not None:
+                self.keeper.save(task, self.partitions[place], found)
+            tell(found)
+            yield place, found
+        if missing:
+            # a sum without them would be of other records than were named
+            raise PrivotError(f"The engine left out partition {self.partitions[min(missing)].name!r}.")
