@@ -258,7 +258,7 @@ def read_cut(path: Path | str, **stated: Any) -> tuple[Any, Any]:
     from privot.partitions import LocalEngine, open_source
 
     source = open_source(path, engine=LocalEngine(1), **stated)
-    source.named()
+    assert source.count
     blocks = [block for partition in source.partitions for block in partition.blocks()]
     x = np.concatenate([np.ascontiguousarray(rows) for rows, _ in blocks])
     return x, None if blocks[0][1] is None else np.concatenate([y for _, y in blocks])

@@ -15,11 +15,11 @@ from PIL import Image
 
 from privot import Ledger, Schema, Vault, load
 from privot.accounting import Gaussian
-from privot.data import records_digest
 from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError, UsageError
 from privot.guarantee import Standing
 from privot.mechanisms import Needs, RandomProjection
 from privot.tables import Column, TableCodec, encode_file
+from privot.vault.budget import account_name
 
 # digits that no shape, budget or address contains
 MARKED = "31415926"
@@ -174,7 +174,7 @@ def test_a_file_opened_twice_shares_one_budget(npz: Path, ledger: Ledger) -> Non
     again = Vault.open(npz, **stated)
     again.release(mechanism, purpose="two")
     (name,) = [budget.fingerprint for budget in ledger.datasets()]
-    assert name == ledger.fingerprint({"x": records_digest(load(npz).x)})
+    assert name == account_name(ledger, load(npz).x)
     assert len(ledger.entries(name)) == 2
     refusal(lambda: again.release(RandomProjection(slices=2, sigma=0.1), purpose="three"), BudgetError, 4)
 

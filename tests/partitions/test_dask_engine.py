@@ -47,10 +47,29 @@ def test_dask_releases_what_one_process_does(
 def test_dask_starts_its_own_workers(tmp_path: Path) -> None:
     folder = write_parquet(tmp_path / "cut", cut(PEOPLE, 5))
     ours, theirs = (
-        open_source(folder, codec=CODEC, engine=engine).named()
+        open_source(folder, codec=CODEC, engine=engine).named(bytes(32))
         for engine in (LocalEngine(1), choose_engine("dask", workers=2))
     )
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_only_the_vaults_process_reaches_the_workers_that_dask_starts() -> None:
+    """Any user of this machine can reach its ports: without a certificate of this very cluster nobody is answered."""
+    from distributed import Client
+    from distributed.security import Security
+
+    engine = choose_engine("dask", workers=1)
+    with engine._client() as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        assert client.submit(len, [1, 2]).result() == 2
+        for place, security in (
+            (address.replace("tls://", "tcp://"), None),
+            (address, Security.temporary()),
+        ):
+            with pytest.raises((OSError, TimeoutError)):
+                Client(place, security=security, timeout=3, set_as_default=False)
+        assert client.submit(len, [1, 2, 3]).result() == 3
 
 
 def test_errors_of_workers_are_sentences(tmp_path: Path, cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from privot.tables import encode_file
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 PEOPLE = people(300)
 HERE = LocalEngine(1)
+KEY = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,7 @@ def test_any_cut_of_any_records_gives_the_same_sums(tmp_path_factory: Any, draw:
     held, named = open_table(one / "part-000.parquet"), open_source(many, codec=CODEC, engine=HERE)
     assert same(exact(held, table_release()), exact(open_table(many, engine=HERE), table_release()))
     rows, _ = encode_file(one / "part-000.parquet", CODEC, compact=True)
-    np.testing.assert_array_equal(named.named(), records_digest(rows))
+    np.testing.assert_array_equal(named.named(KEY), records_digest(KEY, rows))
 
 
 def test_pairs_counted_ahead_and_merged_are_the_pairs_counted_over_groups(
@@ -164,7 +166,7 @@ def test_a_partition_that_changes_between_passes_is_refused_and_named(tmp_path: 
     with pytest.raises(DataError, match="the charge stays"):
         vault.release(table_release(), purpose="test", allow_unproven=True)
     source = open_source(folder, codec=CODEC, engine=HERE)
-    source.named()
+    source.named(KEY)
     shutil.copy(folder / "part-002.parquet", folder / "part-003.parquet")
     with pytest.raises(DataError, match=r"part-003\.parquet.*other records than when it was first read"):
         source.sums(table_release().marginals.summands(vault.facts)[0])
@@ -174,7 +176,7 @@ def test_labels_that_swap_between_passes_are_noticed(tmp_path: Path) -> None:
     parts = cut(PEOPLE, 2)
     folder = write_parquet(tmp_path / "cut", parts)
     source = open_source(folder, codec=CODEC, engine=HERE)
-    source.named()
+    source.named(KEY)
     parts[1][0] = {**parts[1][0], "ill": "no" if parts[1][0]["ill"] == "yes" else "yes"}
     shutil.rmtree(folder)
     write_parquet(folder, parts)
@@ -233,7 +235,7 @@ def test_row_groups_of_one_file_are_partitions(tmp_path: Path, monkeypatch: pyte
     source = open_source(folder / "part-000.parquet", codec=CODEC, engine=HERE)
     assert [partition.rows for partition in source.partitions] == [80, 80, 80, 60]
     rows, _ = encode_file(folder / "part-000.parquet", CODEC, compact=True)
-    np.testing.assert_array_equal(source.named(), records_digest(rows))
+    np.testing.assert_array_equal(source.named(KEY), records_digest(KEY, rows))
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path, whole: dict[str, Any]) -> None:
@@ -241,6 +243,35 @@ def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path, whole:
     odd = (folder / "part-000.parquet").rename(folder / "visits[1].parquet")
     assert same(exact(open_table(odd), table_release()), whole)
     assert same(exact(open_table(odd, engine=HERE), table_release()), whole)
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+@pytest.mark.parametrize("place", ["{}", "{}/*.csv", "file://{}/*.csv"])
+def test_one_file_under_two_names_is_refused(tmp_path: Path, link: Any, place: str) -> None:
+    if "://" in place:
+        pytest.importorskip("fsspec")
+    folder = write_csv(tmp_path / "cut", cut(PEOPLE, 2))
+    link(folder / "part-000.csv", folder / "part-007.csv")
+    with pytest.raises(DataError, match=r"'part-000\.csv' and 'part-007\.csv' are one file"):
+        open_source(place.format(folder), codec=CODEC, engine=HERE)
+    # of other names nothing is said
+    assert open_source(f"{folder}/part-00[01].csv", codec=CODEC, engine=HERE).count == len(PEOPLE)
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_a_folder(tmp_path: Path) -> None:
+    folder = write_csv(tmp_path / "visits[1]", cut(PEOPLE, 2))
+    assert open_source(folder, codec=CODEC, engine=HERE).count == len(PEOPLE)
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_csv(tmp_path / "cut", cut(PEOPLE, 4))
+    for name in ("privot", "numpy", "pickle"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    # what this process itself would import from is its own affair
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path not in ("", ".", str(tmp_path))])
+    assert open_source(folder, codec=CODEC, engine=LocalEngine(2)).count == len(PEOPLE)
+    assert not (tmp_path / "taken").exists()
 
 
 @pytest.mark.parametrize("address", ["file://{}/*.parquet", "memory://people/*.parquet", "memory://people/"])
@@ -275,7 +306,7 @@ def test_an_engine_that_loses_or_repeats_a_partition_is_refused(tmp_path: Path, 
 
     source = open_source(write_parquet(tmp_path / "cut", cut(PEOPLE, 5)), codec=CODEC, engine=Careless())
     with pytest.raises(PrivotError, match=r"left out|twice"):
-        source.named()
+        source.named(KEY)
 
 
 class Slow:
@@ -301,7 +332,7 @@ def test_killed_processes_change_neither_the_sums_nor_hang(tmp_path: Path) -> No
 
     engine = LocalEngine(2)
     source = open_source(write_parquet(tmp_path / "cut", cut(PEOPLE, 12)), codec=CODEC, engine=engine)
-    source.named()
+    source.named(KEY)
     killed = []
     done = threading.Event()
 

@@ -7,11 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from partition_samples import SCHEMA, arrow_table, exact, open_table, people, same, table_release, write_parquet
+from partition_samples import (
+    CODEC,
+    SCHEMA,
+    arrow_table,
+    exact,
+    open_table,
+    people,
+    same,
+    table_release,
+    write_csv,
+    write_parquet,
+)
 
 from privot.cli import run
 from privot.errors import DataError, UsageError
-from privot.partitions import LocalEngine
+from privot.partitions import LocalEngine, open_source
+from privot.partitions.query_text import checked_query
+from privot.tables import Column, Schema, TableCodec
 
 pytest.importorskip("pyarrow", reason="queries come as Arrow batches")
 PEOPLE = people(300)
@@ -57,12 +70,124 @@ def test_duckdb_releases_what_a_file_releases(duckdb_file: Path, whole: dict[str
     assert same(exact(vault, table_release()), whole)
 
 
-def test_duckdb_reads_files_by_sql(tmp_path: Path, whole: dict[str, Any]) -> None:
-    pytest.importorskip("duckdb")
-    folder = write_parquet(tmp_path / "cut", [PEOPLE[:100], PEOPLE[100:]])
-    query = f"SELECT * FROM '{folder}/*.parquet';"
-    vault = open_table("duckdb://", query=query, parts=2, engine=LocalEngine(2))
-    assert same(exact(vault, table_release()), whole)
+# --- what a record becomes may not depend on others
+
+
+OUTSIDE = [
+    "SELECT * FROM read_csv('{file}')",
+    "SELECT * FROM '{file}'",
+    "SELECT p.* FROM people AS p, read_csv('{file}') AS f",
+    "SELECT * FROM outside",  # a view that reads the file
+    "SELECT * FROM OTHERS",  # a variable of this process
+]
+
+
+@pytest.mark.parametrize("query", OUTSIDE)
+def test_duckdb_reads_the_tables_of_its_file_and_nothing_else(tmp_path: Path, query: str) -> None:
+    """A reader of files in SQL infers types from other records: 007 is a number beside 5, a text beside x."""
+    duckdb = pytest.importorskip("duckdb")
+    OTHERS = arrow_table(PEOPLE)  # noqa: F841 - DuckDB would find it by its name
+    file, place = write_csv(tmp_path / "csv", [PEOPLE]) / "part-000.csv", tmp_path / "people.db"
+    with duckdb.connect(str(place)) as connection:
+        connection.execute("CREATE TABLE people AS SELECT * FROM OTHERS")
+        connection.execute(f"CREATE VIEW outside AS SELECT * FROM read_csv('{file}')")
+        assert connection.execute(query.format(file=file)).fetchone() is not None
+    with pytest.raises(DataError, match="the tables of its file and nothing else"):
+        open_table(f"duckdb://{place}", query=query.format(file=file), engine=HERE)
+
+
+def test_a_query_cannot_unlock_what_is_locked(duckdb_file: Path) -> None:
+    from privot.partitions.query_partitions import _duckdb
+
+    with _duckdb(f"duckdb://{duckdb_file}", "SELECT 1 AS one") as reader:
+        assert reader.read_all().num_rows == 1
+    for setting in ("enable_external_access = true", "lock_configuration = false", "python_enable_replacements = true"):
+        with pytest.raises(DataError), _duckdb(f"duckdb://{duckdb_file}", f"SET {setting}"):
+            pass
+
+
+def test_duckdb_in_memory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="database file"):
+        open_table("duckdb://", query="SELECT 1 AS age", engine=HERE)
+    with pytest.raises(DataError, match="no DuckDB file"):
+        open_table("duckdb://:memory:", query="SELECT 1 AS age", engine=HERE)
+
+
+@pytest.mark.parametrize(
+    ("query", "match"),
+    [
+        ("SELECT * FROM people LIMIT 10", "LIMIT"),
+        ("SELECT * FROM (SELECT * FROM people ORDER BY age OFFSET 3) AS p", "OFFSET"),
+        ("SELECT age, rank() OVER (ORDER BY income) AS income FROM people", "window"),
+        ("SELECT DISTINCT age FROM people", "DISTINCT"),
+        ("SELECT * FROM people UNION SELECT * FROM people", "UNION without ALL"),
+        ("SELECT * FROM people EXCEPT SELECT * FROM people", "EXCEPT"),
+        ("SELECT * FROM people TABLESAMPLE bernoulli(10)", "TABLESAMPLE"),
+        ("SELECT * FROM people USING SAMPLE 10", "USING SAMPLE"),
+        ("SELECT * FROM people WHERE random() < 0.5", "chance"),
+        ("SELECT * FROM people; SELECT * FROM people", "one statement"),
+        ("INSERT INTO people VALUES (1)", "begins with SELECT"),
+        ("FROM people", "begins with SELECT"),
+        ("SELECT 'it", "does not end"),
+        ("SELECT 1 /* a /* b */ LIMIT 3 */", "comment"),
+        ("-- nothing", "begins with SELECT"),
+    ],
+)
+def test_queries_that_look_at_other_peoples_rows_are_refused(query: str, match: str) -> None:
+    with pytest.raises(UsageError, match=match):
+        open_table("postgresql://nowhere/db", query=query, engine=HERE)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT age AS \"limit\", 'LIMIT 3; DROP' AS t FROM people -- LIMIT 3",
+        "WITH p AS (SELECT * FROM people) SELECT * FROM p WHERE age IS NOT DISTINCT FROM 3",
+        "SELECT * FROM a UNION ALL SELECT * FROM b /* OVER */ ;",
+        "SELECT $$ LIMIT $$ AS t, e'it\\'s LIMIT' AS u, 'a\\' AS v FROM limits",
+        "SELECT person, avg(x) AS x FROM visits GROUP BY person;  ",
+    ],
+)
+def test_queries_whose_words_are_in_texts_and_comments_are_not_refused(query: str) -> None:
+    assert checked_query(query).strip("; ") == query.strip("; ")
+
+
+# --- queries are cut without losing a row
+
+
+CUTS = [
+    f"{QUERY} -- all of them",
+    f"WITH r AS ({QUERY}) SELECT r.* FROM r",
+    f"{QUERY} WHERE true /* so */;",
+]
+
+
+@pytest.mark.parametrize("query", CUTS)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_queries_with_comments_and_odd_names_are_cut(
+    duckdb_file: Path, server: str, whole: dict[str, Any], query: str, parts: int
+) -> None:
+    for place in (f"duckdb://{duckdb_file}", server):
+        assert same(exact(open_table(place, query=query, parts=parts, engine=HERE), table_release()), whole)
+
+
+def test_a_column_called_like_the_row_does_not_decide_where_rows_lie(tmp_path: Path) -> None:
+    """A column that is always missing would be hashed in place of the row, and no part would hold any row."""
+    duckdb = pytest.importorskip("duckdb")
+    place = tmp_path / "odd.db"
+    with duckdb.connect(str(place)) as connection:
+        connection.execute("CREATE TABLE odd AS SELECT NULL::INTEGER AS q FROM range(20)")
+    codec = TableCodec(Schema((Column("q", "integer", 0, 9, missing=True),)))
+    source = open_source(f"duckdb://{place}", codec=codec, query="SELECT q FROM odd", parts=3, engine=HERE)
+    assert source.count == 20
+
+
+def test_parts_that_hold_other_rows_than_the_whole_are_refused(duckdb_file: Path) -> None:
+    source = open_source(f"duckdb://{duckdb_file}", codec=CODEC, query=QUERY, parts=3, engine=HERE)
+    # as for a query that is cut while somebody writes
+    source.partitions = source.partitions[:2]
+    with pytest.raises(DataError, match="another number of records than the whole"):
+        assert source.count
 
 
 @pytest.mark.parametrize("parts", [1, 7, 50])

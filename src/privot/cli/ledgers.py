@@ -15,22 +15,46 @@ if TYPE_CHECKING:
 
 BUILT_IN = ("digits",)
 """Data that comes with privot and belongs to nobody."""
+ENDING = ".ledger"
 
 
 def default_ledger(data: str, out: Path) -> Path:
     """One ledger per data set: beside its file, whatever link led there; beside `out` for built-in data.
 
-    A pattern and the folder that it looks in have one ledger, beside that folder. Addresses lie beside nothing.
+    Several files, addresses and queries have none. Nor has a file for which a new ledger would be made while one lies
+    near it that may guard its records under another name: that of its folder, or one named for nothing beside it.
     """
     from privot.errors import UsageError
-    from privot.opening.remote_files import fixed_part, is_remote
+    from privot.partitions import is_partitioned
 
     if data in BUILT_IN:
         return out.parent / f"{data}.ledger"
-    if is_remote(data):
-        raise UsageError("Records at an address lie beside no ledger: name the ledger file with --ledger.")
-    file = Path(realpath(fixed_part(data)))
-    return file.with_name(file.name + ".ledger")
+    if is_partitioned(data, None):
+        raise UsageError(
+            "Records in several files, at an address or in a database lie beside no ledger: name the one ledger of "
+            "these records with --ledger."
+        )
+    file = Path(realpath(data))
+    place = file.with_name(file.name + ENDING)
+    near = [] if place.exists() else _ledgers_near(file)
+    if near:
+        raise UsageError(
+            f"{str(near[0])!r} may guard the records of {file.name!r} already, and a second ledger would be a second "
+            "budget: name the ledger of these records with --ledger."
+        )
+    return place
+
+
+def _ledgers_near(file: Path) -> list[Path]:
+    """Ledgers that may have been used for `file` together with others."""
+    folder = file.parent
+    found = [folder.with_name(folder.name + ENDING)] if folder.name else []
+    for ledger in sorted(folder.glob("*" + ENDING)):
+        of = ledger.name.removesuffix(ENDING)
+        if of not in BUILT_IN and not (folder / of).exists():
+            found.append(ledger)
+    # a ledger has its key beside it
+    return [ledger for ledger in found if ledger.is_file() and ledger.with_name(ledger.name + ".key").exists()]
 
 
 def check_ledger_file(path: Path) -> None:
@@ -76,11 +100,10 @@ def naming_the_option() -> Iterator[None]:
 def open_vault(book: Ledger, *, terms: tuple[float, float] | None, new_records: bool, **held: Any) -> Vault:
     """A vault on the budget that `book` has for these records, else on a new one of `terms` = (ε, δ)."""
     from privot.vault import Vault
-    from privot.vault.partitioned_records import digest_of
+    from privot.vault.budget import account_name
 
     with naming_the_option():
-        name = book.fingerprint({"x": digest_of(held["x"])})
-        known = book.admit(name, new_records=new_records) is not None
+        known = book.admit(account_name(book, held["x"]), new_records=new_records) is not None
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 
 

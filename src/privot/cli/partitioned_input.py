@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from privot.common.block_sums import BlockSum
     from privot.data import StatedFacts
@@ -65,6 +66,16 @@ class PartitionOptions:
 
         name = self.engine or ("dask" if self.scheduler else "local")
         return choose_engine(name, workers=self.workers, scheduler=self.scheduler)
+
+
+def expect_ledger(source: PartitionedSource, place: Path) -> None:
+    """Let the first pass name the records for the ledger at `place`, if there is one; else they are read once more."""
+    from privot.ledger import Ledger
+    from privot.vault.budget import row_key
+
+    if place.is_file():
+        with Ledger.open(place) as book:
+            source.expect(row_key(book))
 
 
 def keep_sums(source: PartitionedSource, job: Job, book: Ledger) -> KeptSums:

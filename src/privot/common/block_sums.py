@@ -17,7 +17,8 @@ Totals = tuple[NDArray[np.int64], ...]
 class BlockSum(Protocol):
     """What each record adds to a few arrays of whole numbers. It can be pickled, and holds no record.
 
-    What a record adds depends on that record alone, never on the block it stands in.
+    What a record adds depends on that record alone, never on the block it stands in. A sum that is computed by PyTorch
+    says so by `tensors = True`, and is then added only by workers whose PyTorch rounds alike.
     """
 
     @property

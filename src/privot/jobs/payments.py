@@ -137,6 +137,8 @@ class JobPayments:
         built: list[Mechanism] = []
 
         def prepare() -> None:
+            if built:
+                return
             facts = self.opened().facts
             mechanism = make()
             mechanism.needs.check(facts)
@@ -146,17 +148,30 @@ class JobPayments:
 
         secret = self.folder / f"{part or 'release'}{KEPT_SUFFIX}"
 
+        def can_keep() -> bool:
+            # passes over partitions take minutes: a kill between charge and release must lose neither
+            vault = self.opened()
+            return vault.partitioned and vault.ledger is not None and _says_what_it_is(built[0])
+
+        def held() -> bytes:
+            return read_bytes(secret, most=32, inside=self.folder)
+
+        def repeatable() -> bool:
+            """Whether the ledger was charged for this very release, and its noise can be made again."""
+            if not secret.exists():
+                return False
+            prepare()
+            return can_keep() and self.opened().released_once(cast(Identified, built[0]), secret=held())
+
         def pay(mark: str) -> Release:
             vault, purpose = self.opened(), f"{self.terms.purpose} {mark}"
-            if not (vault.partitioned and vault.ledger is not None and _says_what_it_is(built[0])):
+            if not can_keep():
                 return _released(vault, built[0], purpose, self.terms)
-            # passes over partitions take minutes: a kill between charge and release must lose neither
             if not secret.exists():
                 write_whole(secret, os.urandom(32))
-            held = read_bytes(secret, most=32, inside=self.folder)
             try:
                 return vault.release_once(
-                    cast(Identified, built[0]), purpose=purpose, secret=held, delta=self.terms.delta
+                    cast(Identified, built[0]), purpose=purpose, secret=held(), delta=self.terms.delta
                 )
             except BudgetError:
                 # refused before anything was charged or touched: the secret hides nothing
@@ -165,7 +180,7 @@ class JobPayments:
 
         keep = self.before.get(part, ())
         release = self.job.release(
-            pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep, repeatable=secret.exists
+            pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep, repeatable=repeatable
         )
         # on disk now: nobody needs its noise again
         secret.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,7 @@ class CorrectSums:
     classes: int
     device: str
     labels: bool = True
+    tensors: ClassVar[bool] = True
 
     def zeros(self) -> Totals:
         """One number per classifier."""

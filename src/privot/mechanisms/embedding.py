@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,6 +243,7 @@ class FeatureSums:
     classes: int
     labels: bool
     device: str
+    tensors: ClassVar[bool] = True
 
     def zeros(self) -> Totals:
         """Two arrays (classes, size), and one of length `classes`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from privot.data import load
 from privot.opening.remote_files import Located
-from privot.partitions.partition import BLOCK_ROWS, Block
+from privot.partitions.partition import Block, block_rows
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,13 @@ class ArrayPartition:
 
     @property
     def stamp(self) -> str:
-        """Address, size and time of the file."""
-        return f"{self.file.address} {self.file.size} {self.file.stamp}"
+        """Address, size and time of the file, and what is stated about its records."""
+        return self.file.written and f"{self.file.written} {self.classes} {self.shape}"
 
     def blocks(self) -> Iterator[Block]:
         """Rows in float64 and labels."""
         held = load(self.file.address, classes=self.classes, shape=self.shape)
-        for start in range(0, len(held.x), BLOCK_ROWS):
-            some = slice(start, start + BLOCK_ROWS)
+        rows = block_rows(held.x.shape[1])
+        for start in range(0, len(held.x), rows):
+            some = slice(start, start + rows)
             yield np.asarray(held.x[some], dtype=np.float64), None if held.y is None else held.y[some]

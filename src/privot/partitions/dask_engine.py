@@ -1,8 +1,10 @@
 """The engine of a cluster: Dask's workers read partitions and send sums back; workers that die are replaced by Dask.
 
 Workers are inside the trust boundary, and so are the scheduler and the wires between them: sums without noise go over
-them. They see neither ledger nor key. The workers that this engine starts itself spill nothing to disk and show no
-dashboard; those of a running cluster do as their configuration says (docs/sharp-edges.md).
+them, and the vault's process unpickles what they send. They see neither the ledger nor its secret. The workers that
+this engine starts itself spill nothing to disk, show no dashboard, and talk by TLS under credentials made for one pass:
+other users of the machine can neither listen nor submit work. Those of a running cluster do as their configuration says
+(docs/sharp-edges.md).
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ _QUIET = {
     "distributed.admin.log-length": 0,
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
+    # a file in the current folder must not take the place of a module
+    "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1",
 }
 CONNECT_SECONDS = 30
 
@@ -73,6 +77,9 @@ class DaskEngine:
                         n_workers=self._workers,
                         threads_per_worker=1,
                         processes=True,
+                        host="127.0.0.1",
+                        # certificates of this cluster alone: any local user can reach a port of this machine
+                        security=True,
                         dashboard_address=None,
                         silence_logs=50,
                     ) as cluster,

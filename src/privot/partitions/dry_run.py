@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from privot.common.block_sums import BlockSum
 from privot.data import Checksum, records_digest
-from privot.partitions.partition import Block
+from privot.data.record_digest import KEY_BYTES
+from privot.partitions.partition import Block, block_rows
 from privot.partitions.source import PartitionedSource
 
 PROCESS_MIB = 340
@@ -55,12 +56,12 @@ def estimate(source: PartitionedSource, summands: Sequence[BlockSum]) -> Estimat
             of_partition = partition.size
             break
     rows = sum(rows or 0 for rows in stated) if counted else None
-    if rows is None and held and of_partition and held < (1 << 12):
+    if rows is None and held and of_partition and held < block_rows(source.dim):
         # the whole partition was one block
         rows = round(size * held / of_partition)
     workers = min(source.engine.workers, len(source.partitions))
     totals = max((sum(total.nbytes for total in summand.zeros()) for summand in summands), default=0)
-    block_bytes = (1 << 15) * (source.dim + 1) * 8
+    block_bytes = block_rows(source.dim) * (source.dim + 1) * 8
     own = PROCESS_MIB - SHARED_MIB + (block_bytes * COPIES + 2 * totals) / 2**20
     memory = SHARED_MIB + (workers + 1) * own
     seconds = None if rows is None or not held else rows / held * of_block / workers
@@ -75,7 +76,7 @@ def _seconds(reading: float, block: Block, summands: Sequence[BlockSum]) -> floa
     checksum.of(rows, labels)
     check = time.perf_counter() - clock
     clock = time.perf_counter()
-    records_digest(rows)
+    records_digest(bytes(KEY_BYTES), rows)
     total = reading + check + time.perf_counter() - clock
     for summand in summands:
         totals = summand.zeros()

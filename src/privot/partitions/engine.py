@@ -1,4 +1,4 @@
-"""What every engine promises: map a function over partitions, each result once; it sees no ledger, key or noise.
+"""What every engine promises: map a function over partitions, each result once; it sees no ledger and no noise.
 
 A third engine is one class with a `map`: see `docs/design/decisions/0006-partitions-and-engines.md`.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privot.errors import PrivotError
 from privot.partitions.partition import Partition
@@ -42,10 +43,11 @@ def failure_of(error: Exception) -> tuple[type[PrivotError], str] | None:
     return (type(error), str(error)) if isinstance(error, PrivotError) else None
 
 
-def arithmetic_mark() -> str:
-    """Tells apart machines on which NumPy rounds differently: a digest of public numbers, computed here.
+def arithmetic_mark(tensors: bool = False) -> str:
+    """Tells apart machines on which NumPy rounds differently, and with `tensors` PyTorch: a digest of public numbers.
 
-    All workers must compute alike: a record's contribution may not depend on the machine that other records lie on.
+    All workers must compute alike: a record's contribution may not depend on the machine that other records lie on. It
+    compares versions, settings and a few functions, not all.
     """
     line = np.linspace(-30.0, 30.0, 1537)
     square = line.reshape(29, 53)
@@ -53,7 +55,32 @@ def arithmetic_mark() -> str:
     sha = hashlib.sha256(np.__version__.encode())
     for part in parts:
         sha.update(np.ascontiguousarray(part, dtype="<f8").tobytes())
+    if tensors:
+        sha.update(_tensor_arithmetic(line))
     return sha.hexdigest()[:16]
+
+
+def _tensor_arithmetic(line: NDArray[np.float64]) -> bytes:
+    """PyTorch's version, the settings that change how it rounds, and what it makes of a few numbers."""
+    import torch
+
+    settings = [
+        torch.__version__,
+        torch.get_default_dtype(),
+        torch.get_float32_matmul_precision(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.mkldnn.enabled,
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.backends.cudnn.allow_tf32,
+    ]
+    found = [repr(settings).encode()]
+    for kind in (torch.float32, torch.float64):
+        x = torch.from_numpy(line).to(kind)
+        square = x.reshape(29, 53)
+        # the last one tells whether numbers near zero are flushed to it
+        for part in (torch.cos(x), torch.exp(x), square @ square.T, x * torch.finfo(kind).tiny / 1024):
+            found.append(part.numpy().tobytes())
+    return b"".join(found)
 
 
 def called(task: Task[Any], partition: Partition) -> tuple[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import privot
 from privot.common.files import private_folder, write_whole
 from privot.opening import read_bytes
 from privot.partitions.partition import Partition
@@ -57,10 +58,11 @@ class KeptSums:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _name(self, task: Any, partition: Partition) -> str | None:
-        said = described(task)
-        if said is None or not partition.stamp:
+        """A digest of all that a result depends on: the task, the partition and its schema, how this process rounds."""
+        parts = [described(task), described(partition.stamp), described((privot.__version__, task.arithmetic()))]
+        if any(part is None for part in parts) or not partition.stamp:
             return None
-        return hashlib.sha256(said + b"\0" + partition.stamp.encode()).hexdigest()
+        return hashlib.sha256(b"\0".join(hashlib.sha256(part or b"").digest() for part in parts)).hexdigest()
 
     def _write(self, name: str, value: Any) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305

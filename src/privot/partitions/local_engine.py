@@ -170,7 +170,8 @@ class _Workers:
             # one thread each: the processes are what runs side by side
             single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
             process = subprocess.Popen(
-                [sys.executable, "-c", "from privot.partitions.local_worker import main; main()"],
+                # -P: a file in the current folder must not take the place of a module
+                [sys.executable, "-P", "-c", "from privot.partitions.local_worker import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 Block = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 """Rows of shape (records, columns), and their labels where there are any."""
 
-BLOCK_ROWS = 1 << 15
-"""Rows of one block: what a worker holds at once does not grow with the partition."""
+BLOCK_ROWS, BLOCK_NUMBERS = 1 << 15, 1 << 22
+"""At most so many rows, and numbers, of one block: what a worker encodes at once does not grow with the partition."""
+
+
+def block_rows(dim: int) -> int:
+    """How many rows of `dim` columns one block has.
+
+    >>> block_rows(10), block_rows(784)
+    (32768, 5349)
+    """
+    return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // max(1, dim)))
 
 
 class Partition(Protocol):
@@ -35,7 +44,11 @@ class Partition(Protocol):
 
     @property
     def stamp(self) -> str:
-        """What changes, as far as can be told without reading, when its records do."""
+        """What changes, as far as can be told without reading, when its records do, or what is made of them.
+
+        It says where they are, when they were written, and by which public facts they are read (a schema, a shape).
+        Empty where nothing tells.
+        """
         ...
 
     def blocks(self) -> Iterator[Block]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.block_sums import BlockSum, Totals
 from privot.data import Checksum, class_digests
+from privot.data.record_digest import LANES
 from privot.errors import DataError
 from privot.partitions.engine import arithmetic_mark
 from privot.partitions.partition import Block, Partition
@@ -25,10 +26,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Named:
-    """What `NameRecords` finds: by class, the digest by which a ledger knows the records, without a key."""
+    """What `NameRecords` finds: by class, the digest by which a ledger knows the records (None without its key)."""
 
     seen: Seen
-    digest: NDArray[np.uint64]
+    digest: NDArray[np.uint64] | None
 
 
 @dataclass(frozen=True)
@@ -41,32 +42,43 @@ class Added:
 
 @dataclass(frozen=True)
 class NameRecords:
-    """Reads a partition and refuses what does not fit."""
+    """Reads a partition and refuses what does not fit; with a `row_key` it names the records."""
 
     dim: int
     classes: int | None
-    key: int
+    # not shown: a cluster may write what it runs to its logs
+    key: int = field(repr=False)
+    row_key: bytes | None = field(default=None, repr=False)
+
+    def arithmetic(self) -> str:
+        """How this process rounds where reading depends on it."""
+        return arithmetic_mark()
 
     def __call__(self, partition: Partition) -> Named:
         """The digest of its records."""
         checksum, count, total = Checksum(self.key), 0, 0
-        digest = np.zeros((self.classes or 1, 5), dtype=np.uint64)
+        digest = None if self.row_key is None else np.zeros((self.classes or 1, 1 + LANES), dtype=np.uint64)
         for rows, labels in partition.blocks():
             _check(partition, (rows, labels), self.dim, self.classes)
-            digest += class_digests(rows, labels, self.classes)
+            if digest is not None and self.row_key is not None:
+                digest += class_digests(self.row_key, rows, labels, self.classes)
             total += checksum.of(rows, labels)
             count += len(rows)
-        return Named(Seen(count, total % 2**64, arithmetic_mark()), digest)
+        return Named(Seen(count, total % 2**64, self.arithmetic()), digest)
 
 
 @dataclass(frozen=True)
 class AddRecords:
     """Adds up what `summand` makes of every record of a partition."""
 
-    summand: BlockSum
+    summand: BlockSum = field(repr=False)
     dim: int
     classes: int | None
-    key: int
+    key: int = field(repr=False)
+
+    def arithmetic(self) -> str:
+        """How this process rounds where the summand depends on it."""
+        return arithmetic_mark(tensors=bool(getattr(self.summand, "tensors", False)))
 
     def __call__(self, partition: Partition) -> Added:
         """The sums, and which records went into them."""
@@ -76,7 +88,7 @@ class AddRecords:
             self.summand.add(totals, rows, labels if self.summand.labels else None)
             total += checksum.of(rows, labels)
             count += len(rows)
-        return Added(Seen(count, total % 2**64, arithmetic_mark()), totals)
+        return Added(Seen(count, total % 2**64, self.arithmetic()), totals)
 
 
 def _check(partition: Partition, block: Block, dim: int, classes: int | None) -> None:

@@ -1,8 +1,8 @@
 """Records in many partitions: where they are, what is public about them, and passes over them; it holds no record.
 
-The first pass names the records: it reads everything once, refuses what does not fit, and finds the digest by which a
-ledger knows them. Every later pass adds up. If a partition then holds other records than it did at first, the pass is
-refused and its sums are dropped.
+The first pass reads everything once and refuses what does not fit; with a ledger's key it also finds the digest by
+which that ledger knows the records (without, they are named in a second pass). Every later pass adds up. If a partition
+then holds other records than it did at first, the pass is refused and its sums are dropped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,25 @@ from numpy.typing import NDArray
 from privot.common.block_sums import BlockSum, Totals, add_totals
 from privot.data import Checksum
 from privot.errors import DataError, PrivotError
-from privot.partitions.engine import Engine, Task, arithmetic_mark
+from privot.partitions.engine import Engine
 from privot.partitions.local_engine import LocalEngine
 from privot.partitions.partition import Partition
 from privot.partitions.partition_tasks import Added, AddRecords, Named, NameRecords, Seen
 
 R = TypeVar("R", Named, Added)
+Found = TypeVar("Found", covariant=True)
+
+
+class PartitionTask(Protocol[Found]):
+    """What a pass does with each partition."""
+
+    def __call__(self, partition: Partition) -> Found:
+        """Read it."""
+        ...
+
+    def arithmetic(self) -> str:
+        """How this process rounds, as far as the result depends on it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,9 @@ class PartitionedSource:
         What goes over the partitions; processes of this machine unless given.
     progress
         Called after each partition with a `PassProgress`.
+    whole
+        Tells how many records all partitions hold together, where that can be asked in another way: a source whose
+        partitions hold another number in the first pass is refused.
     """
 
     partitions: tuple[Partition, ...]
@@ -87,7 +103,9 @@ class PartitionedSource:
     engine: Engine = field(default_factory=LocalEngine)
     progress: Callable[[PassProgress], None] | None = None
     keeper: Keeper | None = None
+    whole: Callable[[], int] | None = None
     _key: int = field(default_factory=Checksum.fresh_key, repr=False)
+    _row_key: bytes | None = field(default=None, repr=False)
     _named: dict[int, Named] | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -100,33 +118,63 @@ class PartitionedSource:
         if self._named is None:
             self._key = key
         elif key == self._key:
-            task = NameRecords(self.dim, self.classes, key)
             for place, found in self._named.items():
-                keeper.save(task, self.partitions[place], found)
+                keeper.save(self._naming(self._row_key), self.partitions[place], found)
 
-    def named(self) -> NDArray[np.uint64]:
-        """`records_digest` of all records; everything is read once, and refused if a record does not fit."""
-        out: NDArray[np.uint64] = self.named_by_class().sum(axis=0, dtype=np.uint64)
+    def expect(self, row_key: bytes) -> None:
+        """Name the records under the key of this ledger in the first pass, so that they are not read twice for it."""
+        if self._named is None:
+            self._row_key = row_key
+
+    def named(self, row_key: bytes) -> NDArray[np.uint64]:
+        """`records_digest` of all records under a ledger's key."""
+        out: NDArray[np.uint64] = self.named_by_class(row_key).sum(axis=0, dtype=np.uint64)
         return out
 
-    def named_by_class(self) -> NDArray[np.uint64]:
-        """`class_digests` of all records."""
-        if self._named is None:
-            found = dict(self._passed("reading", NameRecords(self.dim, self.classes, self._key)))
-            if not any(named.seen.count for named in found.values()):
-                raise DataError(f"{self.label!r} holds no records: give at least one.")
-            self._named = found
-        out: NDArray[np.uint64] = np.sum([named.digest for named in self._named.values()], axis=0, dtype=np.uint64)
+    def named_by_class(self, row_key: bytes) -> NDArray[np.uint64]:
+        """`class_digests` of all records under a ledger's key."""
+        if self._named is None or self._row_key != row_key:
+            self._read(row_key)
+        assert self._named is not None
+        digests = [named.digest for named in self._named.values() if named.digest is not None]
+        out: NDArray[np.uint64] = np.sum(digests, axis=0, dtype=np.uint64)
         return out
 
     @property
     def count(self) -> int:
-        """How many records there are."""
-        return int(self.named()[0])
+        """How many records there are; everything is read once for it, and refused if a record does not fit."""
+        return sum(named.seen.count for named in self._first().values())
+
+    def _naming(self, row_key: bytes | None) -> NameRecords:
+        return NameRecords(self.dim, self.classes, self._key, row_key)
+
+    def _first(self) -> dict[int, Named]:
+        """What the first pass found."""
+        if self._named is None:
+            self._read(self._row_key)
+        assert self._named is not None
+        return self._named
+
+    def _read(self, row_key: bytes | None) -> None:
+        """One pass over all records, which names them where there is a key for it."""
+        found: dict[int, Named] = {}
+        for place, named in self._passed("reading", self._naming(row_key)):
+            if self._named is not None:
+                self._check_same(place, named.seen)
+            found[place] = named
+        count = sum(named.seen.count for named in found.values())
+        if not count:
+            raise DataError(f"{self.label!r} holds no records: give at least one.")
+        if self._named is None and self.whole is not None and self.whole() != count:
+            raise DataError(
+                f"The partitions of {self.label!r} together hold another number of records than the whole: let nobody "
+                "write to the data meanwhile, and let no row follow from chance or from the time."
+            )
+        self._named, self._row_key = found, row_key
 
     def sums(self, summand: BlockSum) -> Totals:
         """Σ of what `summand` adds, over all records, exactly."""
-        self.named()
+        self._first()
         totals = summand.zeros()
         for place, found in self._passed("adding", AddRecords(summand, self.dim, self.classes, self._key)):
             self._check_same(place, found.seen)
@@ -142,9 +190,9 @@ class PartitionedSource:
                 "was released from this pass; let nobody write to the data meanwhile."
             )
 
-    def _passed(self, what: str, task: Task[R]) -> Iterator[tuple[int, R]]:
+    def _passed(self, what: str, task: PartitionTask[R]) -> Iterator[tuple[int, R]]:
         """Every partition's result once; those that are kept first."""
-        here, started = arithmetic_mark(), time.monotonic()
+        here, started = task.arithmetic(), time.monotonic()
         done = records = 0
         open_places = []
 
@@ -173,7 +221,7 @@ class PartitionedSource:
             if found.seen.machine != here:
                 raise DataError(
                     "A worker rounds numbers differently from this process: give all workers the same processor kind "
-                    "and the same versions of NumPy and privot."
+                    "and the same versions and settings of NumPy, PyTorch and privot."
                 )
             if self.keeper is not None:
                 self.keeper.save(task, self.partitions[place], found)

@@ -9,12 +9,13 @@ from typing import Any
 
 from privot.data import StatedFacts
 from privot.errors import DataError, UsageError, brief
-from privot.opening.remote_files import Located, is_remote, locate
+from privot.opening.addresses import check_no_secret, is_remote, shown_address
+from privot.opening.remote_files import Located, check_once, locate
 from privot.partitions.array_partitions import ArrayPartition
 from privot.partitions.engine import Engine
 from privot.partitions.local_engine import LocalEngine
 from privot.partitions.partition import Partition
-from privot.partitions.query_partitions import is_database, query_partitions
+from privot.partitions.query_partitions import QueryCount, QueryPartition, is_database, query_partitions
 from privot.partitions.shard_partitions import ShardPartition
 from privot.partitions.source import PartitionedSource
 from privot.partitions.table_partitions import table_partitions
@@ -30,11 +31,16 @@ def is_partitioned(data: str | Path, codec: TableCodec | None, query: str | None
     text = str(data)
     if query is not None or is_database(text) or is_remote(text):
         return True
-    path = Path(text)
-    if any(mark in text for mark in "*?[") and not path.exists():
-        return True
-    if path.is_dir():
-        return codec is not None or (any(path.glob("*.tar")) and not any(p.is_dir() for p in path.iterdir()))
+    path, failed = Path(text), ""
+    try:
+        if any(mark in text for mark in "*?[") and not path.exists():
+            return True
+        if path.is_dir():
+            return codec is not None or (any(path.glob("*.tar")) and not any(p.is_dir() for p in path.iterdir()))
+    except OSError as error:
+        failed = error.strerror or type(error).__name__
+    if failed:
+        raise DataError(f"{brief(text)} cannot be looked at ({failed}): check the name and your rights.")
     return text.lower().endswith(SHARDS)
 
 
@@ -54,7 +60,7 @@ def open_source(
     ----------
     data
         A folder or pattern (`visits/*.parquet`) of Parquet or CSV files, tar shards or arrays; an fsspec address of
-        either; `duckdb:///file.db`, `duckdb://` or `postgresql://…` with a `query`.
+        either; `duckdb:///file.db` or `postgresql://…` with a `query`.
     codec
         The codec of a table's public schema. Without it the records are arrays or images.
     classes
@@ -62,12 +68,14 @@ def open_source(
     shape
         The public shape of an image or row; tar shards need it.
     query
-        A SELECT whose rows are the records.
+        A SELECT whose rows are the records, each a function of one person's rows only.
     parts
         Into how many partitions a query is cut, by a hash of the row; 1 unless given.
     engine
         What goes over the partitions; processes of this machine unless given.
     """
+    if is_remote(data):
+        check_no_secret(str(data))
     if isinstance(codec, TableCodec):
         found: list[Partition] = list(_table_partitions(str(data), codec, query, parts))
         facts: dict[str, Any] = {"dim": len(codec.features), "classes": codec.classes, "clip": codec.bound(True)}
@@ -75,9 +83,12 @@ def open_source(
         if query is not None or is_database(str(data)):
             raise UsageError("The rows of a query are a table with a public schema: state the schema.")
         found, facts = _array_partitions(str(data), classes, shape)
+    label = shown_address(data) if is_remote(data) else Path(str(data)).name
     if not found:
-        raise DataError(f"{brief(str(data))} holds no records: give at least one.")
-    label = str(data).split("?")[0] if is_database(str(data)) else Path(str(data)).name
+        raise DataError(f"{brief(label)} holds no records: give at least one.")
+    first = found[0]
+    if isinstance(first, QueryPartition) and first.parts > 1:
+        facts["whole"] = QueryCount(first.address, first.query)
     return PartitionedSource(tuple(found), label=label, engine=engine or LocalEngine(), **facts)
 
 
@@ -112,15 +123,14 @@ def _array_partitions(
 
 def _files(data: str, endings: tuple[str, ...]) -> list[Located]:
     """The files that `data` names, all of them of one of these kinds."""
-    if not is_remote(data) and Path(data).is_dir():
-        found = [file for ending in endings for file in locate(str(Path(data) / f"*{ending}"))]
-    elif is_remote(data) and data.endswith("/"):
+    if is_remote(data) and data.endswith("/"):
         found = [file for ending in endings for file in locate(f"{data}*{ending}")]
     else:
-        found = locate(data)
+        found = locate(data, endings)
     found = sorted({file.address: file for file in found}.values(), key=lambda file: file.address)
+    check_once(found)
     if not found:
-        raise DataError(f"There are no files of records at {brief(data)}: give {', '.join(endings)}.")
+        raise DataError(f"There are no files of records at {brief(shown_address(data))}: give {', '.join(endings)}.")
     odd = [file.name for file in found if not file.name.lower().endswith(endings)]
     if odd:
         raise DataError(f"{odd[0]!r} is of another kind than the records that are read: give {', '.join(endings)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,8 +35,9 @@ class TablePartition:
 
     @property
     def stamp(self) -> str:
-        """Address, size and time of the file."""
-        return f"{self.file.address} {self.file.size} {self.file.stamp} {self.groups}"
+        """Address, size and time of the file, and the schema it is read by."""
+        schema = json.dumps(self.codec.schema.to_dict(), sort_keys=True)
+        return self.file.written and f"{self.file.written} {self.groups} {schema}"
 
     def blocks(self) -> Iterator[Block]:
         """Compact rows and labels."""

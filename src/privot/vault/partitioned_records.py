@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.block_sums import BlockSum, Totals
-from privot.data import records_digest
 from privot.errors import UsageError
 from privot.mechanisms.mechanism import Facts
 from privot.partitions import PartitionedSource
@@ -27,9 +26,9 @@ class PartitionedRecords(Sealed):
         """Σ of what `summand` adds, over all records."""
         return self._source.sums(summand)
 
-    def labelled_digest(self) -> NDArray[np.uint64]:
-        """`class_digests`: it tells which label belongs to which row."""
-        return self._source.named_by_class()
+    def exact_digest(self, row_key: bytes) -> bytes:
+        """Which rows there are with which labels: `class_digests` under the key of a ledger."""
+        return self._source.named_by_class(row_key).tobytes()
 
     def rows(self, indices: NDArray[np.int64] | None = None) -> NoReturn:
         """Refused."""
@@ -50,8 +49,3 @@ def one_place() -> UsageError:
         "This mechanism draws or keeps single records, so it needs all of them in one place: partitioned records "
         "release sums only (tables, embeddings, sketches, counts)."
     )
-
-
-def digest_of(records: NDArray[np.float64] | PartitionedSource) -> NDArray[np.uint64]:
-    """What a ledger knows these records by, before it adds its key."""
-    return records.named() if isinstance(records, PartitionedSource) else records_digest(records)

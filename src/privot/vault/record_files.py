@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privot.data import StatedFacts, load
 from privot.errors import UsageError
-from privot.opening.remote_files import fixed_part, is_remote
+from privot.opening.addresses import is_remote, shown_address
+from privot.opening.remote_files import fixed_part
 from privot.partitions import Engine, is_partitioned, open_source
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ def read_encoded_table(
 def file_label(path: str | Path) -> str:
     """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it.
 
-    A pattern is listed by its folder and itself, an address as it stands, without what follows a question mark.
+    A pattern is listed by its folder and itself, an address without user and options.
     """
     if is_remote(path):
-        return str(path).split("?")[0]
+        return shown_address(path)
     folder = fixed_part(path)
     if folder != Path(path):
         return f"{Path(os.path.realpath(folder)).name}/{Path(path).relative_to(folder)}"

@@ -22,7 +22,7 @@ from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, adjacency_of, repeated
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.block_sums import RowSums
-from privot.data import checked_labels, checked_rows, class_digests
+from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 from privot.mechanisms.clipping import clip_rows
@@ -31,7 +31,7 @@ from privot.noise import KeptNoise, NoiseSource, SystemNoise
 from privot.noise.kept_noise import mark_of
 from privot.partitions import Engine, PartitionedSource
 from privot.release import Release, Value
-from privot.vault.budget import LedgerBudget, MemoryBudget
+from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests, row_key
 from privot.vault.partitioned_records import PartitionedRecords, one_place
 from privot.vault.record_files import file_label, read_encoded_table, read_file
 from privot.vault.stream import Sealed, Stream
@@ -72,8 +72,9 @@ class _Records(Sealed, RowSums):
     def labels(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         return self.__labels(indices)
 
-    def labelled_digest(self) -> NDArray[np.uint64]:
-        return class_digests(self.__rows(None), self.__labels(None), self.facts.classes)
+    def exact_digest(self, row_key: bytes) -> bytes:
+        labels = None if self.facts.classes is None else self.__labels(None)
+        return row_digests(self.__rows(None), labels).tobytes()
 
 
 class Vault(Sealed):
@@ -168,6 +169,8 @@ class Vault(Sealed):
             # the same for everything asked of it: two releases, or two vaults, would show what differs between them
             raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
         source = x if isinstance(x, PartitionedSource) else None
+        if source is not None and ledger is not None:
+            source.expect(row_key(ledger))
         rows: NDArray[Any] = np.empty((0, 0)) if source is not None else checked_rows(x)
         count, dim = rows.shape if source is None else (source.count, source.dim)
         # not under add-remove, where refusing one record and taking two would tell neighbours apart
@@ -225,7 +228,9 @@ class Vault(Sealed):
         path
             What `privot.load` reads: `.npz`, `.npy`, `.csv`, `.csv.gz`, an IDX file, a folder of images by class, or
             the built-in "digits". A pattern (`scans/*.tar`, `rows-*.npy`), an fsspec address and tar shards are
-            partitioned records: the vault holds where they are and reads them a block at a time, for sums only.
+            partitioned records: the vault holds where they are and reads them for sums only, every time one is asked.
+            Each worker holds one block of rows (of at most 2¹⁵ rows and 2²² numbers) and what its file needs to give
+            it: a whole `.npz` or `.npy` file, an image of a shard.
         clip
             As for `Vault`; left out with a schema, which says it.
         schema, query, parts
@@ -304,13 +309,16 @@ class Vault(Sealed):
         ----------
         path
             The table: `.csv`, `.csv.gz` or `.parquet`. A folder or pattern of such files, an fsspec address, and
-            `duckdb://…` or `postgresql://…` with a query are partitioned records: the vault holds where they are and
-            reads them a block at a time, for sums only. The same rows have the same budget however they are cut.
+            `duckdb:///FILE` or `postgresql://…` with a query are partitioned records: the vault holds where they are
+            and reads them for sums only, every time one is asked. Each worker holds one block of at most 2¹⁵ rows and
+            what its file needs to give it: a row group of Parquet, some lines of CSV, an Arrow batch of a query. The
+            same rows have the same budget however they are cut.
         schema
             What is public about it, a `privot.Schema` or the file of one (`.json`, `.toml`). The clip and the number
             of classes follow from it.
         query
-            A SELECT whose rows are the records of a database. Each row is taken for one record.
+            A SELECT whose rows are the records of a database. Each row is taken for one record, and must follow from
+            the rows of one person only: no LIMIT, window, sample or average over people. What can be seen is refused.
         parts
             Into how many partitions a query is cut, by a hash of the row; 1 unless given.
         engine
@@ -444,28 +452,36 @@ class Vault(Sealed):
         another question with the same secret gets independent noise, and pays. It needs a ledger, which remembers what
         was paid. Parameters, returns and raises are those of `release`; nothing unproven is released this way.
         """
+        noise, mark = self.__kept(mechanism, secret)
+        charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
+        return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
+
+    def released_once(self, mechanism: Identified, *, secret: bytes) -> bool:
+        """Whether `release_once` with this mechanism and `secret` was paid for: asked again, it charges nothing."""
+        budget = self.__budget
+        return isinstance(budget, LedgerBudget) and budget.charged_once(self.__kept(mechanism, secret)[1])
+
+    def __kept(self, mechanism: Identified, secret: bytes) -> tuple[KeptNoise, str]:
+        """The noise of one release that can be made again, and the mark of its charge.
+
+        Both are bound to the very records, by a digest for which nobody without the ledger's key finds other records:
+        one noise on two data sets would show what differs between them, and the second would not pay.
+        """
         budget = self.__budget
         if not isinstance(budget, LedgerBudget):
             raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
         if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
             raise UsageError("release_once needs a mechanism of one step, with an identity and without a seed.")
         mechanism.needs.check(self.__facts)
-        # which label belongs to which row: the ledger's name for the records does not say
-        labelled, held = "", self.__records
-        if self.__facts.classes is not None:
-            labelled = hashlib.sha256(held.labelled_digest().tobytes()).hexdigest()
-        kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
         named = [
-            kind,
+            budget.data,
+            f"{type(mechanism).__module__}.{type(mechanism).__qualname__}",
             repr(self.__facts),
-            labelled,
+            hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest(),
             repr(sorted(mechanism.event(self.__facts).to_dict().items())),
         ]
-        about = "\n".join([budget.data, *named]).encode() + b"\n" + mechanism.identity()
-        noise = KeptNoise(secret, about)
-        mark = mark_of(secret, about)
-        charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
-        return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
+        about = "\n".join(named).encode() + b"\n" + mechanism.identity()
+        return KeptNoise(secret, about), mark_of(secret, about)
 
     def stream(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None

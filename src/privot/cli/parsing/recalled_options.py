@@ -53,7 +53,8 @@ def _absolute(value: Any) -> str:
 
 def _before_wildcards(text: str) -> str:
     """The folders of a pattern of files; other text as it is."""
-    from privot.opening.remote_files import fixed_part, is_remote
+    from privot.opening.addresses import is_remote
+    from privot.opening.remote_files import fixed_part
 
     if is_remote(text) or _exists(text) or not any(mark in text for mark in "*?["):
         return text

@@ -64,10 +64,10 @@ class PaidAnswer:
     def pay(self, new_records: bool) -> bool:
         """Charge the ledger and write the answer; False where it was paid for before, and is written again."""
         from privot.adaptation.adaptation_answer import answer_once, stored
-        from privot.data import records_digest
+        from privot.vault.budget import row_digests
 
         with ledgers.open_ledger(self.ledger, only_open=False) as book:
-            data = book.fingerprint({"x": records_digest(self.held["x"])})
+            data = book.fingerprint({"x": row_digests(self.held["x"])})
             _check_free(self.out, stored(self.asked, self.answers, data))
             vault = ledgers.open_vault(book, terms=self.terms, new_records=new_records, **self.held)
             made = answer_once(self.asked, vault, self.answers, data, self.signing)

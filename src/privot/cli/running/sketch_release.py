@@ -114,16 +114,16 @@ def _paid(
     o: SketchOptions, design: SketchDesign, book: Ledger, held: dict[str, Any], signing: Ed25519PrivateKey | None
 ) -> tuple[Sketch, bool]:
     """The sketch that `book` pays for, or paid for in an earlier attempt; and whether it did."""
-    from privot.data import records_digest
     from privot.federation.sketches.delivering import due
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
+    from privot.vault.budget import row_digests
 
     # a ledger that is named has a budget for the records; only the one beside them may be new
     terms = (o.epsilon, o.delta) if o.ledger is None or o.new_records else None
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
-    name = book.fingerprint({"x": records_digest(held["x"], held["y"])})
+    name = book.fingerprint({"x": row_digests(held["x"], held["y"])})
     folder = book.path.with_name(book.path.name + ".sketches")
     with due(vault, order, folder, name, f"sketch {o.out.name}") as found:
         _deliver(found.sketch, o.out, signing)

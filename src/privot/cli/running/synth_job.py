@@ -11,7 +11,7 @@ import typer
 
 from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
-from privot.cli.partitioned_input import PartitionOptions, keep_sums, pass_bar
+from privot.cli.partitioned_input import PartitionOptions, expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
 from privot.cli.table_input import check_spreadsheet_safe, kind_for, open_codec, table_facts, table_records
 from privot.jobs.charges import charges, spent_in_ledger
@@ -152,9 +152,19 @@ class SynthJob:
         # a labeller is tuned on records that are kept; sums are all that partitions give
         if self.codec is None and settings.setdefault("labelled", 0.0):
             raise UsageError("Labels are tuned on records in one place: leave out labelled for partitioned data.")
-        if self.options.ledger is None:
-            # asked now: an address lies beside no ledger
-            ledgers.default_ledger(self.options.data, self.options.out)
+
+    def _default_ledger(self) -> Path:
+        """Where the ledger lies that was not named."""
+        from privot.errors import UsageError
+        from privot.partitions import is_partitioned
+
+        o = self.options
+        if self.source is not None and is_partitioned(o.data, self.codec, o.partitions.query):
+            raise UsageError(
+                "Partitioned data lie beside no ledger: name the one ledger of these records with --ledger, which is "
+                "made if there is none."
+            )
+        return ledgers.default_ledger(o.data, o.out)
 
     def _kind(self) -> str | None:
         """The ending of the synthetic table."""
@@ -206,16 +216,18 @@ class SynthJob:
         from privot.synthesis.output.output_folder import write_folder
 
         o = self.options
+        # asked first: without a ledger nothing needs to be read
+        place = o.ledger or self._default_ledger()
         earlier = self._prepare(context, o.resume and (o.out / NAME).exists())
         read: list[Dataset | PartitionedSource] = []
         if self.source is not None:
             context.with_resource(pass_bar(self.source, quiet=o.as_json))
+            expect_ledger(self.source, place)
         design: dict[str, Any] = {}
         if earlier is None:
             # read and designed before a ledger is created: what cannot be used leaves none behind, and sets no budget
             read.append(self._records())
             design = self._design(read[0])
-        place = o.ledger or ledgers.default_ledger(o.data, o.out)
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
             job, opened = self._opened(context, book, read, design, earlier)
             kept = None if self.source is None else keep_sums(self.source, job, book)

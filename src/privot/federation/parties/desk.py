@@ -20,7 +20,7 @@ from privot.accounting import Gaussian, calibrate
 from privot.common.extras import needing
 from privot.common.files import PART, private_file, private_folder, sync
 from privot.common.private_files import lock_folder
-from privot.data import load, records_digest
+from privot.data import load
 from privot.errors import BudgetError, DataError, PolicyError, PrivotError, UsageError
 from privot.federation.coordination.answers import Answer, digest
 from privot.federation.coordination.requests import Request
@@ -36,6 +36,7 @@ from privot.ledger import Ledger
 from privot.mechanisms import PrivateSketch
 from privot.opening import read_bytes
 from privot.vault import Vault
+from privot.vault.budget import row_digests
 
 POLICY, KEY = "policy.toml", "signing.key"
 
@@ -93,7 +94,7 @@ class Desk:
             raise DataError("[data] is a folder of images: state their public shape there, as [height, width].")
         records = load(terms.data, classes=stated.classes, shape=stated.shape)
         labels = records.y
-        self._rows = self._ledger.fingerprint({"x": records_digest(records.x)})
+        self._rows = self._ledger.fingerprint({"x": row_digests(records.x)})
         # no clipping: the design bounds every coordinate of a sketch
         self._vault = Vault(
             records.x,
@@ -106,7 +107,7 @@ class Desk:
             label=self.policy.name,
             new_records=new_records,
         )
-        self._data = self._ledger.fingerprint({"x": records_digest(records.x, labels)})
+        self._data = self._ledger.fingerprint({"x": row_digests(records.x, labels)})
 
     def close(self) -> None:
         """Close the ledger and the log, and unlock the folder."""
@@ -198,7 +199,7 @@ class Desk:
                 # the path of the file is not disclosed
                 self.log.error("the open data cannot be read: %s", error)
                 raise PolicyError("The open data cannot be read.") from None
-            if self._vault is not None and self._ledger.fingerprint({"x": records_digest(found.x)}) == self._rows:
+            if self._vault is not None and self._ledger.fingerprint({"x": row_digests(found.x)}) == self._rows:
                 raise PolicyError("The open data are the vault's records, which are never shown.")
             points = np.asarray(found.x, dtype=np.float64)
             if labels:
