@@ -72,6 +72,16 @@ def test_only_the_vaults_process_reaches_the_workers_that_dask_starts() -> None:
         assert client.submit(len, [1, 2, 3]).result() == 3
 
 
+def test_dask_workers_import_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_parquet(tmp_path / "cut", cut(PEOPLE, 2))
+    for name in ("multiprocessing", "random", "privot"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path not in ("", ".", str(tmp_path))])
+    assert open_source(folder, codec=CODEC, engine=choose_engine("dask", workers=1)).count == len(PEOPLE)
+    assert not (tmp_path / "taken").exists()
+
+
 def test_errors_of_workers_are_sentences(tmp_path: Path, cluster: Cluster) -> None:
     records = [{**r, "ill": "31415926"} if k == 200 else r for k, r in enumerate(PEOPLE)]
     folder = write_parquet(tmp_path / "cut", cut(records, 5))

@@ -64,7 +64,7 @@ def server(postgresql: str) -> str:
     return postgresql
 
 
-@pytest.mark.parametrize("parts", [1, 7, 50])
+@pytest.mark.parametrize("parts", [1, 7, pytest.param(50, marks=pytest.mark.slow)])
 def test_duckdb_releases_what_a_file_releases(duckdb_file: Path, whole: dict[str, Any], parts: int) -> None:
     vault = open_table(f"duckdb://{duckdb_file}", query=QUERY, parts=parts, engine=HERE)
     assert same(exact(vault, table_release()), whole)
@@ -171,15 +171,24 @@ def test_queries_with_comments_and_odd_names_are_cut(
         assert same(exact(open_table(place, query=query, parts=parts, engine=HERE), table_release()), whole)
 
 
-def test_a_column_called_like_the_row_does_not_decide_where_rows_lie(tmp_path: Path) -> None:
-    """A column that is always missing would be hashed in place of the row, and no part would hold any row."""
+def test_a_column_called_like_the_row_does_not_decide_where_rows_lie(tmp_path: Path, server: str) -> None:
+    """A column that is always missing would be hashed in place of the row: no part, or one, would hold all rows."""
     duckdb = pytest.importorskip("duckdb")
-    place = tmp_path / "odd.db"
-    with duckdb.connect(str(place)) as connection:
-        connection.execute("CREATE TABLE odd AS SELECT NULL::INTEGER AS q FROM range(20)")
-    codec = TableCodec(Schema((Column("q", "integer", 0, 9, missing=True),)))
-    source = open_source(f"duckdb://{place}", codec=codec, query="SELECT q FROM odd", parts=3, engine=HERE)
-    assert source.count == 20
+    from adbc_driver_postgresql import dbapi
+
+    file, rows = tmp_path / "odd.db", "SELECT NULL::INTEGER AS q, n FROM generate_series(0, 19) AS s(n)"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(f"CREATE TABLE odd AS {rows}")
+    with dbapi.connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE odd AS {rows}")
+        connection.commit()
+    columns = (Column("q", "integer", 0, 9, missing=True), Column("n", "integer", 0, 19))
+    for place in (f"duckdb://{file}", server):
+        source = open_source(
+            place, codec=TableCodec(Schema(columns)), query="SELECT q, n FROM odd", parts=3, engine=HERE
+        )
+        assert source.count == 20
+        assert all(sum(len(rows) for rows, _ in partition.blocks()) < 20 for partition in source.partitions)
 
 
 def test_parts_that_hold_other_rows_than_the_whole_are_refused(duckdb_file: Path) -> None:
@@ -190,7 +199,7 @@ def test_parts_that_hold_other_rows_than_the_whole_are_refused(duckdb_file: Path
         assert source.count
 
 
-@pytest.mark.parametrize("parts", [1, 7, 50])
+@pytest.mark.parametrize("parts", [1, 7, pytest.param(50, marks=pytest.mark.slow)])
 def test_postgresql_releases_what_a_file_releases(server: str, whole: dict[str, Any], parts: int) -> None:
     vault = open_table(server, query=QUERY, parts=parts, engine=HERE)
     assert same(exact(vault, table_release()), whole)
