@@ -33,6 +33,7 @@ class KeptSums:
 
     def __init__(self, folder: Path, key: bytes) -> None:
         self._folder, self._key = folder, key
+        self._described: tuple[Any, bytes | None, str] = (None, None, "")
 
     def checksum_key(self, unless_known: int) -> int:
         """The key of checksums that is kept; else this one, which is kept from now on."""
@@ -59,7 +60,11 @@ class KeptSums:
 
     def _name(self, task: Any, partition: Partition) -> str | None:
         """A digest of all that a result depends on: the task, the partition and its schema, how this process rounds."""
-        parts = [described(task), described(partition.stamp), described((privot.__version__, task.arithmetic()))]
+        if self._described[0] is not task:
+            # once per pass: a task may hold thousands of numbers
+            self._described = (task, described(task), task.arithmetic())
+        _, said, rounding = self._described
+        parts = [said, described(partition.stamp), described((privot.__version__, rounding))]
         if any(part is None for part in parts) or not partition.stamp:
             return None
         return hashlib.sha256(b"\0".join(hashlib.sha256(part or b"").digest() for part in parts)).hexdigest()
