@@ -9,6 +9,7 @@ other users of the machine can neither listen nor submit work. Those of a runnin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -31,8 +32,6 @@ _QUIET = {
     "distributed.admin.log-length": 0,
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    # a file in the current folder must not take the place of a module
-    "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1",
 }
 CONNECT_SECONDS = 30
 
@@ -73,6 +72,7 @@ class DaskEngine:
         with dask.config.set(_QUIET):
             if self._scheduler is None:
                 with (
+                    _safe_path(),
                     LocalCluster(
                         n_workers=self._workers,
                         threads_per_worker=1,
@@ -95,6 +95,20 @@ class DaskEngine:
                 ) from None
             with client:
                 yield client
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """A file in the current folder must not take the place of a module in any process that is started meanwhile."""
+    name, before = "PYTHONSAFEPATH", os.environ.get("PYTHONSAFEPATH")
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _mapped(client: Any, task: Task[T], partitions: Sequence[Partition], at_once: int) -> Iterator[tuple[int, T]]:
