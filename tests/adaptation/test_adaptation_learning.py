@@ -137,6 +137,15 @@ def test_a_sketch_tells_how_often_the_target_shows_each_class() -> None:
     assert float((learner.batch()[1] == 0).float().mean()) == pytest.approx(0.8, abs=0.05 + 6 * 0.018)
 
 
+@pytest.mark.parametrize("size", [8, 28, 31])
+def test_a_bend_is_the_bicubic_surface_through_its_knots(size: int) -> None:
+    knots = torch.randn(4, 2, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    warp = Warp((size, size + 3), classes=2).double()
+    expected = torch.nn.functional.interpolate(knots, size=[size, size + 3], mode="bicubic", align_corners=True)
+    assert torch.allclose(warp.down @ knots @ warp.across.T, expected, atol=1e-6)
+    assert not any("down" in name or "across" in name for name in warp.state_dict())
+
+
 def test_a_transformation_draws_nothing_itself() -> None:
     warp, rows = Warp((12, 12), 2), torch.as_tensor(bumps(4, 6.0, 0), dtype=torch.float32)
     drawn = torch.randn(4, warp.draws(True))
