@@ -167,6 +167,8 @@ def _main() -> None:
 
 def _run(request: dict[str, Any]) -> int:
     """Do what `python ARGUMENTS` does; the exit code."""
+    # a shell in the background starts what it starts with interrupts ignored; tests mean a process in the foreground
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"], OMP_NUM_THREADS="1")

@@ -17,6 +17,7 @@ from privot.adaptation.alignment.transformation_fit import Source
 from privot.adaptation.alignment.transformations import transformation
 from privot.adaptation.model_folder import write_report
 from privot.adaptation.networks import Committee, build
+from privot.adaptation.stand_in import stand_in_learner
 from privot.adaptation.stand_in.report_figures import agreement
 from privot.adaptation.stand_in.self_training import Schedule, SelfTraining, Views
 from privot.adaptation.stand_in.stand_in_learner import Checks
@@ -72,6 +73,44 @@ def test_a_stand_in_that_shows_the_classes_passes_and_noise_does_no_harm(done: D
     drowned = adapted(blobs(50, 0.2, 5)[0], 1e-3)
     x, y = blobs(400, 0.2, 6)
     assert drowned.score(x, y) > 0.9
+
+
+def test_a_transformation_with_more_parameters_than_the_release_has_numbers_is_not_fitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fits: list[int] = []
+    monkeypatch.setattr(stand_in_learner, "fit", lambda *given: fits.append(1))
+    short = {"warmup": 2, "finish": 2, "check": 2, "members": 1, "generator": 2, "samples": 20}
+    # 2 columns take 2 + 2 · 2 parameters; 1,200 columns take 2,402, and the release has fewer numbers
+    few = adapted(blobs(60)[0], **short)
+    assert fits == [1]
+    assert few.checks_ is not None
+    assert few.checks_.transformed > 0.0
+    wide = np.repeat(blobs(60)[0], 600, axis=1)
+    settings = replace(SHORT, **short)
+    vault = Vault(wide, clip=1.0, adjacency="replace-one", budget=(5.0, 1e-5))
+    source = (np.repeat(blobs(200)[0], 600, axis=1), blobs(200)[1])
+    many = DomainAdapter(5.0, 1e-5, settings=settings, device="cpu", seed=1).fit(vault, source)
+    assert fits == [1]
+    assert many.checks_ is not None
+    assert many.checks_.transformed == 0.0
+    assert not many.checks_.transformation_used
+
+
+def test_members_learn_from_every_source_record_and_the_checks_from_nine_tenths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    whole = SelfTraining.__init__
+
+    def watched(self: SelfTraining, networks: Any, views: Any, rows: torch.Tensor, *rest: Any, **more: Any) -> None:
+        seen.append(len(rows))
+        whole(self, networks, views, rows, *rest, **more)
+
+    monkeypatch.setattr(SelfTraining, "__init__", watched)
+    adapted(blobs(60)[0], warmup=2, finish=2, check=2, members=2, generator=2, samples=20, fit=1)
+    # the first network, the check on 20 samples, the first member's end, the second member's start and end
+    assert seen == [180, 20, 200, 200, 200]
 
 
 def test_what_a_check_finds_decides_what_is_used() -> None:

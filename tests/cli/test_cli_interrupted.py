@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,9 @@ def interrupted(
     words = ["-m", "privot", *arguments]
     if fresh:
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process: Any = subprocess.Popen([sys.executable, *words], **pipes, cwd=cwd)
+        # as in `warm`: interrupts arrive, also where the tests run in the background
+        heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        process: Any = subprocess.Popen([sys.executable, *words], **pipes, cwd=cwd, preexec_fn=heard)
     else:
         process = warm.Process(words, cwd)
     until = time.monotonic() + 280

@@ -75,7 +75,7 @@ def _team(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[tuple[int, s
         team.append(warm.Process(list(arguments)))
     for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK"):
         monkeypatch.delenv(name)
-    ended = [process.communicate(120) for process in team]
+    ended = [process.communicate(300) for process in team]
     return [(int(process.returncode or 0), said) for process, (_, said) in zip(team, ended, strict=True)]
 
 

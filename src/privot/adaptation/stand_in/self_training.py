@@ -104,6 +104,8 @@ class SelfTraining:
         self.optimizer = adam(networks, schedule.rate)
         self._rows, self._labels, self._stand_in = rows, labels, stand_in
         device, batch, draws = next(networks.parameters()).device, schedule.batch, views.draws()
+        # group normalisation and convolutions wait for memory on a GPU; networks of others may not bear half precision
+        self._half = device.type == "cuda" and networks.config["kind"] == "images"
         self._chosen = torch.zeros(batch, dtype=torch.int64, device=device)
         self._drawn = torch.zeros(batch, draws, device=device)
         self._weight, self._loss, self._rate = (torch.zeros((), device=device) for _ in range(3))
@@ -153,23 +155,32 @@ class SelfTraining:
             return chosen, self._labels[self._chosen]
         return self.views.source.unit(self.views.source.x[chosen]), self.views.source.y[chosen]
 
+    def _scores(self, networks: Networks, unit: Tensor) -> Tensor:
+        """Scores of records in [0, 1]; the weights are kept, and learn, in single precision either way."""
+        rows = self.views.records(unit)
+        if not self._half:
+            scores: Tensor = networks(rows)
+            return scores
+        weights = {name: p.to(torch.bfloat16) for name, p in networks.named_parameters()}
+        return torch.func.functional_call(networks, weights, (rows.to(torch.bfloat16),)).float()
+
     def _step(self) -> None:
         views = self.views
         with torch.no_grad():
             unit, labels = self._labelled()
             shown = views.shown(unit, self._drawn)
         if self._stand_in is None:
-            loss = functional.cross_entropy(self.networks(views.records(shown)), labels)
+            loss = functional.cross_entropy(self._scores(self.networks, shown), labels)
         else:
             with torch.no_grad():
                 other = self._stand_in[self._other]
-                told = torch.softmax(self.average(views.records(views.weak(other, self._weakly))), dim=1)
+                told = torch.softmax(self._scores(self.average, views.weak(other, self._weakly)), dim=1)
                 self._share.mul_(0.98).add_(told.mean(dim=0), alpha=0.02)
                 told = told * (self._wanted.clamp(min=1e-6) / self._share.clamp(min=1e-6)).sqrt()
                 sure, guessed = (told / told.sum(dim=1, keepdim=True)).max(dim=1)
                 kept = (sure >= self.schedule.threshold).to(sure)
                 strong = views.strong(other, self._strongly)
-            scores = self.networks(views.records(torch.cat([shown, strong])))
+            scores = self._scores(self.networks, torch.cat([shown, strong]))
             batch = len(labels)
             learned = (functional.cross_entropy(scores[batch:], guessed, reduction="none") * kept).mean()
             loss = functional.cross_entropy(scores[:batch], labels) + self._weight * learned

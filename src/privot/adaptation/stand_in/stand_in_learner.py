@@ -53,7 +53,8 @@ class Checks:
     """What the checks found; they use the source's labels and the stand-in, no target labels.
 
     `transformed` is the share of held-out source records that the first network labels rightly after the fitted
-    transformation, `augmented` the same after the public augmentation alone. `reverse` is the share of held-out source
+    transformation, and 0 if nothing was fitted because the release has fewer numbers than the transformation has
+    parameters; `augmented` is the same after the public augmentation alone. `reverse` is the share of held-out source
     records that a network labels rightly that learned from the stand-in only, with the first network's labels
     (reverse validation, Zhong et al. 2010); below `least` the stand-in does not show the classes.
     """
@@ -162,7 +163,8 @@ class StandInLearner:
             kept(True)
         self._before += s.warmup
         if self.checks is None:
-            fit(self.change, self.source, self.release, s, self._random("fit"))
+            if self._determined(self.release):
+                fit(self.change, self.source, self.release, s, self._random("fit"))
             self.checks = self._checked(stand_in, progress)
             kept(True)
         self._before += s.check
@@ -235,6 +237,10 @@ class StandInLearner:
         if path is not None:
             path.unlink(missing_ok=True)
 
+    def _determined(self, release: Release) -> bool:
+        """Whether the release has as many numbers as the transformation has parameters: fewer would fit its noise."""
+        return Target.of(release).features.size >= sum(p.numel() for p in self.change.parameters())
+
     def _use_generator(self, generator: Any, losses: list[float], release: Release) -> None:
         target, config = Target.of(release), self.design.networks
         span = (config["low"], config["high"])
@@ -266,7 +272,9 @@ class StandInLearner:
         if start is not None:
             networks.load_state_dict(start.state_dict())
         random = self._random(f"{'s' if stand_in is None else 't'}{number}")
-        training = SelfTraining(networks, views, self._rows, schedule, random, stand_in=stand_in)
+        # the checks are over when members learn: they have every record of the source
+        rows = self._rows if self.checks is None else torch.arange(len(self.source.x), device=self.device)
+        training = SelfTraining(networks, views, rows, schedule, random, stand_in=stand_in)
         return training.run(self._tell(progress, schedule.steps))
 
     def _train_member(self, number: int, views: Views, stand_in: Tensor | None, progress: Progress | None) -> None:
@@ -285,6 +293,8 @@ class StandInLearner:
     def _checked(self, stand_in: Tensor, progress: Progress | None) -> Checks:
         s, start, random = self.design.settings, self._start, self._random("checks")
         assert start is not None
+        assert self.release is not None
+        determined = self._determined(self.release)
         unit, labels = self.source.unit(self.source.x[self._held_out]), self.source.y[self._held_out]
         plain = self._plain()
 
@@ -294,7 +304,7 @@ class StandInLearner:
         drawn = torch.randn(len(unit), self.augment.draws(self.bend), generator=random, device=self.device)
         with torch.no_grad():
             augmented = told(self.augment(unit, drawn, 1.0, self.bend), start)
-            transformed = told(self.change(unit, drawn, s.wide, self.bend), start)
+            transformed = told(self.change(unit, drawn, s.wide, self.bend), start) if determined else 0.0
         schedule = Schedule(s.check, s.batch, s.learning_rate)
         guessed = self._labels(start, stand_in)
         other = SelfTraining(self._network(-1), plain, stand_in, schedule, random, labels=guessed)
