@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from privot.adaptation import AdaptationConfig, DomainAdapter, choose
+from privot.adaptation.adaptation_config import default_method
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.alignment.transformation_fit import Source
 from privot.adaptation.alignment.transformations import transformation
@@ -95,6 +96,17 @@ def test_a_transformation_with_more_parameters_than_the_release_has_numbers_is_n
     assert many.checks_ is not None
     assert many.checks_.transformed == 0.0
     assert not many.checks_.transformation_used
+
+
+def test_images_and_tables_are_adapted_by_a_stand_in_and_vectors_by_an_embedding() -> None:
+    x, y = np.random.default_rng(0).random((20, 64)), np.arange(20) % 2
+    vault = Vault(x, clip=1.0, adjacency="replace-one", budget=(1.0, 1e-5))
+    chosen = {
+        shape: DomainAdapter(1.0, 1e-5, shape=shape, device="cpu", seed=0).design(vault.facts, (x, y)).settings.method
+        for shape in (None, (8, 8))
+    }
+    assert chosen == {None: "embedding", (8, 8): "stand-in"}
+    assert default_method(image=False, table=True) == "stand-in"
 
 
 def test_members_learn_from_every_source_record_and_the_checks_from_nine_tenths(

@@ -128,6 +128,11 @@ class AdaptationConfig:
             raise DataError(f"These are not the settings of an adaptation ({type(error).__name__}).") from None
 
 
+def default_method(image: bool, table: bool) -> str:
+    """The best method for such records, by docs/results/stand-in.md and docs/results/adaptation.md."""
+    return "stand-in" if image or table else "embedding"
+
+
 def choose(method: str, image: bool, records: int, network: str | None = None, cuda: bool = False) -> AdaptationConfig:
     """The default config, from the method, whether records are images, and the public number of target records."""
     base = AdaptationConfig(method="source", network=network or ("digits" if image else "features"))

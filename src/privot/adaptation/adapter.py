@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
 from privot.accounting.sampling import FixedSize
-from privot.adaptation.adaptation_config import AdaptationConfig, choose, choose_for_table
+from privot.adaptation.adaptation_config import AdaptationConfig, choose, choose_for_table, default_method
 from privot.adaptation.adaptation_design import (
     AdaptationDesign,
     embedding_map,
@@ -66,8 +66,8 @@ class DomainAdapter(PrivateEstimator):
     epsilon, delta
         The budget of everything that is released; the adjacency is the vault's, which must be replace-one.
     method
-        "embedding", "stand-in", "sliced" (DP-SWD) or "dp-dann", which are proven; "published", which is not; or
-        "source", which uses no target.
+        "stand-in", "embedding", "sliced" (DP-SWD) or "dp-dann", which are proven; "published", which is not; or
+        "source", which uses no target. By default "stand-in" for images and tables, and "embedding" for vectors.
     network
         "digits", "features" or the import path of your own ("package.module:function"); chosen by default.
     shape
@@ -104,7 +104,7 @@ class DomainAdapter(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         *,
-        method: str = "embedding",
+        method: str | None = None,
         network: str | None = None,
         shape: Sequence[int] | None = None,
         low: float = 0.0,
@@ -145,7 +145,7 @@ class DomainAdapter(PrivateEstimator):
         if shape is not None and int(np.prod(shape)) != facts.dim:
             raise UsageError(f"An image of shape {tuple(shape)} has {np.prod(shape)} values, a record {facts.dim}.")
         settings = self.settings or choose(
-            self.method, shape is not None, facts.records or 1, self.network, device == "cuda"
+            self._method(), shape is not None, facts.records or 1, self.network, device == "cuda"
         )
         config = {
             "kind": settings.network,
@@ -174,9 +174,13 @@ class DomainAdapter(PrivateEstimator):
         digest = source_digest(x, y)
         return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, rules, source=digest)
 
+    def _method(self) -> str:
+        """The method that was asked for, or the default."""
+        return self.method or default_method(self.shape is not None, self.codec is not None)
+
     def _table_design(self, codec: TableCodec, facts: Facts, x: NDArray[Any], y: NDArray[np.int64]) -> AdaptationDesign:
         """The same for tables: what is released and the width of a row follow from the schema."""
-        method = self.method if self.settings is None else self.settings.method
+        method = self._method() if self.settings is None else self.settings.method
         if method != "stand-in" or self.shape is not None or (self.low, self.high) != (0.0, 1.0):
             raise UsageError("A table is adapted by the method stand-in: choose that, and leave out shape and range.")
         settings = self.settings or choose_for_table()
@@ -268,7 +272,7 @@ class DomainAdapter(PrivateEstimator):
             **table,
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
-            "method": self.method,
+            "method": self._method(),
             "network": self.network,
             "shape": None if self.shape is None else [int(side) for side in self.shape],
             "low": float(self.low),

@@ -42,8 +42,8 @@ def adapt(
     method: Annotated[
         str | None,
         typer.Option(
-            help="Method: embedding (the default), stand-in (the only one for tables), sliced, dp-dann, or published "
-            "(unproven)."
+            help="Method: stand-in (the default for images, the only one for tables), embedding (the default for "
+            "vectors), sliced, dp-dann, or published (unproven)."
         ),
     ] = None,
     schema: shared.SchemaFile = None,
@@ -79,8 +79,6 @@ def adapt(
     from privot.errors import UsageError
 
     check_together(context)
-    if method is None:
-        method = "embedding" if schema is None else "stand-in"
     # the name of the mechanism stands for the method that uses it
     method = "sliced" if method == "projection" else method
     if answer is not None:

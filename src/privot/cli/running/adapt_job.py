@@ -42,7 +42,7 @@ class AdaptOptions:
     epsilon: float
     delta: float
     adjacency: str
-    method: str
+    method: str | None
     schema: Path | None
     network: str | None
     classes: str | None
@@ -86,6 +86,7 @@ class PlannedAdaptation:
 
     def __init__(self, options: AdaptOptions) -> None:
         from privot.adaptation import DomainAdapter
+        from privot.adaptation.adaptation_config import default_method
 
         self.options = o = options
         self.adjacency: Adjacency = _checked(o)
@@ -104,12 +105,13 @@ class PlannedAdaptation:
             self.held_out = None if o.test is None else read_labelled_table(o.test, self.codec)
         # of arrays the mechanisms bound what they compute themselves; the clip only has to be a number
         self.clip = 1.0 if self.codec is None else self.codec.bound(compact=True)
+        method = o.method or default_method(self.facts.shape is not None, self.codec is not None)
         self.adapter = DomainAdapter(
-            o.epsilon, o.delta, method=o.method, network=o.network, shape=self.facts.shape, low=low, high=high,
+            o.epsilon, o.delta, method=method, network=o.network, shape=self.facts.shape, low=low, high=high,
             codec=self.codec, device=o.device, seed=o.seed, allow_unproven=o.allow_unproven,
         )  # fmt: skip
         self.asked: dict[str, Any] = {
-            "method": o.method, "network": o.network, "shape": o.shape, "low": low, "high": high,
+            "method": method, "network": o.network, "shape": o.shape, "low": low, "high": high,
             "set": o.settings or [], "epsilon": o.epsilon, "delta": o.delta, "seed": o.seed, "classes": o.classes,
             **({} if self.codec is None else {"codec": self.codec.to_dict()}),
         }  # fmt: skip
@@ -246,7 +248,7 @@ def _checked(options: AdaptOptions) -> Adjacency:
 
     check_epsilon(options.epsilon), check_delta(options.delta)
     method = options.method
-    if method not in METHODS or method == "source":
+    if method is not None and (method not in METHODS or method == "source"):
         raise UsageError(f"Unknown method {method!r}: use {', '.join(m for m in METHODS if m != 'source')}.")
     if method in UNPROVEN and not options.allow_unproven:
         raise UnprovenError(f"The method {method} has no privacy proof: add --allow-unproven to use it anyway.")
