@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 SIDE = 28
-SHOWN = ("fonts-mnist", "fonts-usps", "usps-mnist", "mnist-usps", "mnist-digits")
+SHOWN = ("fonts-mnist", "fonts-usps", "usps-mnist", "mnist-usps", "mnist-digits8")
 CHOOSING = (
     "letters-hand", "letters-ink", "letters-few", "letters-small", "letters-counts", "clothes-shade", "clothes-blur",
 )  # fmt: skip

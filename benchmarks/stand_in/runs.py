@@ -88,8 +88,9 @@ def _arrays(run: Run, folder: Path, device: str, change: dict[str, Any], rows: i
     data = _pair(folder, run.pair, run.seed if drawn else 0).cut(rows)
     image, cuda = data.shape is not None, device == "cuda"
     base = {"labels": "source", "real": "stand-in"}.get(run.method, run.method)
-    # the same network everywhere but for today's methods, which keep theirs
-    network = "images" if image and base == "source" else None
+    # the same network everywhere but for the older methods, which keep theirs where images are large enough for it
+    small = data.shape is not None and min(data.shape) < 14
+    network = "images" if image and (base == "source" or small) else None
     settings = choose(base, image, len(data.target), network, cuda)
     settings = replace(settings, **change)
     public = (data.target, data.target_labels) if run.method == "labels" else (data.source, data.source_labels)
