@@ -68,8 +68,8 @@ def digits(results: Results) -> str:
     told = ", ".join(f"{TITLES[p]} {sizes[p]:,}" for p in shown)
     return (
         f"## Digits, (1, 1e-5), replace-one\n\n    python benchmarks/stand_in run --data DIR --out RESULTS "
-        f"--jobs 6\n\nAccuracy in % on the target's test set; mean ± standard deviation over {SEEDS} seeds, or over the number "
-        f"in brackets. One H200. Target records: {told}. scikit-learn's digits are 8 × 8, and the source is brought to "
+        f"--jobs 6\n\nAccuracy in % on the target's test set; mean ± standard deviation over {SEEDS} seeds, or over the "
+        f"number in brackets. One H200. Target records: {told}. scikit-learn's digits are 8 × 8, and the source is brought to "
         "that form as they were made: cut to the ink, 32 × 32, black and white, ink counted in squares of 4.\n\n"
         + _table(["", *[TITLES[p] for p in shown]], lines)
     )
@@ -83,7 +83,9 @@ def curve(results: Results) -> str:
         return ""
     shown = [p for p in pairs.SHOWN if _pick(mine, p, "stand-in", terms[0])]
     lines = [[f"{e:g}", *[_cell(_pick(mine, p, "stand-in", e)) for p in shown]] for e in terms]
-    return "## Accuracy against ε\n\nNumbers in brackets are seeds.\n\n" + _table(["ε", *[TITLES[p] for p in shown]], lines)
+    return "## Accuracy against ε\n\nNumbers in brackets are seeds.\n\n" + _table(
+        ["ε", *[TITLES[p] for p in shown]], lines
+    )
 
 
 def office(results: Results) -> str:
