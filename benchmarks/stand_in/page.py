@@ -68,10 +68,10 @@ def digits(results: Results) -> str:
     told = ", ".join(f"{TITLES[p]} {sizes[p]:,}" for p in shown)
     return (
         f"## Digits, (1, 1e-5), replace-one\n\n    python benchmarks/stand_in run --data DIR --out RESULTS "
-        f"--jobs 6\n\nAccuracy in % on the target's test set; mean ± standard deviation over {SEEDS} seeds, or over the "
-        f"number in brackets. One H200. Target records: {told}. scikit-learn's digits are 8 × 8, and the source is brought to "
-        "that form as they were made: cut to the ink, 32 × 32, black and white, ink counted in squares of 4.\n\n"
-        + _table(["", *[TITLES[p] for p in shown]], lines)
+        f"--jobs 6\n\nAccuracy in % on the target's test set; mean ± standard deviation over {SEEDS} seeds, or over "
+        f"the number in brackets. One H200. Target records: {told}. scikit-learn's digits are 8 × 8, and the source is "
+        "brought to that form as they were made: cut to the ink, 32 × 32, black and white, ink counted in squares of "
+        "4.\n\n" + _table(["", *[TITLES[p] for p in shown]], lines)
     )
 
 
