@@ -141,6 +141,16 @@ def test_encoders_that_look_beside_one_image_are_refused(module: nn.Module, kind
         mapped(saved(module, tmp_path, kind))
 
 
+class Seldom(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, 1e-9, training=True).flatten(1)
+
+
+def test_chance_that_a_trial_would_not_see_is_read_in_the_code(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="draws random numbers"):
+        mapped(saved(Seldom(), tmp_path))
+
+
 def test_a_network_left_in_training_mode_is_put_into_evaluation_mode(tmp_path: Path) -> None:
     # TorchScript can be put back; what it learned is kept
     module = network(nn.BatchNorm2d(6), nn.Dropout(0.5)).train()
