@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from privot.errors import DataError, UsageError
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.exact_sums import clip_features, try_map
+from privot.synthesis import Problem, Synthesizer, choose_rules
 from privot.synthesis.features.fourier import Fourier, Stack, feature_map
 from privot.synthesis.features.public_encoder import EncoderFeatures, PublicEncoder
 from privot.vault import Vault
@@ -173,6 +175,21 @@ def test_a_release_with_an_encoder_names_it_and_needs_its_file(
     monkeypatch.setattr("privot.synthesis.features.public_encoder._LOADED", {})
     with pytest.raises(DataError, match="state its file"):
         feature_map(release.public["features"])
+
+
+def test_a_synthesis_with_an_encoder_is_sampled_without_it(
+    features: EncoderFeatures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(0).uniform(0, 255, (40, DIM))
+    vault = Vault(x, clip=1e4, adjacency="add-remove", budget=(5.0, 1e-5))
+    rules = replace(choose_rules(Problem(DIM, 1, 2.0, 40, SHAPE)), steps=3, batch=8)
+    made = Synthesizer(5.0, 1e-5, shape=SHAPE, high=255.0, features=features, rules=rules, device="cpu", seed=0)
+    made.fit(vault).save(tmp_path / "model")
+    expected, _ = made.sample(5, seed=1)
+    monkeypatch.setattr("privot.synthesis.features.public_encoder._LOADED", {})
+    again = Synthesizer.load(tmp_path / "model", device="cpu")
+    np.testing.assert_array_equal(again.sample(5, seed=1)[0], expected)
+    assert again.features_ is None
 
 
 @pytest.mark.parametrize("content", [b"", b"no network", b"PK\x03\x04 broken"])

@@ -28,6 +28,10 @@ _LOADED: dict[str, PublicEncoder] = {}
 """The encoders of this process by their digest: a release says only the digest."""
 
 
+class EncoderNeededError(DataError):
+    """A release was made with a public encoder that this process has not read yet."""
+
+
 class PublicEncoder:
     """e, a network from an image to one or several vectors, read from a file of TorchScript or of `torch.export`.
 
@@ -203,7 +207,7 @@ def _encoder(fields: Mapping[str, Any]) -> EncoderFeatures:
     stated = fields["encoder"]
     held = _LOADED.get(str(stated["digest"]))
     if held is None or (held.size, list(held.value_range)) != (stated["size"], list(stated["range"])):
-        raise DataError(
+        raise EncoderNeededError(
             f"This release needs the public encoder with the digest {str(stated['digest'])[:16]}…: state its file, "
             "size and range again."
         )
