@@ -148,9 +148,10 @@ class Seldom(nn.Module):
         return nn.functional.dropout(x, 1e-9, training=True).flatten(1)
 
 
-def test_chance_that_a_trial_would_not_see_is_read_in_the_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["script", "export"])
+def test_chance_that_a_trial_would_not_see_is_read_in_the_code(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="draws random numbers"):
-        mapped(saved(Seldom(), tmp_path))
+        mapped(saved(Seldom(), tmp_path, kind))
 
 
 def test_a_network_left_in_training_mode_is_put_into_evaluation_mode(tmp_path: Path) -> None:

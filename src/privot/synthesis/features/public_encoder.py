@@ -237,26 +237,39 @@ def _digest(path: Path) -> str:
 
 
 def _read(path: Path, device: torch.device) -> Any:
-    """The network in evaluation mode, with constants in place of what it holds."""
+    """The network in evaluation mode, once its code is seen to keep nothing and to draw nothing."""
     try:
         if path.suffix == ".pt2":
-            return torch.export.load(path).module().to(device)
-        with warnings.catch_warnings():
-            # files of this kind are what people have, though PyTorch wants to give them up
-            warnings.simplefilter("ignore", DeprecationWarning)
-            module = torch.jit.load(str(path), map_location=device).eval()  # type: ignore[no-untyped-call]
-            frozen = torch.jit.freeze(module)
+            program = torch.export.load(path)
+            tells = bool(program.graph_signature.buffers_to_mutate) or any(
+                _draws(str(node.target), node.args) for node in program.graph.nodes if node.op == "call_function"
+            )
+            network: Any = program.module().to(device)
+        else:
+            with warnings.catch_warnings():
+                # files of this kind are what people have, though PyTorch wants to give them up
+                warnings.simplefilter("ignore", DeprecationWarning)
+                module = torch.jit.load(str(path), map_location=device).eval()  # type: ignore[no-untyped-call]
+                network = torch.jit.freeze(module)
+            tells = any(_tells(node) for node in _nodes(network.inlined_graph))
     except Exception as error:
         raise DataError(
             f"The encoder {path} is not a network that torch.jit.save or torch.export.save wrote "
             f"({type(error).__name__})."
         ) from None
-    if any(_tells(node) for node in _nodes(frozen.inlined_graph)):
+    if tells:
         raise UsageError(
             f"The encoder {path} keeps something between calls or draws random numbers, so that an image's features "
             "would depend on others: save it in evaluation mode."
         )
-    return frozen
+    return network
+
+
+def _draws(name: str, given: Sequence[Any]) -> bool:
+    """Whether a step of an exported program draws random numbers."""
+    if "dropout" in name:
+        return len(given) > 2 and given[2] is not False
+    return any(word.removeprefix("aten::") in name for word in _CHANCE)
 
 
 def _tells(node: Any) -> bool:
