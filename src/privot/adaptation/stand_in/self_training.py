@@ -158,11 +158,12 @@ class SelfTraining:
     def _scores(self, networks: Networks, unit: Tensor) -> Tensor:
         """Scores of records in [0, 1]; the weights are kept, and learn, in single precision either way."""
         rows = self.views.records(unit)
-        if not self._half:
-            scores: Tensor = networks(rows)
-            return scores
-        weights = {name: p.to(torch.bfloat16) for name, p in networks.named_parameters()}
-        return torch.func.functional_call(networks, weights, (rows.to(torch.bfloat16),)).float()
+        if self._half:
+            weights = {name: p.to(torch.bfloat16) for name, p in networks.named_parameters()}
+            scores: Tensor = torch.func.functional_call(networks, weights, (rows.to(torch.bfloat16),)).float()
+        else:
+            scores = networks(rows)
+        return scores
 
     def _step(self) -> None:
         views = self.views

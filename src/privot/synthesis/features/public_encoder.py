@@ -220,7 +220,7 @@ def _repeatable() -> Iterator[None]:
     """The same algorithms for every row: none is chosen by the clock, and none is made faster after some calls."""
     with (
         torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
-        torch.jit.optimized_execution(False),  # type: ignore[no-untyped-call]
+        torch.jit.optimized_execution(False),  # type: ignore[attr-defined]
     ):
         yield
 
@@ -278,7 +278,7 @@ def _tells(node: Any) -> bool:
     if "dropout" in kind or kind == "aten::batch_norm":
         training = list(node.inputs())[2 if "dropout" in kind else 5]
         return training.toIValue() is not False
-    return kind == "prim::SetAttr" or kind.startswith(_CHANCE)
+    return bool(kind == "prim::SetAttr" or kind.startswith(_CHANCE))
 
 
 def _nodes(block: Any) -> Iterator[Any]:
