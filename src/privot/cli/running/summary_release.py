@@ -122,9 +122,9 @@ def _known_delta(place: Path, public: bool, held: dict[str, Any]) -> float:
 
 
 def _fingerprint(book: Any, held: dict[str, Any]) -> str:
-    from privot.vault.budget import row_digests
+    from privot.vault.budget import account_name
 
-    return str(book.fingerprint({"x": row_digests(held["x"])}))
+    return account_name(book, held["x"])
 
 
 def _check_out(out: Path | None) -> None:
