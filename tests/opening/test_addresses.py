@@ -25,6 +25,10 @@ SECRETS = [
     f"postgresql://me:{SECRET}@host/db",
     f"postgresql://host/db?password={SECRET}",
     f"postgresql://host/db?sslmode=require&sslpassword={SECRET}",
+    f"postgresql://host/db?p%61ssword={SECRET}",
+    f"postgresql://me%3A{SECRET}@host/db",
+    f"https://host/a.parquet%3Fsig%3D{SECRET}",
+    f"s3://bucket/a.parquet%253Fsig%253D{SECRET}",
 ]
 
 

@@ -7,6 +7,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,14 @@ def _programs() -> Path | None:
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgresql() -> Iterator[str]:
     """The address of an empty database."""
     pytest.importorskip("adbc_driver_postgresql", reason="queries to PostgreSQL need its ADBC driver")
     programs = _programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
-    folder = tmp_path_factory.mktemp("postgresql")
+    # not below pytest's own folders, which another run of pytest closes to other accounts
+    folder = Path(tempfile.mkdtemp(prefix="privot-postgresql-"))
     as_user: dict[str, Any] = {}
     if os.getuid() == 0:
         # the server refuses to run as root
@@ -38,9 +40,6 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no account called postgres")
         as_user = {"user": account.pw_uid, "group": account.pw_gid}
-        for place in (folder, *folder.parents):
-            if place.is_relative_to("/tmp"):
-                place.chmod(place.stat().st_mode | 0o055)
         os.chown(folder, account.pw_uid, account.pw_gid)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -56,3 +55,4 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         stop = [programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"]
         subprocess.run(list(map(str, stop)), check=False, **quiet, **as_user)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -14,8 +14,10 @@ from partition_samples import CODEC, SCHEMA, cut, people, same, table_release, w
 
 from privot import Ledger, Vault
 from privot.cli import run
+from privot.errors import UsageError
+from privot.jobs.payments import JobPayments
 from privot.partitions import LocalEngine, open_source
-from privot.partitions.kept_sums import KeptSums, described
+from privot.partitions.kept_sums import FOLDER, KeptSums, described
 from privot.partitions.source import PartitionedSource
 from privot.tables import Column, Schema, TableCodec
 
@@ -78,7 +80,7 @@ def test_a_job_stopped_after_its_charge_goes_on_without_a_second_one(
         assert (first.of("NameRecords"), first.of(where)) == (12, 5)
     made = folder.parent / "made"
     assert not (made / "release.npz").exists()
-    assert (made / "release.secret").stat().st_mode & 0o077 == 0
+    assert (made / "release.salt").stat().st_mode & 0o077 == 0
     with Ledger.open(folder.parent / "visits.ledger") as ledger:
         assert len(list(ledger.entries())) == 1
     with monkeypatch.context() as patch:
@@ -90,22 +92,77 @@ def test_a_job_stopped_after_its_charge_goes_on_without_a_second_one(
     with Ledger.open(folder.parent / "visits.ledger") as ledger:
         assert len(list(ledger.entries())) == 1
     assert (made / "release.npz").exists()
-    assert not (made / "release.secret").exists()
+    assert not (made / "release.salt").exists()
     assert not (made / "partitions").exists()
 
 
-def test_a_job_whose_secret_is_another_one_is_not_charged_again_in_silence(
+def test_a_job_whose_salt_is_another_one_is_not_charged_again_in_silence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """That a secret lies there does not say that the ledger was charged for what it makes."""
+    """That a salt lies there does not say that the ledger was charged for what it makes."""
     with monkeypatch.context() as patch:
         Read(patch, "CellCounts", after=2)
         assert start() == 130
-    (folder.parent / "made" / "release.secret").write_bytes(bytes(32))
+    (folder.parent / "made" / "release.salt").write_bytes(bytes(32))
     assert run(["synth", "--resume", "--out", "made"]) != 0
     assert "allow a second charge" in capsys.readouterr().err
     with Ledger.open(folder.parent / "visits.ledger") as ledger:
         assert len(list(ledger.entries())) == 1
+
+
+def test_the_folder_of_a_stopped_job_does_not_tell_its_noise(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has the folder, and later the release, must not be able to take the noise off again."""
+    secrets = []
+    release_once = Vault.release_once
+
+    def told(vault: Vault, mechanism: Any, **more: Any) -> Any:
+        secrets.append(more["secret"])
+        return release_once(vault, mechanism, **more)
+
+    with monkeypatch.context() as patch:
+        Read(patch, "ScoreSums", after=4)
+        patch.setattr(Vault, "release_once", told)
+        assert start() == 130
+    files = [path.read_bytes() for path in (folder.parent / "made").rglob("*") if path.is_file()]
+    assert len(files) > 6
+    assert len(secrets[0]) == 32
+    assert not any(secrets[0] in held or secrets[0].hex().encode() in held for held in files)
+    with monkeypatch.context() as patch:
+        patch.setattr(Vault, "release_once", told)
+        assert run(["synth", "--resume", "--out", "made"]) == 0
+    # the very same noise after the kill
+    assert len(secrets) == 2
+    assert secrets[0] == secrets[1]
+    # and another ledger, with another key, makes another secret of the same salt
+    with Ledger.create(folder.parent / "a.ledger") as one, Ledger.create(folder.parent / "b.ledger") as two:
+        terms: dict[str, Any] = {"clip": 1.0, "adjacency": "add-remove", "budget": (1.0, 1e-5)}
+        first, other = (Vault(np.eye(3), ledger=ledger, **terms).secret_of(bytes(32)) for ledger in (one, two))
+        assert first != other
+        with pytest.raises(UsageError, match="32 bytes"):
+            Vault(np.eye(3), ledger=one, **{**terms, "budget": None}).secret_of(b"short")
+
+
+def test_kept_sums_go_when_the_release_is_on_disk_not_after_training(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    release = JobPayments.release
+
+    def watched(payments: Any, *args: Any, **more: Any) -> Any:
+        out = release(payments, *args, **more)
+        seen.append(((folder.parent / "made" / "release.npz").exists(), (folder.parent / "made" / FOLDER).exists()))
+        return out
+
+    def noticed(source: Any, summand: Any) -> Any:
+        # while the release is made they are there
+        assert (folder.parent / "made" / FOLDER).exists()
+        return sums(source, summand)
+
+    sums = PartitionedSource.sums
+    monkeypatch.setattr(JobPayments, "release", watched)
+    monkeypatch.setattr(PartitionedSource, "sums", noticed)
+    assert start() == 0
+    assert seen == [(True, False)]
 
 
 def test_a_ledger_that_is_there_names_the_records_in_the_first_pass(
@@ -117,11 +174,11 @@ def test_a_ledger_that_is_there_names_the_records_in_the_first_pass(
     assert read.of("NameRecords") == 6
 
 
-def test_a_job_that_was_not_stopped_leaves_neither_secret_nor_sums(folder: Path, capsys: Any) -> None:
+def test_a_job_that_was_not_stopped_leaves_neither_salt_nor_sums(folder: Path, capsys: Any) -> None:
     assert start("--json") == 0
     assert json.loads(capsys.readouterr().out)["guarantee"]["epsilon"] <= 1.0
     left = {path.name for path in (folder.parent / "made").iterdir()}
-    assert not left & {"partitions", "release.secret"}
+    assert not left & {"partitions", "release.salt"}
 
 
 def test_the_same_secret_gives_the_same_release_and_one_charge(folder: Path, tmp_path: Path) -> None:
@@ -296,3 +353,28 @@ def test_what_needs_rows_is_refused_before_anything_is_read(folder: Path) -> Non
     for method in ("sliced", "sinkhorn"):
         assert start("--method", method) == 2
     assert not list(folder.parent.glob("*.ledger"))
+
+
+def test_a_copy_of_guarded_partitions_is_warned_of_in_one_pass(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    budget = ["--epsilon", "1.5", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json"]
+    set_budget = ["ledger", "init", "visits.ledger", "--data", "visits", *budget, "--workers", "1"]
+    assert run(set_budget) == 0
+    Ledger.create(folder.parent / "empty.ledger").close()
+    other = write_parquet(folder.parent / "more", cut(people(30, seed=5), 2))
+    assert run(["ledger", "init", "more.ledger", "--data", other.name, *budget, "--workers", "1"]) == 0
+    assert "Warning" not in capsys.readouterr().err
+    # the same rows, cut otherwise and copied, under a new ledger, with three others near
+    write_parquet(folder.parent / "copy", cut(PEOPLE, 2))
+    read = Read(monkeypatch)
+    assert run(["ledger", "init", "copy.ledger", "--data", "copy/*.parquet", *budget, "--workers", "1"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("Warning") == 1
+    assert "visits.ledger guards these very records" in said.replace("\n", " ")
+    # once before a ledger is made, once under the keys of all of them
+    assert read.of("NameRecords") == 4
+    # and a single file of the same rows, in memory
+    write_parquet(folder.parent / "whole", [PEOPLE])
+    assert run(["ledger", "init", "whole.ledger", "--data", "whole/part-000.parquet", *budget]) == 0
+    assert "visits.ledger guards these very records" in capsys.readouterr().err.replace("\n", " ")

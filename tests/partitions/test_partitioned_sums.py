@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import sys
@@ -289,6 +290,37 @@ def test_addresses_of_fsspec_are_sources(tmp_path: Path, whole: dict[str, Any], 
     assert same(exact(open_table(place, engine=HERE), table_release()), whole)
 
 
+@pytest.mark.parametrize(
+    ("names", "place"),
+    [
+        (("a.csv", "a.parquet"), "cut"),
+        (("a.csv", "b.csv.gz"), "cut/*"),
+        (("a.parquet", "sub/a.csv"), "cut/**/a*"),
+        (("a.CSV", "b.parquet"), "file://{}/cut/"),
+    ],
+)
+def test_files_with_two_endings_are_refused(tmp_path: Path, names: tuple[str, str], place: str) -> None:
+    """An export beside its conversion would be counted twice."""
+    for name in names:
+        file = tmp_path / "cut" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = write_parquet if name.endswith("parquet") else write_csv
+        content = next(made(tmp_path / f"made-{name.replace('/', '-')}", [PEOPLE]).iterdir()).read_bytes()
+        file.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    address = place.format(tmp_path) if "://" in place else str(tmp_path / place)
+    with pytest.raises(DataError, match=r"end in \.\S+ and in \.\S+, perhaps the same records twice"):
+        open_source(address, codec=CODEC, engine=HERE)
+    # each kind alone is a source
+    assert open_source(tmp_path / "cut" / names[0], codec=CODEC, engine=HERE).count == len(PEOPLE)
+
+
+def test_arrays_beside_shards_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((3, 4)))
+    (tmp_path / "b.tar").write_bytes(bytes(1024))
+    with pytest.raises(DataError, match="perhaps the same records twice"):
+        open_source(f"{tmp_path}/*", classes=0, shape=(4,), engine=HERE)
+
+
 def test_engines_are_chosen_by_name() -> None:
     assert choose_engine("local", workers=3).workers == 3
     for bad in ({"name": "spark"}, {"name": "local", "scheduler": "tcp://x:1"}, {"name": "local", "workers": 0}):
@@ -363,3 +395,31 @@ def _is_worker(place: Path) -> bool:
         return parent == os.getpid() and b"local_worker" in (place / "cmdline").read_bytes()
     except (OSError, IndexError, ValueError):
         return False
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_again_and_nothing_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    from privot.partitions import local_engine
+
+    source = open_source(write_parquet(tmp_path / "cut", cut(PEOPLE, 6)), codec=CODEC, engine=LocalEngine(2))
+    real, garbled, found = local_engine.receive, [0], []
+
+    def receive(pipe: Any) -> bytes:
+        content = real(pipe)
+        garbled[0] += 1
+        return b"not a pickle" if garbled[0] in (1, 2, 4) else content
+
+    monkeypatch.setattr(local_engine, "receive", receive)
+    asking = threading.Thread(target=lambda: found.append(source.named(KEY)), daemon=True)
+    asking.start()
+    asking.join(120)
+    assert found, "the pass waits for an answer that never comes"
+    np.testing.assert_array_equal(found[0], open_source(tmp_path / "cut", codec=CODEC, engine=HERE).named(KEY))
+    # an engine whose workers never answer gives up, and names the partition
+    monkeypatch.setattr(local_engine, "receive", lambda pipe: real(pipe) and b"not a pickle")
+    monkeypatch.setattr(local_engine, "MAX_ATTEMPTS", 2)
+    with pytest.raises(PrivotError, match=r"'part-00.*' was lost by 2 worker processes \(UnpicklingError\)"):
+        open_source(tmp_path / "cut", codec=CODEC, engine=LocalEngine(2)).named(KEY)

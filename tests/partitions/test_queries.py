@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from partition_samples import (
@@ -22,7 +24,8 @@ from partition_samples import (
 
 from privot.cli import run
 from privot.errors import DataError, UsageError
-from privot.partitions import LocalEngine, open_source
+from privot.partitions import LocalEngine, open_source, query_partitions
+from privot.partitions.query_partitions import QueryCount
 from privot.partitions.query_text import checked_query
 from privot.tables import Column, Schema, TableCodec
 
@@ -245,6 +248,29 @@ def test_values_that_a_database_quotes_are_not_repeated(postgresql: str) -> None
     with pytest.raises(DataError) as caught:
         open_table(postgresql, query=query, engine=HERE)
     assert "31415926" not in str(caught.value)
+
+
+def test_values_that_a_database_quotes_while_it_counts_are_not_repeated(duckdb_file: Path, postgresql: str) -> None:
+    """The parts of a query are counted against the whole: that answer may fail half-way, too."""
+    duckdb_query = "SELECT age FROM (SELECT CAST('3141' || city AS INTEGER) AS age FROM people) WHERE age > 0"
+    postgresql_query = "SELECT age FROM (SELECT ('3141' || n)::integer / (n - 50) AS age FROM generate_series(1, 99) AS n"
+    postgresql_query += ") AS p WHERE age > 0"
+    for place, query in ((f"duckdb://{duckdb_file}", duckdb_query), (postgresql, postgresql_query)):
+        with pytest.raises(DataError, match="cannot run the query|stopped answering the query") as caught:
+            QueryCount(place, query)()
+        assert "3141" not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+    class Answers:
+        """A server that is gone when rows are fetched."""
+
+        def __iter__(self) -> Any:
+            raise OSError("the row 31415926 was lost")
+
+    with patch.object(query_partitions, "_answer", lambda *_: nullcontext(Answers())):
+        with pytest.raises(DataError, match=r"stopped answering the query \(OSError\)") as caught:
+            QueryCount(postgresql, QUERY)()
+    assert "3141" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

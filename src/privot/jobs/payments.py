@@ -20,11 +20,12 @@ from privot.guarantee import Standing
 from privot.jobs.blocks import paid_block
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.jobs.release_once import KEPT_SUFFIX
+from privot.jobs.release_once import SALT_SUFFIX
 from privot.mechanisms.mechanism import Identified, Mechanism
 from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
+from privot.vault.vault import SALT_BYTES
 from privot.vault.stream import Stream
 
 Make = Callable[[], Mechanism]
@@ -146,45 +147,48 @@ class JobPayments:
             mechanism.event(facts)
             built.append(mechanism)
 
-        secret = self.folder / f"{part or 'release'}{KEPT_SUFFIX}"
+        # only the ledger's key makes of it the secret of the noise, which lies nowhere
+        salt = self.folder / f"{part or 'release'}{SALT_SUFFIX}"
 
         def can_keep() -> bool:
             # passes over partitions take minutes: a kill between charge and release must lose neither
             vault = self.opened()
             return vault.partitioned and vault.ledger is not None and _says_what_it_is(built[0])
 
-        def held() -> bytes:
-            return read_bytes(secret, most=32, inside=self.folder)
+        def secret() -> bytes:
+            return self.opened().secret_of(read_bytes(salt, most=SALT_BYTES, inside=self.folder))
 
         def repeatable() -> bool:
             """Whether the ledger was charged for this very release, and its noise can be made again."""
-            if not secret.exists():
+            if not salt.exists():
                 return False
             prepare()
-            return can_keep() and self.opened().released_once(cast(Identified, built[0]), secret=held())
+            return can_keep() and self.opened().released_once(cast(Identified, built[0]), secret=secret())
 
         def pay(mark: str) -> Release:
             vault, purpose = self.opened(), f"{self.terms.purpose} {mark}"
             if not can_keep():
                 return _released(vault, built[0], purpose, self.terms)
-            if not secret.exists():
-                write_whole(secret, os.urandom(32))
+            if not salt.exists():
+                write_whole(salt, os.urandom(SALT_BYTES))
             try:
                 return vault.release_once(
-                    cast(Identified, built[0]), purpose=purpose, secret=held(), delta=self.terms.delta
+                    cast(Identified, built[0]), purpose=purpose, secret=secret(), delta=self.terms.delta
                 )
             except BudgetError:
-                # refused before anything was charged or touched: the secret hides nothing
-                secret.unlink(missing_ok=True)
+                # refused before anything was charged or touched: the salt serves nothing
+                salt.unlink(missing_ok=True)
                 raise
 
         keep = self.before.get(part, ())
         release = self.job.release(
             pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep, repeatable=repeatable
         )
-        # on disk now: nobody needs its noise again
-        secret.unlink(missing_ok=True)
+        # on disk now: nobody needs its noise again, nor the sums that it was made from
+        salt.unlink(missing_ok=True)
         sync(self.folder)
+        if self._vault is not None:
+            self._vault.forget_sums()
         mark = self.job.marked(part) if part else self.job.mark
         # an earlier release counts even if its file is gone: somebody may have read it
         return release, max(1, self.spent(mark))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from privot.errors import UsageError
 
@@ -28,6 +29,9 @@ def check_no_secret(address: str) -> None:
 
     >>> check_no_secret("s3://bucket/visits/part-?.parquet")
     """
+    # as the library that opens it reads it: a sign may be written as % and two digits, and that once more
+    while (plain := unquote(address)) != address:
+        address = plain
     scheme, _, rest = address.partition("://")
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
     user, at, _ = host.rpartition("@")

@@ -36,6 +36,11 @@ class ArrayPartition:
         """Address, size and time of the file, and what is stated about its records."""
         return self.file.written and f"{self.file.written} {self.classes} {self.shape}"
 
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """None but NumPy."""
+        return ()
+
     def blocks(self) -> Iterator[Block]:
         """Rows in float64 and labels."""
         held = load(self.file.address, classes=self.classes, shape=self.shape)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -43,16 +45,61 @@ def failure_of(error: Exception) -> tuple[type[PrivotError], str] | None:
     return (type(error), str(error)) if isinstance(error, PrivotError) else None
 
 
-def arithmetic_mark(tensors: bool = False) -> str:
-    """Tells apart machines on which NumPy rounds differently, and with `tensors` PyTorch: a digest of public numbers.
+def arithmetic_mark(readers: Sequence[str] = (), tensors: bool = False) -> str:
+    """Tells apart machines that may make other numbers of the same records: versions, and a digest of public numbers.
 
-    All workers must compute alike: a record's contribution may not depend on the machine that other records lie on. It
-    compares versions, settings and a few functions, not all.
+    All workers must read and compute alike: a record's contribution may not depend on the machine that other records
+    lie on. It compares the versions of privot, Python, NumPy and of the `readers` of the partitions, and how NumPy
+    rounds a few functions, not all; with `tensors` also PyTorch's version, settings and rounding.
+
+    >>> arithmetic_mark(("pillow",)).split("; ")[2].split(" ")[0], arithmetic_mark().count("pillow")
+    ('numpy', 0)
     """
+    versions = [f"{name} {reader_version(name)}" for name in ("privot", "python", "numpy", *readers)]
+    if tensors:
+        versions.append(f"torch {reader_version('torch')}")
+    return "; ".join([*versions, f"arithmetic {_arithmetic(tensors)}"])
+
+
+def differing_mark(here: str, there: str) -> str:
+    """What two marks differ in, in words.
+
+    >>> differing_mark("privot 1.0; pillow 13.0", "privot 1.0; pillow 12.1")
+    'pillow 12.1 where this process has pillow 13.0'
+    """
+    pairs = zip(here.split("; "), there.split("; "), strict=False)
+    found = next(((mine, theirs) for mine, theirs in pairs if mine != theirs), (here, there))
+    if found[0].startswith("arithmetic"):
+        return "a processor or settings that round otherwise than here"
+    return f"{found[1]} where this process has {found[0]}"
+
+
+_MODULES = {"pillow": "PIL", "python": "platform"}
+
+
+@lru_cache(maxsize=64)
+def reader_version(name: str) -> str:
+    """The version of a package that is imported here, with that of the libraries it decodes by; "none" without it."""
+    try:
+        module = import_module(_MODULES.get(name, name))
+        if name == "python":
+            return str(module.python_version())
+        version = str(module.__version__)
+        if name == "pillow":
+            # decoders of JPEG differ in the last bit of a pixel
+            features = import_module("PIL.features")
+            version += f" (jpeg {features.version('jpg')}, turbo {features.version('libjpeg_turbo')})"
+        return version
+    except ImportError:
+        return "none"
+
+
+def _arithmetic(tensors: bool) -> str:
+    """A digest of what this process makes of a few numbers."""
     line = np.linspace(-30.0, 30.0, 1537)
     square = line.reshape(29, 53)
     parts = [np.exp(line), np.log1p(np.abs(line)), np.sqrt(np.abs(line)), square @ square.T, line / 7.0]
-    sha = hashlib.sha256(np.__version__.encode())
+    sha = hashlib.sha256()
     for part in parts:
         sha.update(np.ascontiguousarray(part, dtype="<f8").tobytes())
     if tensors:
@@ -61,11 +108,10 @@ def arithmetic_mark(tensors: bool = False) -> str:
 
 
 def _tensor_arithmetic(line: NDArray[np.float64]) -> bytes:
-    """PyTorch's version, the settings that change how it rounds, and what it makes of a few numbers."""
+    """The settings that change how PyTorch rounds, and what it makes of a few numbers."""
     import torch
 
     settings = [
-        torch.__version__,
         torch.get_default_dtype(),
         torch.get_float32_matmul_precision(),
         torch.are_deterministic_algorithms_enabled(),

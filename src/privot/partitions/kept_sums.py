@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-import privot
 from privot.common.files import private_folder, write_whole
 from privot.opening import read_bytes
 from privot.partitions.partition import Partition
@@ -33,7 +32,7 @@ class KeptSums:
 
     def __init__(self, folder: Path, key: bytes) -> None:
         self._folder, self._key = folder, key
-        self._described: tuple[Any, bytes | None, str] = (None, None, "")
+        self._described: tuple[Any, bytes | None, dict[tuple[str, ...], str]] = (None, None, {})
 
     def checksum_key(self, unless_known: int) -> int:
         """The key of checksums that is kept; else this one, which is kept from now on."""
@@ -59,12 +58,14 @@ class KeptSums:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _name(self, task: Any, partition: Partition) -> str | None:
-        """A digest of all that a result depends on: the task, the partition and its schema, how this process rounds."""
+        """A digest of all that a result depends on: task, partition and its schema, versions, how numbers are rounded."""
         if self._described[0] is not task:
             # once per pass: a task may hold thousands of numbers
-            self._described = (task, described(task), task.arithmetic())
-        _, said, rounding = self._described
-        parts = [said, described(partition.stamp), described((privot.__version__, rounding))]
+            self._described = (task, described(task), {})
+        _, said, marks = self._described
+        if partition.readers not in marks:
+            marks[partition.readers] = task.arithmetic(partition.readers)
+        parts = [said, described(partition.stamp), described(marks[partition.readers])]
         if any(part is None for part in parts) or not partition.stamp:
             return None
         return hashlib.sha256(b"\0".join(hashlib.sha256(part or b"").digest() for part in parts)).hexdigest()

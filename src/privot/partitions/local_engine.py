@@ -57,12 +57,14 @@ class LocalEngine:
             return
         try:
             sent = pickle.dumps(task)
+            places = [pickle.dumps(partition) for partition in partitions]
         except Exception as error:
             raise UsageError(
                 f"This release cannot be sent to other processes ({type(error).__name__}): use one worker, or classes "
                 "that are defined in a module."
             ) from None
-        with _Workers(sent, partitions, min(self._workers, len(partitions)), self._idle) as workers:
+        names = [partition.name for partition in partitions]
+        with _Workers(sent, places, names, min(self._workers, len(partitions)), self._idle) as workers:
             for _ in partitions:
                 place, status, answer = workers.answers.get()
                 yield place, _result(status, answer)
@@ -96,10 +98,15 @@ class _Workers:
     """
 
     def __init__(
-        self, task: bytes, partitions: Sequence[Partition], count: int, idle: list[subprocess.Popen[bytes]]
+        self,
+        task: bytes,
+        partitions: Sequence[bytes],
+        names: Sequence[str],
+        count: int,
+        idle: list[subprocess.Popen[bytes]],
     ) -> None:
         self.answers: queue.SimpleQueue[tuple[int, str, Any]] = queue.SimpleQueue()
-        self._task, self._partitions, self._idle = task, partitions, idle
+        self._task, self._partitions, self._names, self._idle = task, partitions, names, idle
         self._open: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
         self._busy: set[subprocess.Popen[bytes]] = set()
         self._lock, self._closed = threading.Lock(), False
@@ -130,8 +137,11 @@ class _Workers:
             try:
                 process = process or self._started()
                 answer = self._asked(process, place)
-            except (EOFError, OSError):
-                # it died: killed, or out of memory. Its partition was not counted, and is read again
+            except Exception as error:
+                # it died (killed, or out of memory), or its answer cannot be read: whatever it is, a thread that ended
+                # here without an answer would leave the pass waiting for ever. The partition was not counted, and is
+                # read again by another process
+                failed = type(error).__name__
                 if process is not None:
                     _end(process)
                 process = None
@@ -139,8 +149,8 @@ class _Workers:
                     self._open.put((place, attempt + 1))
                     continue
                 sentence = (
-                    f"Partition {self._partitions[place].name!r} ended {attempt} worker processes, perhaps for want "
-                    "of memory."
+                    f"Partition {self._names[place]!r} was lost by {attempt} worker processes ({failed}), perhaps for "
+                    "want of memory."
                 )
                 answer = ("failed", (PrivotError, sentence))
             self.answers.put((place, *answer))
@@ -156,7 +166,7 @@ class _Workers:
                 raise EOFError
             self._busy.add(process)
         try:
-            send(process.stdin, PARTITION + pickle.dumps(self._partitions[place]))
+            send(process.stdin, PARTITION + self._partitions[place])
             status, answer = pickle.loads(receive(process.stdout))  # noqa: S301 - of our own process
         finally:
             with self._lock:

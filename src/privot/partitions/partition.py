@@ -51,6 +51,11 @@ class Partition(Protocol):
         """
         ...
 
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The packages, beside NumPy, whose version may decide what is made of a record."""
+        ...
+
     def blocks(self) -> Iterator[Block]:
         """All its records, a block at a time; no block where it has none."""
         ...

@@ -17,7 +17,7 @@ from privot.partitions.partition import Block, Partition
 
 @dataclass(frozen=True)
 class Seen:
-    """How many records a partition held when it was read, their keyed checksum, and how the worker rounds."""
+    """How many records a partition held when it was read, their keyed checksum, and the worker's `arithmetic_mark`."""
 
     count: int
     checksum: int
@@ -50,9 +50,9 @@ class NameRecords:
     key: int = field(repr=False)
     row_keys: tuple[bytes, ...] = field(default=(), repr=False)
 
-    def arithmetic(self) -> str:
-        """How this process rounds where reading depends on it."""
-        return arithmetic_mark()
+    def arithmetic(self, readers: tuple[str, ...] = ()) -> str:
+        """By which versions this process reads, and how it rounds where reading depends on it."""
+        return arithmetic_mark(readers)
 
     def __call__(self, partition: Partition) -> Named:
         """The digests of its records."""
@@ -64,7 +64,7 @@ class NameRecords:
                 digest += class_digests(row_key, rows, labels, self.classes)
             total += checksum.of(rows, labels)
             count += len(rows)
-        return Named(Seen(count, total % 2**64, self.arithmetic()), digests)
+        return Named(Seen(count, total % 2**64, self.arithmetic(partition.readers)), digests)
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class AddRecords:
     classes: int | None
     key: int = field(repr=False)
 
-    def arithmetic(self) -> str:
-        """How this process rounds where the summand depends on it."""
-        return arithmetic_mark(tensors=bool(getattr(self.summand, "tensors", False)))
+    def arithmetic(self, readers: tuple[str, ...] = ()) -> str:
+        """By which versions this process reads, and how it rounds where the summand depends on it."""
+        return arithmetic_mark(readers, tensors=bool(getattr(self.summand, "tensors", False)))
 
     def __call__(self, partition: Partition) -> Added:
         """The sums, and which records went into them."""
@@ -88,7 +88,7 @@ class AddRecords:
             self.summand.add(totals, rows, labels if self.summand.labels else None)
             total += checksum.of(rows, labels)
             count += len(rows)
-        return Added(Seen(count, total % 2**64, self.arithmetic()), totals)
+        return Added(Seen(count, total % 2**64, self.arithmetic(partition.readers)), totals)
 
 
 def _check(partition: Partition, block: Block, dim: int, classes: int | None) -> None:

@@ -25,6 +25,8 @@ from privot.tables.table_files import check_arrow_schema
 DUCKDB, POSTGRESQL = "duckdb", "postgresql"
 SCHEMES = {"duckdb": DUCKDB, "postgresql": POSTGRESQL, "postgres": POSTGRESQL}
 
+_READERS = {DUCKDB: ("duckdb", "pyarrow"), POSTGRESQL: ("adbc_driver_postgresql", "adbc_driver_manager", "pyarrow")}
+
 
 def is_database(data: str) -> bool:
     """Whether this is an address of a database that queries are sent to."""
@@ -53,6 +55,11 @@ class QueryPartition:
         """Empty: nothing tells, before the query runs, whether its rows changed."""
         return ""
 
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """DuckDB, whose hash cuts the rows, or the driver of PostgreSQL; and Arrow."""
+        return _READERS[SCHEMES[self.address.split("://")[0]]]
+
     def blocks(self) -> Iterator[Block]:
         """Compact rows and labels of all its rows."""
         kind = SCHEMES[self.address.split("://")[0]]
@@ -70,7 +77,7 @@ class QueryPartition:
             except Exception as error:  # a database quotes values in its messages
                 failed = _said(error)
             if failed is not None:
-                raise DataError(f"The database stopped answering the query ({failed}): try it there first.")
+                raise _stopped(failed)
 
 
 _ROWS = "privot_rows_of_the_query"
@@ -80,6 +87,15 @@ _PLACES = {
     DUCKDB: f"COALESCE(hash({_ROWS}), 0) % {{n}}",
     POSTGRESQL: f"COALESCE(mod(abs(hashtext({_ROWS}::text)::bigint), {{n}}), 0)",
 }
+
+
+# what a row looks like as text, and on which day a moment lies, may not follow from a worker's environment (PGTZ, TZ,
+# PGDATESTYLE, PGOPTIONS): a row would lie in another part there, and be counted twice or never
+_POSTGRESQL_SETTINGS = (
+    "TimeZone = 'UTC'", "DateStyle = 'ISO, YMD'", "IntervalStyle = 'postgres'", "extra_float_digits = 1",
+    "bytea_output = 'hex'", "lc_monetary = 'C'", "xmlbinary = 'base64'", "xmloption = 'content'",
+)  # fmt: skip
+_DUCKDB_SETTINGS = ("TimeZone = 'UTC'", "Calendar = 'gregorian'")
 
 
 def _inner(query: str) -> str:
@@ -96,8 +112,13 @@ class QueryCount:
 
     def __call__(self) -> int:
         """Ask now."""
+        failed = ""
         with _answer(self.address, f"SELECT count(*) AS rows FROM {_inner(self.query)}") as batches:  # noqa: S608
-            return int(sum(value.as_py() for batch in batches for value in batch.column(0)))
+            try:
+                return int(sum(value.as_py() for batch in batches for value in batch.column(0)))
+            except Exception as error:  # a database quotes values in its messages, also while it answers
+                failed = _said(error)
+        raise _stopped(failed)
 
 
 def query_partitions(address: str, query: str | None, codec: TableCodec, parts: int | None) -> list[QueryPartition]:
@@ -146,6 +167,8 @@ def _duckdb(address: str, sql: str) -> Iterator[Any]:
         for setting in ("enable_external_access", "python_enable_replacements", "autoload_known_extensions"):
             # no files, variables or extensions: only the tables of this file, whose types are stated
             connection.execute(f"SET {setting} = false")
+        for setting in _DUCKDB_SETTINGS:
+            connection.execute(f"SET {setting}")
         connection.execute("SET lock_configuration = true")
         reader = connection.sql(sql).to_arrow_reader(BLOCK_ROWS)
     except Exception as error:  # its message may quote values
@@ -170,6 +193,8 @@ def _postgresql(address: str, sql: str) -> Iterator[Any]:
     try:
         connection = dbapi.connect(address)
         cursor = connection.cursor()
+        for setting in _POSTGRESQL_SETTINGS:
+            cursor.execute(f"SET {setting}")
         # whatever the query calls may not write
         cursor.execute("SET TRANSACTION READ ONLY")
         cursor.execute(sql)
@@ -184,6 +209,10 @@ def _postgresql(address: str, sql: str) -> Iterator[Any]:
         for held in (reader, cursor, connection):
             if held is not None:
                 held.close()
+
+
+def _stopped(failed: str) -> DataError:
+    return DataError(f"The database stopped answering the query ({failed}): try it there first.")
 
 
 def _said(error: Exception) -> str:

@@ -53,6 +53,11 @@ class ShardPartition:
         """Address, size and time of the archive, and what is stated about its records."""
         return self.file.written and f"{self.file.written} {self.stated!r}"
 
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Pillow, and the library by which it decodes JPEG."""
+        return ("pillow",)
+
     def blocks(self) -> Iterator[Block]:
         """Pixels from 0 to 255, and classes where they are stated."""
         images, classes = [], []

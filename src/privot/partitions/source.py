@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privot.common.block_sums import BlockSum, Totals, add_totals
 from privot.data import Checksum
 from privot.errors import DataError, PrivotError
-from privot.partitions.engine import Engine
+from privot.partitions.engine import Engine, differing_mark
 from privot.partitions.local_engine import LocalEngine
 from privot.partitions.partition import Partition
 from privot.partitions.partition_tasks import Added, AddRecords, Named, NameRecords, Seen
@@ -34,8 +34,8 @@ class PartitionTask(Protocol[Found]):
         """Read it."""
         ...
 
-    def arithmetic(self) -> str:
-        """How this process rounds, as far as the result depends on it."""
+    def arithmetic(self, readers: tuple[str, ...] = ()) -> str:
+        """By which versions this process reads and how it rounds, as far as the result depends on it."""
         ...
 
 
@@ -73,6 +73,10 @@ class Keeper(Protocol):
 
     def save(self, task: Any, partition: Partition, result: Any) -> None:
         """Keep it."""
+        ...
+
+    def remove(self) -> None:
+        """Remove everything that is kept."""
         ...
 
 
@@ -199,7 +203,8 @@ class PartitionedSource:
 
     def _passed(self, what: str, task: PartitionTask[R]) -> Iterator[tuple[int, R]]:
         """Every partition's result once; those that are kept first."""
-        here, started = task.arithmetic(), time.monotonic()
+        here: dict[tuple[str, ...], str] = {}
+        started = time.monotonic()
         done = records = 0
         open_places = []
 
@@ -225,10 +230,14 @@ class PartitionedSource:
             if place not in missing:
                 raise PrivotError(f"The engine counted partition {self.partitions[place].name!r} twice.")
             missing.discard(place)
-            if found.seen.machine != here:
+            readers = self.partitions[place].readers
+            if readers not in here:
+                here[readers] = task.arithmetic(readers)
+            if found.seen.machine != here[readers]:
                 raise DataError(
-                    "A worker rounds numbers differently from this process: give all workers the same processor kind "
-                    "and the same versions and settings of NumPy, PyTorch and privot."
+                    "A worker may make other numbers of the same records than this process: it has "
+                    f"{differing_mark(here[readers], found.seen.machine)}. Give all workers the same kind of processor "
+                    "and the same versions."
                 )
             if self.keeper is not None:
                 self.keeper.save(task, self.partitions[place], found)

@@ -109,13 +109,11 @@ def _array_partitions(
         raise UsageError(f"The shape of one record of {Path(data).name!r} is public: state it.")
     stated = StatedFacts(classes, tuple(shape))
     files = _files(data, SHARDS + ARRAYS)
-    shards = [file.name.lower().endswith(SHARDS) for file in files]
-    if any(shards) and not all(shards):
-        raise DataError(f"{Path(data).name!r} holds tar shards beside other files: give them apart.")
+    shards = files[0].name.lower().endswith(SHARDS)
     found: list[Partition] = [
-        ShardPartition(file, stated) if shards[0] else ArrayPartition(file, classes, stated.shape) for file in files
+        ShardPartition(file, stated) if shards else ArrayPartition(file, classes, stated.shape) for file in files
     ]
-    if is_remote(data) and not shards[0]:
+    if is_remote(data) and not shards:
         raise UsageError("Arrays are read from files of this machine: use tar shards or a table with a schema instead.")
     dim = math.prod(shape)
     return found, {"dim": dim, "classes": stated.count or None, "clip": None}
@@ -124,13 +122,22 @@ def _array_partitions(
 def _files(data: str, endings: tuple[str, ...]) -> list[Located]:
     """The files that `data` names, all of them of one of these kinds."""
     if is_remote(data) and data.endswith("/"):
-        found = [file for ending in endings for file in locate(f"{data}*{ending}")]
+        # as a folder of this machine is read: an ending may be written in capitals, and hidden files are no data
+        found = [file for file in locate(f"{data}*") if file.name.lower().endswith(endings)]
+        found = [file for file in found if not file.name.startswith(".")]
     else:
         found = locate(data, endings)
     found = sorted({file.address: file for file in found}.values(), key=lambda file: file.address)
     check_once(found)
     if not found:
         raise DataError(f"There are no files of records at {brief(shown_address(data))}: give {', '.join(endings)}.")
+    kinds = sorted({next((e for e in endings if file.name.lower().endswith(e)), "") for file in found} - {""})
+    if len(kinds) > 1:
+        # the same records once more in another format would be counted twice
+        raise DataError(
+            f"{brief(shown_address(data))} names files that end in {' and in '.join(kinds)}, perhaps the same records "
+            "twice: give a pattern of one kind."
+        )
     odd = [file.name for file in found if not file.name.lower().endswith(endings)]
     if odd:
         raise DataError(f"{odd[0]!r} is of another kind than the records that are read: give {', '.join(endings)}.")

@@ -39,6 +39,11 @@ class TablePartition:
         schema = json.dumps(self.codec.schema.to_dict(), sort_keys=True)
         return self.file.written and f"{self.file.written} {self.groups} {schema}"
 
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Arrow, which reads Parquet; CSV is read by privot itself."""
+        return ("pyarrow",) if kind_of(self.file.name) == ".parquet" else ()
+
     def blocks(self) -> Iterator[Block]:
         """Compact rows and labels."""
         return encoded_blocks(self.file.address, self.codec, self.groups, BLOCK_ROWS)

@@ -148,6 +148,11 @@ class LedgerBudget:
         """The key under which this ledger adds up hashes of rows."""
         return row_key(self._ledger)
 
+    def secret_of(self, salt: bytes) -> bytes:
+        """32 bytes that follow from `salt` and from the ledger's key: nobody without that key finds them."""
+        name = "secret of a release that can be made again"
+        return bytes.fromhex(self._ledger.fingerprint({name: np.frombuffer(salt, dtype=np.uint8)}))
+
     def charged_once(self, mark: str) -> bool:
         """Whether this `mark` paid for a release before."""
         return bool(self._times(_once(mark)))

@@ -26,6 +26,11 @@ class PartitionedRecords(Sealed):
         """Σ of what `summand` adds, over all records."""
         return self._source.sums(summand)
 
+    def forget_sums(self) -> None:
+        """Remove what the source keeps of finished partitions."""
+        if self._source.keeper is not None:
+            self._source.keeper.remove()
+
     def exact_digest(self, row_key: bytes) -> bytes:
         """Which rows there are with which labels: `class_digests` under the key of a ledger."""
         return self._source.named_by_class(row_key).tobytes()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLIP_RANGE", "Stream", "Vault"]
 
+SALT_BYTES = 32
 CLIP_RANGE = (1e-100, 1e100)
 """Bounds on norms for which neither a squared norm nor σ leaves the floats."""
 
@@ -461,6 +462,24 @@ class Vault(Sealed):
         noise, mark = self.__kept(mechanism, secret)
         charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
         return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
+
+    def secret_of(self, salt: bytes) -> bytes:
+        """A secret for `release_once` that only this `salt` and the ledger's key together give.
+
+        Keep the salt (32 bytes of the operating system's entropy) until the release is on disk: it may lie where the
+        secret may not, since without the ledger's key it says nothing of the noise.
+        """
+        budget = self.__budget
+        if not isinstance(budget, LedgerBudget):
+            raise UsageError("Only a ledger has a key: give the vault a ledger.")
+        if len(salt) != SALT_BYTES:
+            raise UsageError(f"A salt has {SALT_BYTES} bytes, got {len(salt)}.")
+        return budget.secret_of(salt)
+
+    def forget_sums(self) -> None:
+        """Remove the sums of finished partitions that are kept for a release which is on disk now."""
+        if isinstance(self.__records, PartitionedRecords):
+            self.__records.forget_sums()
 
     def released_once(self, mechanism: Identified, *, secret: bytes) -> bool:
         """Whether `release_once` with this mechanism and `secret` was paid for: asked again, it charges nothing."""
