@@ -358,7 +358,7 @@ def test_what_needs_rows_is_refused_before_anything_is_read(folder: Path) -> Non
 def test_a_copy_of_guarded_partitions_is_warned_of_in_one_pass(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    budget = ["--epsilon", "1.5", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json"]
+    budget = ["--epsilon", "0.5", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json"]
     set_budget = ["ledger", "init", "visits.ledger", "--data", "visits", *budget, "--workers", "1"]
     assert run(set_budget) == 0
     Ledger.create(folder.parent / "empty.ledger").close()
@@ -374,6 +374,12 @@ def test_a_copy_of_guarded_partitions_is_warned_of_in_one_pass(
     assert "visits.ledger guards these very records" in said.replace("\n", " ")
     # once before a ledger is made, once under the keys of all of them
     assert read.of("NameRecords") == 4
+    assert start() == 4
+    # a job under a new ledger reads no more often, although four lie near
+    read.places.clear()
+    assert start("--ledger", "new.ledger", "--out", "other") == 0
+    assert "visits.ledger guards these very records" in capsys.readouterr().err.replace("\n", " ")
+    assert read.of("NameRecords") == 12
     # and a single file of the same rows, in memory
     write_parquet(folder.parent / "whole", [PEOPLE])
     assert run(["ledger", "init", "whole.ledger", "--data", "whole/part-000.parquet", *budget]) == 0

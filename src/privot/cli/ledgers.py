@@ -177,9 +177,14 @@ def open_vault(
     from privot.vault.budget import account_name
 
     with naming_the_option():
+        places = [] if where is None else [where]
+        # a new ledger knows none of the records: partitions are then read once for it and for those near it
+        new = not book.datasets()
+        if new and terms is not None:
+            warn_of_copies(book, held["x"], *places)
         known = book.admit(account_name(book, held["x"]), new_records=new_records) is not None
-        if not known and terms is not None:
-            warn_of_copies(book, held["x"], *([] if where is None else [where]))
+        if not new and not known and terms is not None:
+            warn_of_copies(book, held["x"], *places)
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 
 
