@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from partition_samples import CODEC, SCHEMA, cut, people, same, table_release, write_parquet
 
-from privot import Ledger, Vault
+from privot import Count, Ledger, Mean, Vault
 from privot.cli import run
 from privot.errors import UsageError
 from privot.jobs.payments import JobPayments
+from privot.mechanisms.summaries import count, mean
+from privot.mechanisms.table_counts import marginals
+from privot.noise import noisy_counts
 from privot.partitions import LocalEngine, open_source
 from privot.partitions.kept_sums import FOLDER, KeptSums, described
 from privot.partitions.source import PartitionedSource
@@ -384,3 +387,57 @@ def test_a_copy_of_guarded_partitions_is_warned_of_in_one_pass(
     write_parquet(folder.parent / "whole", [PEOPLE])
     assert run(["ledger", "init", "whole.ledger", "--data", "whole/part-000.parquet", *budget]) == 0
     assert "visits.ledger guards these very records" in capsys.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["count"],
+        ["count", "--column", "age", "--between", "18,65"],
+        ["count", "--column", "city", "--category", "Ulm"],
+        ["mean", "--column", "income"],
+        ["histogram", "--column", "ill"],
+        ["quantile", "--column", "age", "--at", "0.25,0.5"],
+    ],
+)
+def test_simple_numbers_of_partitions_are_those_of_the_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, asked: list[str]
+) -> None:
+    """To the bit, before noise. And one budget pays for both."""
+    write_parquet(folder.parent / "whole", [PEOPLE])
+    add = noisy_counts.add_noise_to_counts
+    seen: list[bytes] = []
+
+    def watched(counts: Any, noise: Any, sigma: float) -> Any:
+        seen.append(np.asarray(counts, dtype=np.int64).tobytes())
+        return add(counts, noise, sigma)
+
+    for module in (count, mean, marginals):
+        monkeypatch.setattr(module, "add_noise_to_counts", watched)
+    terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json", "--json"]
+    paid = ["--ledger", "l.ledger", "--budget", "1.6"]
+    verb, more = asked[0], asked[1:]
+    runs = []
+    for data, cuts in (("visits/*.parquet", ["--workers", "1"]), ("whole/part-000.parquet", [])):
+        seen.clear()
+        assert run(["release", verb, data, *more, *terms, *paid, *cuts]) == 0
+        assert json.loads(capsys.readouterr().out)["guarantee"]["epsilon"] <= 1.0
+        runs.append(list(seen))
+    assert runs[0] == runs[1] != []
+    with Ledger.open("l.ledger") as ledger:
+        assert len(ledger.datasets()) == 1
+        assert len(ledger.entries()) == 2
+    # the third does not fit, and partitions need their ledger named
+    assert run(["release", verb, "visits", *more, *terms, *paid, "--workers", "1"]) == 4
+    assert run(["release", verb, "visits", *more, *terms]) == 2
+
+
+def test_a_mean_of_partitions_is_the_mean(folder: Path) -> None:
+    """Against the values themselves, with noise so small that it does not matter."""
+    ages = np.array([r["age"] for r in PEOPLE if r["age"] is not None]).clip(0, 120)
+    vault = Vault.from_table(folder, SCHEMA, adjacency="add-remove", budget=(1e8, 1e-5), engine=HERE)
+    value = vault.release(Mean("age", epsilon=1e4, delta=1e-6), purpose="test").value
+    assert float(value["estimate"]) == pytest.approx(ages.mean(), abs=0.5)
+    assert float(value["count"]) == pytest.approx(len(ages), abs=1.0)
+    value = vault.release(Count("age", between=(18, 65), epsilon=1e4, delta=1e-6), purpose="test").value
+    assert float(value["estimate"]) == pytest.approx(((ages >= 18) & (ages <= 65)).sum(), abs=1.0)

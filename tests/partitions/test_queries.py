@@ -253,10 +253,10 @@ def test_values_that_a_database_quotes_are_not_repeated(postgresql: str) -> None
 def test_values_that_a_database_quotes_while_it_counts_are_not_repeated(duckdb_file: Path, postgresql: str) -> None:
     """The parts of a query are counted against the whole: that answer may fail half-way, too."""
     duckdb_query = "SELECT age FROM (SELECT CAST('3141' || city AS INTEGER) AS age FROM people) WHERE age > 0"
-    postgresql_query = "SELECT age FROM (SELECT ('3141' || n)::integer / (n - 50) AS age FROM generate_series(1, 99) AS n"
-    postgresql_query += ") AS p WHERE age > 0"
+    postgresql_query = "SELECT age FROM (SELECT ('3141' || n)::integer / (n - 50) AS age FROM "
+    postgresql_query += "generate_series(1, 99) AS n) AS p WHERE age > 0"
     for place, query in ((f"duckdb://{duckdb_file}", duckdb_query), (postgresql, postgresql_query)):
-        with pytest.raises(DataError, match="cannot run the query|stopped answering the query") as caught:
+        with pytest.raises(DataError, match=r"cannot run the query|stopped answering the query") as caught:
             QueryCount(place, query)()
         assert "3141" not in str(caught.value)
         assert caught.value.__cause__ is None
@@ -267,9 +267,9 @@ def test_values_that_a_database_quotes_while_it_counts_are_not_repeated(duckdb_f
         def __iter__(self) -> Any:
             raise OSError("the row 31415926 was lost")
 
-    with patch.object(query_partitions, "_answer", lambda *_: nullcontext(Answers())):
-        with pytest.raises(DataError, match=r"stopped answering the query \(OSError\)") as caught:
-            QueryCount(postgresql, QUERY)()
+    gone = patch.object(query_partitions, "_answer", lambda *_: nullcontext(Answers()))
+    with gone, pytest.raises(DataError, match=r"stopped answering the query \(OSError\)") as caught:
+        QueryCount(postgresql, QUERY)()
     assert "3141" not in str(caught.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -185,12 +186,11 @@ def test_the_time_zone_of_a_worker_does_not_reach_duckdb(tmp_path: Path) -> None
         f"with _answer({place!r}, \"SELECT CAST(TIMESTAMPTZ '2001-01-01 20:00+00' AS DATE) AS day\") as found:\n"
         "    print([value.as_py().isoformat() for batch in found for value in batch.column(0)])"
     )
-    import os
-
     path = os.pathsep.join(path for path in sys.path if path)
     for zone in ("Asia/Tokyo", "America/Los_Angeles"):
         environment = {**os.environ, "TZ": zone, "PYTHONPATH": path}
-        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "['2001-01-01']"
     with _answer(place, "SELECT current_setting('TimeZone') AS zone") as found:
         assert [value.as_py() for batch in found for value in batch.column(0)] == ["UTC"]

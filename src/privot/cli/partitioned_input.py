@@ -68,6 +68,15 @@ class PartitionOptions:
         return choose_engine(name, workers=self.workers, scheduler=self.scheduler)
 
 
+def named_ledger(ledger: Path | None) -> Path:
+    """The ledger that was named: partitioned data lie beside none."""
+    from privot.errors import UsageError
+
+    if ledger is None:
+        raise UsageError("Partitioned data lie beside no ledger: name the one ledger of these records with --ledger.")
+    return ledger
+
+
 def expect_ledger(source: PartitionedSource, place: Path) -> None:
     """Let the first pass name the records for the ledger at `place`, if there is one; else they are read once more."""
     from privot.ledger import Ledger

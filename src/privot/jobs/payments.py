@@ -25,8 +25,8 @@ from privot.mechanisms.mechanism import Identified, Mechanism
 from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
-from privot.vault.vault import SALT_BYTES
 from privot.vault.stream import Stream
+from privot.vault.vault import SALT_BYTES
 
 Make = Callable[[], Mechanism]
 """Makes the mechanism; called only if something has to be paid."""

@@ -15,7 +15,7 @@ from privot.opening import read_json
 KEPT_SUFFIX = ".secret"
 """The suffix of the file that holds the secret, beside the release, until the release is on disk."""
 SALT_SUFFIX = ".salt"
-"""The suffix of the file from which a job's folder and the ledger's key together give the secret (`Vault.secret_of`)."""
+"""The suffix of a file in a job's folder, of which only the ledger's key makes the secret (`Vault.secret_of`)."""
 
 
 def write_once(

@@ -58,7 +58,7 @@ class KeptSums:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _name(self, task: Any, partition: Partition) -> str | None:
-        """A digest of all that a result depends on: task, partition and its schema, versions, how numbers are rounded."""
+        """A digest of all that a result depends on: task, partition, schema, versions and rounding."""
         if self._described[0] is not task:
             # once per pass: a task may hold thousands of numbers
             self._described = (task, described(task), {})

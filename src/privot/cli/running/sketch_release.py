@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privot.cli import ledgers
-from privot.cli.partitioned_input import PartitionOptions, expect_ledger, pass_bar
+from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
 from privot.cli.records import load_points, stated
 from privot.cli.sketch_files import check_one_design, public_design
 
@@ -101,13 +101,12 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
 def _source(o: SketchOptions, facts: StatedFacts) -> PartitionedSource | None:
     """Partitioned data, of which no record is read yet; None where DATA is one file."""
     from privot.data import StatedFacts
-    from privot.errors import UsageError
 
     if o.words is not None or o.data in ledgers.BUILT_IN:
         return None
     source = o.partitions.open(o.data, None, StatedFacts(facts.classes or 0, facts.shape))
-    if source is not None and o.ledger is None:
-        raise UsageError("Partitioned data lie beside no ledger: name the one ledger of these records with --ledger.")
+    if source is not None:
+        named_ledger(o.ledger)
     return source
 
 
