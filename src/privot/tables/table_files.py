@@ -66,8 +66,9 @@ def encode_file(
     path = _existing(path)
     taken, blocks = Meter(path.name), []
     for rows, labels in encoded_blocks(path, codec):
-        taken.add(rows.nbytes)
-        blocks.append((rows if compact else codec.widen(rows), labels))
+        made = rows if compact else codec.widen(rows)
+        taken.add(made.nbytes)
+        blocks.append((made, labels))
     if not blocks:
         raise DataError(f"{path.name!r} holds no records: give at least one.")
     rows = np.concatenate([rows for rows, _ in blocks])
@@ -90,12 +91,15 @@ def encoded_blocks(
 
 
 def encode_chunks(
-    chunks: Iterable[Table], codec: TableCodec, compact: bool = False
+    chunks: Iterable[Table], codec: TableCodec, compact: bool = False, name: str | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-    """What `codec.encode` gives for all chunks together."""
+    """What `codec.encode` gives for all chunks together; of a file called `name` no more than may be unpacked."""
     rows, labels = [], []
+    taken = None if name is None else Meter(name)
     for chunk in chunks:
         x, y = codec.encode(chunk, compact)
+        if taken is not None:
+            taken.add(x.nbytes)
         rows.append(x)
         if y is not None:
             labels.append(y)
