@@ -233,6 +233,71 @@ def write_parquet(path: Path, records: list[Any]) -> Path:
     return path / "d.parquet"
 
 
+# --- partitions: the same files, cut anywhere; a record is read as it is read alone, whatever partition it lies in
+
+
+def write_cut(path: Path, records: list[Any]) -> Path:
+    """Three files, of which the middle one may be empty; each has the types that its own records suggest."""
+    (path / "cut").mkdir()
+    cuts = [records[: (len(records) + 1) // 2], records[(len(records) + 1) // 2 :]]
+    for number, part in enumerate(part for part in cuts if part):
+        (path / f"{number}").mkdir()
+        write_parquet(path / f"{number}", part).rename(path / "cut" / f"part-{number}.parquet")
+    return path / "cut"
+
+
+def write_cut_csv(path: Path, records: list[Any]) -> Path:
+    """A file per record, and one with a header alone."""
+    (path / "cut").mkdir()
+    for number, part in enumerate([[], *([record] for record in records)]):
+        write_table(path, part).rename(path / "cut" / f"part-{number:03}.csv")
+    return path / "cut"
+
+
+def read_cut(path: Path | str, **stated: Any) -> tuple[Any, Any]:
+    from privot.partitions import LocalEngine, open_source
+
+    source = open_source(path, engine=LocalEngine(1), **stated)
+    assert source.count
+    blocks = [block for partition in source.partitions for block in partition.blocks()]
+    x = np.concatenate([np.ascontiguousarray(rows) for rows, _ in blocks])
+    return x, None if blocks[0][1] is None else np.concatenate([y for _, y in blocks])
+
+
+def write_shards(path: Path, records: list[Any]) -> Path:
+    """Two tar shards; a record is an image and its class."""
+    import tarfile
+
+    (path / "shards").mkdir()
+    half = (len(records) + 1) // 2
+    for shard, (first, last) in enumerate(((0, half), (half, len(records)))):
+        with tarfile.open(path / "shards" / f"{shard}.tar", "w") as archive:
+            for number in range(first, last):
+                add_files(archive, number, records[number])
+    return path / "shards"
+
+
+def add_files(archive: Any, number: int, files: dict[str, Any]) -> None:
+    import tarfile
+
+    for ending, content in files.items():
+        held = io.BytesIO()
+        held.write(content) if isinstance(content, bytes) else content.save(held, "PNG")
+        member = tarfile.TarInfo(f"{number:05}{ending}")
+        member.size = held.tell()
+        held.seek(0)
+        archive.addfile(member, held)
+
+
+SHARDS = (
+    {".png": Image.fromarray(GREY), ".cls": b"0"}, {".png": Image.fromarray(GREY + 1), ".cls": b"2"},
+    {".cls": b"1", ".png": Image.fromarray(GREY * 9)}, {".png": Image.fromarray(GREY), ".cls": b" 1 ", ".json": b"{}"},
+    {".png": Image.fromarray(GREY)}, {".cls": b"1"}, {".png": Image.fromarray(GREY), ".cls": b"3"},
+    {".png": Image.fromarray(GREY), ".cls": b"-1"}, {".png": Image.fromarray(GREY.T.copy()), ".cls": b"1"},
+    {".png": b"no image", ".cls": b"1"}, {".png": Image.fromarray(GREY), ".cls": b"1.0"},
+    {".png": Image.fromarray(np.stack([GREY] * 3, -1)), ".cls": b"1"},
+)  # fmt: skip
+
 # --- texts: a record is a word that has a public vector
 
 WORDS = ("budget", "minister", "film", "naïve", "the", "goal")
@@ -262,6 +327,9 @@ FORMATS = [
     Format("csv of one column", SINGLE, 2, 3, lambda p, r: write_lines(p, r, "a"), load),
     Format("table in csv", TABLE + TEXTS, 3, 0, write_table, lambda p: encode_file(p, CODEC, compact=True)),
     Format("table in parquet", TABLE, 3, 22, write_parquet, lambda p: encode_file(p, CODEC, compact=True)),
+    Format("table cut into parquet files", TABLE, 3, 22, write_cut, lambda p: read_cut(p, codec=CODEC)),
+    Format("table cut into csv files", TABLE + TEXTS, 3, 0, write_cut_csv, lambda p: read_cut(p, codec=CODEC)),
+    Format("shards", SHARDS, 3, 4, write_shards, lambda p: read_cut(p, classes=3, shape=(2, 3))),
     Format("text", ("budget", "film", "goal", "Minister", "budget,"), 3, 5, write_text, read_text),
 ]  # fmt: skip
 TEXTS_READ = 8
@@ -269,7 +337,7 @@ TEXTS_READ = 8
 
 
 def must_be_read(form: Format, place: int) -> bool:
-    if form.name == "table in csv":
+    if form.name in ("table in csv", "table cut into csv files"):
         return place < 22 or len(TABLE) <= place < len(TABLE) + TEXTS_READ
     return place < form.refused
 

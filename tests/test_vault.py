@@ -37,7 +37,7 @@ from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, Needs, RandomProjection
 from privot.mechanisms.clipping import clip_rows
 from privot.noise import SeededNoise, SystemNoise
-from privot.vault.budget import row_digests
+from privot.vault.budget import account_name
 
 R = Adjacency.REPLACE_ONE
 # digits that no shape, budget or address contains
@@ -100,7 +100,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def name_of(ledger: Ledger, x: np.ndarray = X) -> str:
-    return ledger.fingerprint({"x": row_digests(x)})
+    return account_name(ledger, np.asarray(x))
 
 
 # --- what is released is what was counted

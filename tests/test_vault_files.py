@@ -19,7 +19,7 @@ from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError
 from privot.guarantee import Standing
 from privot.mechanisms import Needs, RandomProjection
 from privot.tables import Column, TableCodec, encode_file
-from privot.vault.budget import row_digests
+from privot.vault.budget import account_name
 
 # digits that no shape, budget or address contains
 MARKED = "31415926"
@@ -174,7 +174,7 @@ def test_a_file_opened_twice_shares_one_budget(npz: Path, ledger: Ledger) -> Non
     again = Vault.open(npz, **stated)
     again.release(mechanism, purpose="two")
     (name,) = [budget.fingerprint for budget in ledger.datasets()]
-    assert name == ledger.fingerprint({"x": row_digests(load(npz).x)})
+    assert name == account_name(ledger, load(npz).x)
     assert len(ledger.entries(name)) == 2
     refusal(lambda: again.release(RandomProjection(slices=2, sigma=0.1), purpose="three"), BudgetError, 4)
 
@@ -314,4 +314,7 @@ def test_a_schema_file_that_cannot_be_used_is_refused(tmp_path: Path, table: Pat
 def test_clip_and_adjacency_have_no_default_here_either(make: Callable[..., Vault]) -> None:
     parameters = inspect.signature(make).parameters
     assert parameters["adjacency"].default is inspect.Parameter.empty
-    assert "clip" not in parameters or parameters["clip"].default is inspect.Parameter.empty
+    # a schema says the clip; without one, none is taken for granted
+    assert "clip" not in parameters or parameters["clip"].default is None
+    with pytest.raises(UsageError, match="give clip"):
+        Vault.open("digits", classes=10, adjacency="replace-one", budget=(1.0, 1e-5))

@@ -61,7 +61,7 @@ def test_counts_are_those_of_a_loop() -> None:
 def test_many_rows_are_counted_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = data(1000)
     whole = run(Marginals(AXES, SETS, 1.0), x, y)
-    monkeypatch.setattr("privot.mechanisms.table_counts.marginals._CHUNK", 77)
+    monkeypatch.setattr("privot.common.block_sums.BLOCK", 77)
     np.testing.assert_array_equal(run(Marginals(AXES, SETS, 1.0), x, y), whole)
 
 

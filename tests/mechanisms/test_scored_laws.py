@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from privot import Vault
+from privot.common.block_sums import RowSums
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, Facts, GroupedMarginals, ScoredMarginals
@@ -111,7 +112,7 @@ def test_a_law_may_not_put_its_own_numbers_in_place_of_noisy_ones() -> None:
         vault().release(mechanism(Made(even, {"scores": np.zeros(3)})), purpose="test")
 
 
-class _Few:
+class _Few(RowSums):
     """Records without a vault around them."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray) -> None:

@@ -213,3 +213,20 @@ def test_weights_are_a_function_of_the_first_counts_and_change_no_price() -> Non
     # the label follows the first column: its pairs are seen best
     assert min(weights[:2]) > weights[2]
     assert made.event(plain(x, y).facts) == replace(made, weighing=None).event(plain(x, y).facts)
+
+
+def test_an_additive_law_says_what_a_product_with_one_hot_rows_says() -> None:
+    from privot.mechanisms.table_counts.group_shares import GroupShares
+    from privot.synthesis.tabular.conditional import probabilities
+    from privot.synthesis.tabular.table_model import Levels
+
+    rng = np.random.default_rng(5)
+    sizes, features = (4, 7, 3), ((0,), (1,), (2,), (0, 2), (~0, ~1))
+    blocks = [np.sort(np.concatenate([np.arange(2), rng.integers(0, 2, size - 2)])) for size in sizes]
+    levels = Levels([np.arange(size) for size in sizes], blocks)
+    width = sum(levels.width(feature) for feature in features)
+    theta, bias = rng.normal(size=(width, 3)), rng.normal(size=3)
+    rows = rng.integers(0, sizes, (200, 3))
+    law = GroupShares(features, tuple(blocks), theta, bias)
+    # to the last bit: residuals are cut to whole parts
+    np.testing.assert_array_equal(law.probabilities(rows), probabilities(levels.one_hot(rows, features), theta, bias))

@@ -17,6 +17,7 @@ import pytest
 from scipy import stats
 
 from privot.accounting import Composed
+from privot.common.block_sums import RowSums
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, Facts, GroupedMarginals, GroupRule, ScoredMarginals, WeightRule
 from weaker_noise import WeakerNoise
@@ -49,7 +50,7 @@ class Sure:
         return {}
 
 
-class Held:
+class Held(RowSums):
     """Records without a vault around them."""
 
     def __init__(self, records: list[Any], facts: Facts) -> None:

@@ -319,7 +319,7 @@ def test_nothing_is_answered_beyond_the_range_and_no_record_can_spoil_it() -> No
 def test_sums_do_not_depend_on_the_order_or_the_number_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(4).normal(0.5, 1.0, 999)
     whole = run(Mean(0, range=(0, 1), **COST), column(*values))[0]["estimate"]
-    monkeypatch.setattr("privot.mechanisms.summaries.summary.CHUNK", 77)
+    monkeypatch.setattr("privot.common.block_sums.BLOCK", 77)
     assert run(Mean(0, range=(0, 1), **COST), column(*values[::-1]))[0]["estimate"] == whole
 
 

@@ -99,3 +99,23 @@ def test_large_counts_next_to_little_noise_are_not_refused() -> None:
     assert abs(value[1] - (2**32 - 1)) < 1.0
     with pytest.raises(UsageError):
         add_noise_to_counts(np.zeros(2, dtype=np.int64), SystemNoise(), MIN_SIGMA / 2)
+
+
+def test_kept_noise_is_bound_to_the_counts_it_hides() -> None:
+    from privot.noise.kept_noise import KeptNoise
+
+    counts = np.arange(200)
+
+    def kept() -> KeptNoise:
+        return KeptNoise(bytes(range(32)), b"a question")
+
+    first = add_noise_to_counts(counts, kept(), 4.0)
+    np.testing.assert_array_equal(first, add_noise_to_counts(counts, kept(), 4.0))
+    # one count more: under the same noise the difference would show exactly that
+    other = add_noise_to_counts(counts + (counts == 7), kept(), 4.0)
+    assert np.count_nonzero(other != first) > 190
+    # a second part of one release with the same counts has noise of its own
+    noise = kept()
+    pair = [add_noise_to_counts(counts, noise, 4.0) for _ in range(2)]
+    np.testing.assert_array_equal(pair[0], first)
+    assert np.count_nonzero(pair[1] != first) > 190

@@ -27,6 +27,10 @@ OWN = {
     "jobs/job.py": "a method of that name",
     "jobs/tensor_files.py": "json.loads of the header that safetensors just wrote",
     "vault/vault.py": "a method of that name",
+    "cli/partitioned_input.py": "a method of that name",
+    "partitions/kept_sums.py": "pickle.loads of what was sealed under the job's own key",
+    "partitions/local_engine.py": "pickle.loads from processes that it started",
+    "partitions/local_worker.py": "pickle.loads from the process that started it",
     "synthesis/synthesizer.py": "json.loads of what json.dumps just wrote",
 }
 """Where a raw call stands, and why it may."""

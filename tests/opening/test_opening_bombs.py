@@ -231,3 +231,20 @@ def test_arrays_come_back_as_numpy_wrote_them(tmp_path: Path) -> None:
     np.save(tmp_path / "o.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match="never unpickled"):
         read_arrays(tmp_path / "o.npy")
+
+
+def test_rows_of_a_table_are_bounded_as_wide_as_they_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A category of one byte becomes as many numbers as there are categories."""
+    from privot.tables import Column, Schema, TableCodec, encode_file
+    from privot.tables.table_files import encode_chunks, read_chunks
+
+    words = tuple(f"c{number}" for number in range(200))
+    codec = TableCodec(Schema((Column("word", "categorical", categories=words),)))
+    file = tmp_path / "a.csv"
+    file.write_text("word\n" + "c7\n" * 1000)
+    monkeypatch.setenv("PRIVOT_MAX_UNPACKED", "1MiB")
+    assert encode_file(file, codec, compact=True)[0].shape == (1000, 1)
+    with pytest.raises(DataError, match="unpacks to"):
+        encode_file(file, codec)
+    with pytest.raises(DataError, match="unpacks to"):
+        encode_chunks(read_chunks(file), codec, name=file.name)

@@ -15,7 +15,12 @@ from environments import ROOT, project
 from privot.common.extras import OPTIONAL
 
 SOURCES = sorted((ROOT / "src" / "privot").rglob("*.py"))
-DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "ot": "pot"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "ot": "pot",
+    "adbc_driver_postgresql": "adbc-driver-postgresql",
+}
 """Module → distribution, where their names differ."""
 GUARDED = {
     "triton": ("cuda",),

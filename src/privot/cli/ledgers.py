@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,46 @@ MAX_LEDGERS = 100
 """Ledgers of one folder that are looked at for copies."""
 BUILT_IN = ("digits",)
 """Data that comes with privot and belongs to nobody."""
+ENDING = ".ledger"
 
 
 def default_ledger(data: str, out: Path) -> Path:
-    """One ledger per data set: beside its file, whatever link led there; beside `out` for built-in data."""
+    """One ledger per data set: beside its file, whatever link led there; beside `out` for built-in data.
+
+    Several files, addresses and queries have none. Nor has a file for which a new ledger would be made while one lies
+    near it that may guard its records under another name: that of its folder, or one named for nothing beside it.
+    """
+    from privot.errors import UsageError
+    from privot.partitions import is_partitioned
+
     if data in BUILT_IN:
         return out.parent / f"{data}.ledger"
+    if is_partitioned(data, None):
+        raise UsageError(
+            "Records in several files, at an address or in a database lie beside no ledger: name the one ledger of "
+            "these records with --ledger."
+        )
     file = Path(realpath(data))
-    return file.with_name(file.name + ".ledger")
+    place = file.with_name(file.name + ENDING)
+    near = [] if place.exists() else _ledgers_near(file)
+    if near:
+        raise UsageError(
+            f"{str(near[0])!r} may guard the records of {file.name!r} already, and a second ledger would be a second "
+            "budget: name the ledger of these records with --ledger."
+        )
+    return place
+
+
+def _ledgers_near(file: Path) -> list[Path]:
+    """Ledgers that may have been used for `file` together with others."""
+    folder = file.parent
+    found = [folder.with_name(folder.name + ENDING)] if folder.name else []
+    for ledger in sorted(folder.glob("*" + ENDING)):
+        of = ledger.name.removesuffix(ENDING)
+        if of not in BUILT_IN and not (folder / of).exists():
+            found.append(ledger)
+    # a ledger has its key beside it
+    return [ledger for ledger in found if ledger.is_file() and ledger.with_name(ledger.name + ".key").exists()]
 
 
 def check_ledger_file(path: Path) -> None:
@@ -51,7 +83,9 @@ def open_ledger(path: Path, only_open: bool) -> Ledger:
 
 def label_of(data: str | Path) -> str:
     """The name under which a ledger lists the records of a file: the file's own, whatever link leads to it."""
-    return Path(realpath(data)).name
+    from privot.vault.record_files import file_label
+
+    return file_label(data)
 
 
 @contextmanager
@@ -69,28 +103,33 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
     """Say on standard error which other ledgers in reach guard these very records, before they get a second budget.
 
     In reach is every `.ledger` file beside `book` and beside the `places`, and one folder up. A copy of a file keeps
-    its records, and the people in them would be promised two budgets.
+    its records, and the people in them would be promised two budgets. Partitions are read once for all these ledgers.
     """
     import typer
 
     from privot.errors import PrivotError
     from privot.ledger import Ledger
-    from privot.vault.budget import row_digests
+    from privot.partitions import PartitionedSource
+    from privot.vault.budget import account_name, row_key
 
-    digests = row_digests(rows)
-    if any(place in BUILT_IN for place in places) or book.budget(book.fingerprint({"x": digests})) is not None:
+    if any(place in BUILT_IN for place in places):
         return
-    beside = [Path(realpath(place)).parent for place in (book.path, *places)]
-    folders = dict.fromkeys(folder for near in beside for folder in (near, near.parent))
-    for path in [path for folder in folders for path in _ledgers_in(folder)]:
+    others = _others_near(book, places)
+    if isinstance(rows, PartitionedSource):
+        keys = [row_key(book)]
+        for path in others:
+            with suppress(PrivotError, OSError), Ledger.open(path) as other:
+                keys.append(row_key(other))
+        rows.name_under(*keys)
+    if book.budget(account_name(book, rows)) is not None:
+        return
+    for path in others:
         try:
-            if os.path.samefile(path, book.path):
-                continue
             with Ledger.open(path) as other:
-                budget = other.budget(other.fingerprint({"x": digests}))
+                budget = other.budget(account_name(other, rows))
                 spent = None if budget is None else other.spent(budget.fingerprint)
         except (PrivotError, OSError):
-            continue  # not a ledger, or not ours to read
+            continue  # not a ledger, not ours to read, or older than partitions
         if budget is not None:
             cost = 0.0 if spent is None else spent.epsilon()
             typer.echo(
@@ -98,6 +137,21 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
                 f"{budget.epsilon:g}: a second budget is a second promise to the same people, so use --ledger {path}.",
                 err=True,
             )
+
+
+def _others_near(book: Ledger, places: Sequence[str | Path]) -> list[Path]:
+    """Every other ledger beside `book` and beside the `places`, and one folder up; addresses have no such places."""
+    from privot.opening.addresses import is_remote
+    from privot.opening.remote_files import fixed_part
+
+    here = [Path(realpath(fixed_part(place))) for place in (book.path, *places) if not is_remote(place)]
+    folders = dict.fromkeys(folder for place in here for folder in (place, place.parent, place.parent.parent))
+    found: list[Path] = []
+    for path in [path for folder in folders if folder.is_dir() for path in _ledgers_in(folder)]:
+        with suppress(OSError):
+            if not os.path.samefile(path, book.path):
+                found.append(path)
+    return found
 
 
 def _ledgers_in(folder: Path) -> list[Path]:
@@ -120,13 +174,17 @@ def open_vault(
     `where` is the file of the records, beside which other ledgers are looked for.
     """
     from privot.vault import Vault
-    from privot.vault.budget import row_digests
+    from privot.vault.budget import account_name
 
     with naming_the_option():
-        name = book.fingerprint({"x": row_digests(held["x"])})
-        known = book.admit(name, new_records=new_records) is not None
-        if not known and terms is not None:
-            warn_of_copies(book, held["x"], *([] if where is None else [where]))
+        places = [] if where is None else [where]
+        # a new ledger knows none of the records: partitions are then read once for it and for those near it
+        new = not book.datasets()
+        if new and terms is not None:
+            warn_of_copies(book, held["x"], *places)
+        known = book.admit(account_name(book, held["x"]), new_records=new_records) is not None
+        if not new and not known and terms is not None:
+            warn_of_copies(book, held["x"], *places)
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
 
 

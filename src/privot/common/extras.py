@@ -14,6 +14,11 @@ from privot.errors import MissingDependencyError
 __all__ = ["OPTIONAL", "needing", "require"]
 
 OPTIONAL = {
+    "adbc_driver_postgresql": ("the ADBC driver of PostgreSQL", "postgresql"),
+    "dask": ("Dask", "dask"),
+    "distributed": ("Dask", "dask"),
+    "duckdb": ("DuckDB", "partitions"),
+    "fsspec": ("fsspec", "partitions"),
     "flwr": ("Flower", "federation"),
     "httpx": ("HTTPX", "federation"),
     "jinja2": ("Jinja2", "synthesis"),

@@ -7,6 +7,7 @@ instead of naming them; an unknown sub-folder is not named either.
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from privot.data.stated_facts import MODES, StatedFacts
 from privot.errors import DataError, UsageError
 from privot.opening import Meter, open_file, stays_inside
 
-_ENDINGS = (".png", ".jpg", ".jpeg")
+ENDINGS = (".png", ".jpg", ".jpeg")
 _MAX_PIXELS = 2**24
 """Of one image; a file of some kilobytes can unpack to far more."""
 
@@ -94,13 +95,18 @@ def _shown(folder: Path) -> list[Path]:
 
 
 def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in _ENDINGS
+    return path.suffix.lower() in ENDINGS
+
+
+def decode_image(content: bytes, which: str, stated: StatedFacts) -> NDArray[np.uint8]:
+    """All pixels of an image that was read already, of the stated shape; errors call it `which`."""
+    return _read(content, which, _form(stated.shape), "stated are")[1]
 
 
 def _read(
-    file: Path, which: str, form: tuple[Any, ...] | None, whose: str
+    file: Path | bytes, which: str, form: tuple[Any, ...] | None, whose: str
 ) -> tuple[tuple[Any, ...], NDArray[np.uint8]]:
-    """((width, height), mode) and all pixels; an image of another form than `form` is never unpacked."""
+    """((width, height), mode) and all pixels of a file or its content; one of another form is never unpacked."""
     from PIL import Image, UnidentifiedImageError
 
     complaint = f"{which} cannot be read as an image: it is damaged, or of another kind than its name says."
@@ -108,7 +114,10 @@ def _read(
         with warnings.catch_warnings():
             # Pillow warns where it doubts; the bounds below decide
             warnings.simplefilter("ignore")
-            with open_file(file) as opened, Image.open(opened, formats=("PNG", "JPEG")) as image:
+            with (
+                io.BytesIO(file) if isinstance(file, bytes) else open_file(file) as opened,
+                Image.open(opened, formats=("PNG", "JPEG")) as image,
+            ):
                 found = (image.size, image.mode)
                 if image.size[0] * image.size[1] > _MAX_PIXELS:
                     complaint = f"{which} has more than {_MAX_PIXELS} pixels: make the images smaller."

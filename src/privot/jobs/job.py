@@ -135,6 +135,7 @@ class Job:
         part: str = "",
         made: Sequence[str] = (),
         keep: Sequence[str] = (),
+        repeatable: Callable[[], bool] = bool,
     ) -> Release:
         """The release of this job: the one on disk, or a new one from `pay`(mark), written down at once.
 
@@ -144,6 +145,7 @@ class Job:
         so is a release that `check` refuses. `again` allows a second charge where the first release was lost. After
         `ready` has made its checks, and before anything is paid, files made from an earlier release are removed (those
         that match a pattern in `made`, except those named in `keep`), so that later files follow from the last payment.
+        Where `repeatable`() is true, `pay` makes the very release that was paid for, and charges nothing more.
         """
         path = self.folder / (f"{part}.npz" if part else RELEASE)
         mark = self.marked(part) if part else self.mark
@@ -160,7 +162,7 @@ class Job:
                 if check is not None:
                     check(release)
                 return release
-            if paid and not again:
+            if paid and not again and not repeatable():
                 what = f"the charge for its {part}" if part else "its charge"
                 raise LostReleaseError(
                     f"The job in {self.folder} was stopped between {what} and its release: that budget is spent and "

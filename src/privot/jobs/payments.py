@@ -7,19 +7,26 @@ is allowed explicitly.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
+from privot.common.files import sync, write_whole
+from privot.errors import BudgetError, UsageError
+from privot.guarantee import Standing
 from privot.jobs.blocks import paid_block
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.mechanisms.mechanism import Mechanism
+from privot.jobs.release_once import SALT_SUFFIX
+from privot.mechanisms.mechanism import Identified, Mechanism
+from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
 from privot.vault.stream import Stream
+from privot.vault.vault import SALT_BYTES
 
 Make = Callable[[], Mechanism]
 """Makes the mechanism; called only if something has to be paid."""
@@ -131,6 +138,8 @@ class JobPayments:
         built: list[Mechanism] = []
 
         def prepare() -> None:
+            if built:
+                return
             facts = self.opened().facts
             mechanism = make()
             mechanism.needs.check(facts)
@@ -138,11 +147,48 @@ class JobPayments:
             mechanism.event(facts)
             built.append(mechanism)
 
+        # only the ledger's key makes of it the secret of the noise, which lies nowhere
+        salt = self.folder / f"{part or 'release'}{SALT_SUFFIX}"
+
+        def can_keep() -> bool:
+            # passes over partitions take minutes: a kill between charge and release must lose neither
+            vault = self.opened()
+            return vault.partitioned and vault.ledger is not None and _says_what_it_is(built[0])
+
+        def secret() -> bytes:
+            return self.opened().secret_of(read_bytes(salt, most=SALT_BYTES, inside=self.folder))
+
+        def repeatable() -> bool:
+            """Whether the ledger was charged for this very release, and its noise can be made again."""
+            if not salt.exists():
+                return False
+            prepare()
+            return can_keep() and self.opened().released_once(cast(Identified, built[0]), secret=secret())
+
         def pay(mark: str) -> Release:
-            return _released(self.opened(), built[0], f"{self.terms.purpose} {mark}", self.terms)
+            vault, purpose = self.opened(), f"{self.terms.purpose} {mark}"
+            if not can_keep():
+                return _released(vault, built[0], purpose, self.terms)
+            if not salt.exists():
+                write_whole(salt, os.urandom(SALT_BYTES))
+            try:
+                return vault.release_once(
+                    cast(Identified, built[0]), purpose=purpose, secret=secret(), delta=self.terms.delta
+                )
+            except BudgetError:
+                # refused before anything was charged or touched: the salt serves nothing
+                salt.unlink(missing_ok=True)
+                raise
 
         keep = self.before.get(part, ())
-        release = self.job.release(pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep)
+        release = self.job.release(
+            pay, self.spent, self.pay_again, check, prepare, part, made=self.made, keep=keep, repeatable=repeatable
+        )
+        # on disk now: nobody needs its noise again, nor the sums that it was made from
+        salt.unlink(missing_ok=True)
+        sync(self.folder)
+        if self._vault is not None:
+            self._vault.forget_sums()
         mark = self.job.marked(part) if part else self.job.mark
         # an earlier release counts even if its file is gone: somebody may have read it
         return release, max(1, self.spent(mark))
@@ -165,3 +211,14 @@ class JobPayments:
 
 def _released(vault: Vault, mechanism: Mechanism, purpose: str, terms: Terms) -> Release:
     return vault.release(mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven)
+
+
+def _says_what_it_is(mechanism: Mechanism) -> bool:
+    """Whether a mechanism can be told from every other one, so that its release can be made again."""
+    if not hasattr(mechanism, "identity") or mechanism.standing is not Standing.PROVEN:
+        return False
+    try:
+        mechanism.identity()
+    except UsageError:
+        return False
+    return True

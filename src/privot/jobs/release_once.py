@@ -14,6 +14,8 @@ from privot.opening import read_json
 
 KEPT_SUFFIX = ".secret"
 """The suffix of the file that holds the secret, beside the release, until the release is on disk."""
+SALT_SUFFIX = ".salt"
+"""The suffix of a file in a job's folder, of which only the ledger's key makes the secret (`Vault.secret_of`)."""
 
 
 def write_once(

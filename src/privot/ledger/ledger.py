@@ -198,12 +198,14 @@ class Ledger:
         label: str,
         *,
         new_records: bool = False,
+        by_sum: bool = False,
     ) -> Budget:
         """Say what a data set may spend: ε at δ under `adjacency`. Only `raise_budget` changes it.
 
         The same terms a second time change nothing, not even the label; other terms are refused. A ledger that guards
         another data set already refuses (`OtherRecordsError`) unless `new_records` states that these are records of
-        others, not the guarded ones with a value changed; the statement is written down with the budget.
+        others, not the guarded ones with a value changed; the statement is written down with the budget. `by_sum` says
+        that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it.
         """
         check_fingerprint(fingerprint)
         terms = {
@@ -219,6 +221,8 @@ class Ledger:
                 if budget is None:
                     if any(row.kind == BUDGET for row in rows):
                         terms["new_records"] = True
+                    if by_sum:
+                        terms["by_sum"] = True
                     row = self._append(rows, BUDGET, fingerprint, canonical(terms), label)
             if budget is None:
                 self._anchor(row)

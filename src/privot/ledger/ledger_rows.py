@@ -60,6 +60,8 @@ class Budget:
     at: str
     new_records: bool = False
     """Whether it was stated, when the budget was set, that these are new records beside those already guarded."""
+    by_sum: bool = False
+    """Whether the fingerprint is of a sum over rows, which partitions have too; earlier versions took another."""
     raises: tuple[BudgetRaise, ...] = ()
     """Every raise since it was set, oldest first; `epsilon` is the last one's."""
 
@@ -159,6 +161,7 @@ def as_budget(row: Row) -> Budget:
             label=row.note,
             at=row.at,
             new_records=terms.get("new_records", False) is True,
+            by_sum=terms.get("by_sum", False) is True,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CorruptLedgerError(f"Row {row.id} of the ledger holds no budget this version can read.") from None

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.common import arguments
+from privot.common.block_sums import Totals
 from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
@@ -75,7 +76,7 @@ class CorrectCounts(Once):
     @property
     def needs(self) -> Needs:
         """The columns the classifiers were made for, and labels."""
-        return Needs(dim=self.classifiers[0].dim, labels=True, tensors=True)
+        return Needs(dim=self.classifiers[0].dim, labels=True, tensors=True, sums_only=True)
 
     @property
     def standing(self) -> Standing:
@@ -113,17 +114,35 @@ class CorrectCounts(Once):
         }
 
     def _count(self, records: Records) -> NDArray[np.int64]:
+        assert records.facts.classes is not None
+        return records.sums(CorrectSums(self.classifiers, records.facts.classes, self.device))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectSums:
+    """How many records each of the `classifiers` gets right."""
+
+    classifiers: tuple[FeatureMap, ...]
+    classes: int
+    device: str
+    labels: bool = True
+    tensors: ClassVar[bool] = True
+
+    def zeros(self) -> Totals:
+        """One number per classifier."""
+        return (np.zeros(len(self.classifiers), dtype=np.int64),)
+
+    def add(self, totals: Totals, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> None:
+        """Count one block of rows."""
         import torch
 
-        device, classes = usable_device(self.device), records.facts.classes
-        total = np.zeros(len(self.classifiers), dtype=np.int64)
+        assert labels is not None
+        device = usable_device(self.device)
         with torch.no_grad():
-            for first in range(0, records.count, _ROWS):
-                indices = np.arange(first, min(first + _ROWS, records.count))
-                x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
-                labels = torch.from_numpy(records.labels(indices)).to(device)
-                total += [int(_right(c.features(x)[:, :classes], labels).sum()) for c in self.classifiers]
-        return total
+            for start in range(0, len(rows), _ROWS):
+                x = torch.from_numpy(np.ascontiguousarray(rows[start : start + _ROWS])).to(device)
+                own = torch.from_numpy(np.ascontiguousarray(labels[start : start + _ROWS])).to(device)
+                totals[0][:] += [int(_right(c.features(x)[:, : self.classes], own).sum()) for c in self.classifiers]
 
 
 def _right(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.common import arguments
+from privot.common.block_sums import Totals
 from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
@@ -26,6 +27,7 @@ from privot.mechanisms.exact_sums import (
     FeatureMap,
     Sums,
     clip_features,
+    float_sums,
     rounding_per_record,
     try_map,
 )
@@ -146,7 +148,7 @@ class MeanEmbedding(Once):
     @property
     def needs(self) -> Needs:
         """The columns that the map was made for, and labels if sums are per class."""
-        return Needs(dim=self.features.dim, labels=self.labels, tensors=True)
+        return Needs(dim=self.features.dim, labels=self.labels, tensors=True, sums_only=True)
 
     @property
     def standing(self) -> Standing:
@@ -195,6 +197,10 @@ class MeanEmbedding(Once):
         value = {"sums": joint[:, :-1] / self._a, "counts": joint[:, -1] / self._b}
         return value, self.public(facts, event.sigma)
 
+    def summands(self, facts: Facts) -> list[FeatureSums]:
+        """What the pass over the records adds up."""
+        return [FeatureSums(self.features, self._classes(facts), self.labels, self.device)]
+
     def public(self, facts: Facts, sigma: float) -> dict[str, Any]:
         """What a release states beside its value; it follows from the design and from public facts."""
         return {
@@ -212,21 +218,9 @@ class MeanEmbedding(Once):
         return facts.classes or 1 if self.labels else 1
 
     def _sums(self, records: Records, classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Σ φ and the exact number of records of each class, block by block."""
-        import torch
-
-        device = usable_device(self.device, need="Embeddings need")
-        rows = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
-        sums, counts = Sums(classes, self.features.size, device), np.zeros(classes)
-        with torch.no_grad():
-            for start in range(0, records.count, rows):
-                indices = np.arange(start, min(start + rows, records.count))
-                labels = records.labels(indices) if self.labels else np.zeros(len(indices), dtype=np.int64)
-                x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
-                phi, share = clip_features(self.features.features(x))
-                sums.add(phi, share, torch.from_numpy(labels).to(device))
-                counts += np.bincount(labels, minlength=classes)
-        return sums.total(), counts
+        """Σ φ and the exact number of records of each class."""
+        whole, rest, counts = records.sums(self.summands(records.facts)[0])
+        return float_sums(whole, rest), counts.astype(np.float64)
 
     def _check_rounding(self, records: int, classes: int) -> None:
         """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
@@ -239,3 +233,38 @@ class MeanEmbedding(Once):
                 "Rounding could outgrow the margin that keeps this release private: use fewer records, "
                 "a map with fewer numbers, or less noise."
             )
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSums:
+    """Σ φ by class in two parts of whole numbers (`exact_sums.Sums`), and the number of records of each class."""
+
+    features: FeatureMap
+    classes: int
+    labels: bool
+    device: str
+    tensors: ClassVar[bool] = True
+
+    def zeros(self) -> Totals:
+        """Two arrays (classes, size), and one of length `classes`."""
+        shape = (self.classes, self.features.size)
+        return np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(self.classes, np.int64)
+
+    def add(self, totals: Totals, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> None:
+        """Add the features of one block of rows, a few at a time."""
+        import torch
+
+        device = usable_device(self.device, need="Embeddings need")
+        if labels is None:
+            labels = np.zeros(len(rows), dtype=np.int64)
+        sums = Sums(self.classes, self.features.size, device)
+        step = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
+        with torch.no_grad():
+            for start in range(0, len(rows), step):
+                x = torch.from_numpy(np.ascontiguousarray(rows[start : start + step])).to(device)
+                own = torch.from_numpy(np.ascontiguousarray(labels[start : start + step])).to(device)
+                sums.add(*clip_features(self.features.features(x)), own)
+        whole, rest = sums.parts()
+        totals[0][:] += whole
+        totals[1][:] += rest
+        totals[2][:] += np.bincount(labels, minlength=self.classes)

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privot.errors import PrivotError, UsageError
 
@@ -20,7 +21,7 @@ MARGIN = 1e-5
 """A record moves the sums by at most 1 − MARGIN. The rest absorbs rounding, which `rounding_per_record` bounds."""
 MAX_RECORDS = 2**31
 _UNIT = 2.0**-53
-_BITS = 32
+_BITS, _REST_BITS = 32, 30
 
 
 class FeatureMap(Protocol):
@@ -54,13 +55,14 @@ class FeatureMap(Protocol):
 
 
 def rounding_per_record(features: FeatureMap) -> float:
-    """How far, in norm, one record's part of a sum can be from what it is in another sum: r + (√size + 16)·u.
+    """How far, in norm, one record's part of a sum can be from what it is in another sum: r + (1.01·√size + 16)·u.
 
     u = 2⁻⁵³. r is the map's own `rounding`; clipping is a projection, so it does not widen it. The norm is off by a
     relative (√size + 4)·u (`_norms`), dividing and multiplying by it by 2u, and turning a whole sum S, ‖S‖ ≤ n, into a
-    weighted float64 by 3u·‖S‖, or 3u per record. The sums of `Sums` are exact but for their low parts, below u.
+    weighted float64 by 3u·‖S‖, or 3u per record. `Sums` rounds each number of a row to a multiple of 2⁻⁶² = u/512, both
+    times, and adds without rounding.
     """
-    return features.rounding + (math.sqrt(features.size) + 16.0) * _UNIT
+    return features.rounding + (1.01 * math.sqrt(features.size) + 16.0) * _UNIT
 
 
 def clip_features(phi: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,16 +102,17 @@ def _norms(phi: torch.Tensor) -> torch.Tensor:
 class Sums:
     """Σ share·φ over the rows of each class; the order and the blocks of the rows do not matter.
 
-    A row w = share·φ is cut into w = 2⁻³²·(h + l), h = rint(2³²w) whole and |l| ≤ 1/2: both exact. The h of a block
-    add up in float64 without rounding (below 2⁵³), and blocks in 64-bit integers (below 2³¹ records). Only the l round,
-    2³² times less than the w would. A row evaluated twice, δ apart, may get another h, but h + l stays δ apart.
+    A row w = share·φ is cut into w = 2⁻³²·(h + l), h = rint(2³²w) whole and |l| ≤ 1/2: both exact. l is rounded to a
+    whole number of 2⁻³⁰, which moves it by at most 2⁻³¹ and depends on that row alone. Both parts of a block add up in
+    float64 without rounding (below 2⁵³), and blocks in 64-bit integers (below 2³¹ records). A row evaluated twice, δ
+    apart, may get another h, but h + l stays within δ and 2⁻³⁰ (2⁻⁶² in the unit of w) of what it was.
     """
 
     def __init__(self, classes: int, size: int, device: str | torch.device) -> None:
         import torch
 
         self._whole = torch.zeros(classes, size, dtype=torch.int64, device=device)
-        self._rest = torch.zeros(classes, size, dtype=torch.float64, device=device)
+        self._rest = torch.zeros(classes, size, dtype=torch.int64, device=device)
 
     def add(self, phi: torch.Tensor, share: torch.Tensor, labels: torch.Tensor) -> None:
         """Add a block, at most 2²⁰ rows, each to the class that `labels` says."""
@@ -120,17 +123,23 @@ class Sums:
         rows = phi * (share * 2.0**_BITS)[:, None]
         whole = torch.round(rows)
         rows -= whole
+        rows *= 2.0**_REST_BITS
         self._whole += (members @ whole).to(torch.int64)
-        self._rest += members @ rows
+        self._rest += (members @ rows.round_()).to(torch.int64)
 
-    def total(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Σ h and Σ l·2³⁰, each (classes, size): what adds up exactly over blocks, processes and machines."""
+        return self._whole.cpu().numpy(), self._rest.cpu().numpy()
+
+    def total(self) -> NDArray[np.float64]:
         """(classes, size), rounded twice."""
-        import torch
+        return float_sums(*self.parts())
 
-        out: np.ndarray[Any, np.dtype[np.float64]] = (
-            ((self._whole.to(torch.float64) + self._rest) * 2.0**-_BITS).cpu().numpy()
-        )
-        return out
+
+def float_sums(whole: NDArray[np.int64], rest: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The sums that two parts of `Sums` stand for, rounded twice."""
+    out: NDArray[np.float64] = (whole.astype(np.float64) + rest * 2.0**-_REST_BITS) * 2.0**-_BITS
+    return out
 
 
 def try_map(features: FeatureMap, device: str | torch.device) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
+from privot.common.block_sums import BlockSum, Totals
 from privot.common.extras import require
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
@@ -94,6 +95,8 @@ class Needs:
     labels: bool = False
     tensors: bool = False
     """Whether it computes with PyTorch, which has to be there before anything is paid."""
+    sums_only: bool = False
+    """Whether it asks records for nothing but sums (`Records.sums`), so that partitioned records will do."""
 
     def check(self, facts: Facts) -> None:
         """Refuse records the mechanism cannot work with, by what is public about them."""
@@ -124,6 +127,10 @@ class Records(Protocol):
     @property
     def count(self) -> int:
         """How many there are; private under add-remove."""
+        ...
+
+    def sums(self, summand: BlockSum) -> Totals:
+        """Σ of what `summand` adds, over all records, exactly; the one thing that partitioned records answer."""
         ...
 
     def clipped(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import UsageError
+from privot.noise.kept_noise import KeptNoise
 from privot.noise.noise_source import NoiseSource
 
 GRID_BITS = 20
@@ -67,6 +68,9 @@ def add_noise_to_counts(counts: NDArray[np.int64], noise: NoiseSource, sigma: fl
     grid = counting_grid(sigma)
     limit = counting_limit(sigma)
     whole = np.clip(counts.astype(np.int64), -limit, limit) * np.int64(round(1.0 / grid))
+    if isinstance(noise, KeptNoise):
+        # another value under the same secret gets independent noise
+        noise = noise.bound_to(whole.astype("<i8").tobytes())
     whole += np.rint(noise.normal(counts.shape, sigma) / grid).astype(np.int64)
     # rounding a whole number to a float happens after the noise is in: post-processing
     return whole.astype(np.float64) * grid

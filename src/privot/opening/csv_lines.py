@@ -12,6 +12,7 @@ from typing import Any
 from privot.errors import DataError
 from privot.opening.limits import MAX_LINE
 from privot.opening.plain_files import counted
+from privot.opening.remote_files import open_located
 
 
 class CsvRows:
@@ -41,6 +42,6 @@ class CsvRows:
 
 @contextmanager
 def csv_rows(path: str | Path, **form: Any) -> Iterator[CsvRows]:
-    """The records of `path`, `.csv` or `.csv.gz` in UTF-8; `form` goes to `csv.reader`."""
-    with io.TextIOWrapper(counted(path), encoding="utf-8-sig", newline="") as text:
+    """The records of a file (or fsspec address), `.csv` or `.csv.gz` in UTF-8; `form` goes to `csv.reader`."""
+    with io.TextIOWrapper(counted(path, under=open_located(path)), encoding="utf-8-sig", newline="") as text:
         yield CsvRows(text, Path(path).name, **form)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from privot.errors import DataError, brief
 from privot.opening.limits import Meter
-from privot.opening.plain_files import open_file
+from privot.opening.remote_files import open_located
 
 _FOOTER = 1 << 24
 _PAGE_HEADER = 1 << 16
@@ -24,13 +25,15 @@ _DELTA_BYTE_ARRAY = 7
 """An encoding in which a text repeats the start of the one before: a megabyte of file can stand for terabytes."""
 
 
-def open_parquet(path: str | Path, library: Any) -> Any:
+def open_parquet(path: str | Path, library: Any, groups: Sequence[int] | None = None) -> Any:
     """`path` as a `ParquetFile` of the PyArrow `library`, once its claims were checked; texts stay in dictionaries.
 
-    Raises what the library raises where the file is damaged, OSError where there is none.
+    With `groups` only these row groups will be read, one after another, so only their claims are checked, and each by
+    itself; without, those of the whole file together. Raises what the library raises where the file is damaged, OSError
+    where there is none.
     """
+    file = open_located(path)
     path = Path(path)
-    file = open_file(path)
     try:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 8))
@@ -40,7 +43,7 @@ def open_parquet(path: str | Path, library: Any) -> Any:
         file.seek(0)
         limits = {"thrift_string_size_limit": _FOOTER, "thrift_container_size_limit": _LISTED}
         found = library.parquet.ParquetFile(file, **limits)
-        _check(path.name, file, size, found)
+        _check(path.name, file, size, found, groups)
         kinds = library.types
         texts = [
             field.name
@@ -68,8 +71,8 @@ def check_batch(name: str, batch: Any, library: Any) -> None:
             meter.add(column.nbytes)
 
 
-def _check(name: str, file: IO[bytes], size: int, found: Any) -> None:
-    meta, meter = found.metadata, Meter(name)
+def _check(name: str, file: IO[bytes], size: int, found: Any, chosen: Sequence[int] | None) -> None:
+    meta = found.metadata
     for k in range(meta.num_columns):
         column = found.schema.column(k)
         if column.max_repetition_level > 0:
@@ -77,11 +80,16 @@ def _check(name: str, file: IO[bytes], size: int, found: Any) -> None:
             raise DataError(f"Column {which} holds lists, objects or bytes: a table has one value per cell.")
     if meta.num_row_groups * meta.num_columns > _LISTED:
         raise DataError(f"{name!r} is split into more than {_LISTED} pieces: no table is.")
-    groups = [meta.row_group(k) for k in range(meta.num_row_groups)]
-    rows = max(meta.num_rows, sum(group.num_rows for group in groups))
-    meter.claim(rows * meta.num_columns * 8)
+    if chosen is not None and not all(0 <= k < meta.num_row_groups for k in chosen):
+        raise ValueError("row group")
+    groups = [meta.row_group(k) for k in (range(meta.num_row_groups) if chosen is None else chosen)]
+    whole = Meter(name)
+    if chosen is None:
+        whole.claim(max(meta.num_rows, sum(group.num_rows for group in groups)) * meta.num_columns * 8)
     pages = 0
     for group in groups:
+        meter = whole if chosen is None else Meter(name)
+        meter.claim(group.num_rows * meta.num_columns * 8)
         for k in range(group.num_columns):
             chunk = group.column(k)
             first = chunk.data_page_offset

@@ -85,9 +85,12 @@ class _Counted(io.RawIOBase):
         super().close()
 
 
-def counted(path: str | Path, *, inside: Path | None = None) -> io.BufferedReader:
-    """A file as a stream, unpacked where its name ends in `.gz`; ends in a refusal when more comes than is allowed."""
+def counted(path: str | Path, *, inside: Path | None = None, under: BinaryIO | None = None) -> io.BufferedReader:
+    """A file as a stream, unpacked where its name ends in `.gz`; ends in a refusal when more comes than is allowed.
+
+    `under` is the file where it is open already.
+    """
     path = Path(path)
-    under = open_file(path, inside=inside)
+    under = open_file(path, inside=inside) if under is None else under
     file: IO[bytes] = gzip.GzipFile(fileobj=under) if path.name.lower().endswith(".gz") else under  # type: ignore[assignment]
     return io.BufferedReader(_Counted(file, under, Meter(path.name)), BUFFER)

@@ -19,6 +19,7 @@ from privot.tables.columns import Column
 
 _TRUE = {"true", "1", "yes", "t", "y"}
 _FALSE = {"false", "0", "no", "f", "n"}
+_FEW = 64
 _WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 
 
@@ -28,7 +29,11 @@ def parse(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArra
     Numbers outside the range are clamped to it. Refuses, naming the column only, what is missing where nothing may be,
     what is no number or date, and (where the schema says so) what is no known category.
     """
-    out = _numbers(column, values, marks) if column.is_number else _places(column, values, marks)
+    return checked(column, _numbers(column, values, marks) if column.is_number else _places(column, values, marks))
+
+
+def checked(column: Column, out: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What `parse` gives, from numbers (or places of categories) that may be missing or outside the range."""
     if not column.missing and np.isnan(out).any():
         raise DataError(
             f"Column {brief(column.name)} has missing values, which the schema does not allow: "
@@ -54,6 +59,14 @@ def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDA
     if values.dtype.kind in "fiub" and column.type != "date" and not np.isinf(values).any():
         return values.astype(np.float64)
     read = _date if column.type == "date" else _number
+    if values.dtype == object and len(values) > _FEW and all(type(value) is str for value in values):
+        distinct = set(values)
+        if len(distinct) <= len(values) // 2:
+            # each text once: what it becomes depends on the text alone
+            texts = np.empty(len(distinct), dtype=object)
+            texts[:] = list(distinct)
+            known = dict(zip(texts, _numbers(column, texts, marks), strict=True))
+            return np.array([known[value] for value in values], dtype=np.float64)
     out = np.empty(len(values))
     failed = False
     try:

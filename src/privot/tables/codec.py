@@ -12,7 +12,7 @@ Two layouts of one row, both functions of that row and the schema alone:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +38,7 @@ class TableCodec:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.features = schema.features
-        self._marks = frozenset(schema.marks)
+        self.marks = frozenset(schema.marks)
 
     # --- shape
 
@@ -85,10 +85,10 @@ class TableCodec:
 
     def encode(self, table: Table, compact: bool = False) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
         """Rows of shape (records, dim), or (records, columns) if `compact`, and labels where there are any."""
-        self._check_names(table)
+        self.check_names(table)
         rows = np.empty((table.rows, len(self.features)))
         for place, column in enumerate(self.features):
-            rows[:, place] = self._coordinates(column, parse(column, table[column.name], self._marks))
+            rows[:, place] = self.coordinates(column, parse(column, table[column.name], self.marks))
         return (rows if compact else self.widen(rows)), self._labels(table)
 
     def widen(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -137,14 +137,16 @@ class TableCodec:
             values[column.name] = unparse(column, self._numbers(column, labels.astype(np.float64)))
         return Table({name: values[name] for name in self.schema.names})
 
-    def _check_names(self, table: Table) -> None:
-        lacking = [name for name in self.schema.names if name not in table]
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuse a table whose columns have other `names` than the schema's."""
+        found = list(names)
+        lacking = [name for name in self.schema.names if name not in found]
         if lacking:
             raise DataError(
                 f"The table lacks column {brief(lacking[0])}, which the schema has: add it, or remove it "
                 "from the schema."
             )
-        odd = [name for name in table if name not in self.schema.names]
+        odd = [name for name in found if name not in self.schema.names]
         if odd:
             raise DataError(f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it.")
 
@@ -152,9 +154,10 @@ class TableCodec:
         if self.schema.label is None:
             return None
         column = self.schema[self.schema.label]
-        return np.rint(self._coordinates(column, parse(column, table[column.name], self._marks))).astype(np.int64)
+        return np.rint(self.coordinates(column, parse(column, table[column.name], self.marks))).astype(np.int64)
 
-    def _coordinates(self, column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def coordinates(self, column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The compact coordinate of what `parse` made of a column."""
         gone = np.isnan(numbers)
         if not column.is_number:
             return np.where(gone, float(len(column.words)), numbers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from privot.errors import DataError, brief
 from privot.opening import Meter, csv_rows
 from privot.opening.parquet import check_batch, open_parquet
+from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec
 from privot.tables.table import Table
 from privot.tables.table_writing import arrow, kind_of
@@ -50,14 +51,43 @@ def read_table(path: str | Path) -> Table:
 def read_chunks(path: str | Path, rows: int = CHUNK) -> Iterator[Table]:
     """The file as tables of at most `rows` rows each, at least one."""
     path = _existing(path)
-    return _parquet_chunks(path, rows) if _is_parquet(path) else _csv_chunks(path, rows)
+    seen = False
+    for chunk in _parquet_chunks(path, rows) if _is_parquet(path) else _csv_chunks(path, rows):
+        seen = True
+        yield chunk
+    if not seen:
+        raise DataError(f"{path.name!r} holds no records: give at least one.")
 
 
 def encode_file(
     path: str | Path, codec: TableCodec, compact: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
     """What `codec.encode` gives for the file's table, chunk by chunk."""
-    return encode_chunks(read_chunks(path), codec, compact, Path(path).name)
+    path = _existing(path)
+    taken, blocks = Meter(path.name), []
+    for rows, labels in encoded_blocks(path, codec):
+        made = rows if compact else codec.widen(rows)
+        taken.add(made.nbytes)
+        blocks.append((made, labels))
+    if not blocks:
+        raise DataError(f"{path.name!r} holds no records: give at least one.")
+    rows = np.concatenate([rows for rows, _ in blocks])
+    return rows, np.concatenate([y for _, y in blocks if y is not None]) if codec.classes is not None else None
+
+
+def encoded_blocks(
+    path: str | Path, codec: TableCodec, groups: Sequence[int] | None = None, rows: int = CHUNK
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None]]:
+    """Compact rows and labels, at most `rows` at a time, of a file or fsspec address; none where it has no record.
+
+    Of a Parquet file, `groups` names the row groups to read; all of them unless given.
+    """
+    if _is_parquet(Path(path)):
+        for batch in _parquet_batches(path, rows, groups):
+            yield encode_batch(batch, codec)
+    else:
+        for chunk in _csv_chunks(path, rows):
+            yield codec.encode(chunk, compact=True)
 
 
 def encode_chunks(
@@ -88,12 +118,13 @@ def _is_parquet(path: Path) -> bool:
     return kind_of(path) == ".parquet"
 
 
-def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_lines(address: str | Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of every line that is not blank, the header first; one line is one record."""
+    path = Path(address)
     broken = foreign = False
     width = before = 0
     try:
-        with csv_rows(path, skipinitialspace=True) as reader:
+        with csv_rows(address, skipinitialspace=True) as reader:
             for cells in reader:
                 spans, before = reader.line_num - before > 1, reader.line_num
                 if spans:
@@ -137,60 +168,77 @@ def _checked_names(path: Path, cells: list[str]) -> list[str]:
     return names
 
 
-def _csv_chunks(path: Path, rows: int) -> Iterator[Table]:
+def _csv_chunks(path: str | Path, rows: int) -> Iterator[Table]:
     lines = _csv_lines(path)
     names = next(lines)[1]
     held: list[list[str]] = []
-    seen = False
     for _, cells in lines:
         held.append(cells)
         if len(held) == rows or len(held) * len(names) >= _CELLS:
             yield _table(names, held)
-            held, seen = [], True
+            held = []
     if held:
         yield _table(names, held)
-    elif not seen:
-        raise DataError(f"{path.name!r} holds no records: give at least one line below the names.")
 
 
 def _table(names: list[str], lines: list[list[str]]) -> Table:
     return Table(dict(zip(names, zip(*lines, strict=True), strict=True)))
 
 
-def _open_parquet(path: Path) -> Any:
+def _open_parquet(path: str | Path, groups: Sequence[int] | None = None) -> Any:
     library = arrow()
     try:
-        return open_parquet(path, library)
+        return open_parquet(path, library, groups)
     except DataError:
         raise
     except (OSError, ValueError, LookupError, library.ArrowException):
         pass
-    raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged or of another kind.")
+    raise DataError(f"{Path(path).name!r} cannot be read as Parquet: it is damaged or of another kind.")
+
+
+def parquet_groups(path: str | Path) -> list[tuple[int, int]]:
+    """(rows, bytes unpacked) of every row group, from the end of the file; no record is read."""
+    meta = _open_parquet(path, ()).metadata
+    groups = [meta.row_group(k) for k in range(meta.num_row_groups)]
+    return [(group.num_rows, group.total_byte_size) for group in groups]
+
+
+def _parquet_batches(path: str | Path, rows: int, groups: Sequence[int] | None = None) -> Iterator[Any]:
+    """Record batches of at most `rows` rows, at least one each."""
+    file, library, shown = _open_parquet(path, groups), arrow(), Path(path).name
+    check_arrow_schema(file.schema_arrow, shown)
+    broken = False
+    try:
+        for batch in file.iter_batches(batch_size=rows, row_groups=groups, use_threads=False):
+            if batch.num_rows:
+                yield batch
+    except DataError:
+        raise
+    except (OSError, ValueError, LookupError, OverflowError, library.ArrowException):
+        # also a moment that Python's calendar lacks; the message would quote it
+        broken = True
+    finally:
+        file.close(force=True)
+    if broken:
+        raise DataError(f"{shown!r} cannot be read as Parquet: it is damaged, or holds what no table can.")
+
+
+def check_arrow_schema(schema: Any, shown: str) -> None:
+    """Refuse columns of one name, and columns with more than one value per cell, in a file or query called `shown`."""
+    names = [str(name) for name in schema.names]
+    if len(set(names)) != len(names):
+        raise DataError(f"Two columns of {shown!r} have the same name.")
+    for name, kind in zip(names, schema.types, strict=True):
+        if _is_nested(kind):
+            raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value per cell.")
 
 
 def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
-    file, library = _open_parquet(path), arrow()
-    names = [str(name) for name in file.schema_arrow.names]
-    if len(set(names)) != len(names):
-        raise DataError(f"Two columns of {path.name!r} have the same name.")
-    for name, kind in zip(names, file.schema_arrow.types, strict=True):
-        if _is_nested(kind):
-            raise DataError(f"Column {brief(name)} holds lists, objects or bytes: a table has one value per cell.")
-    broken = seen = False
-    try:
-        for batch in file.iter_batches(batch_size=rows):
-            if batch.num_rows:
-                seen = True
-                check_batch(path.name, batch, library)
-                yield Table({name: _from_arrow(batch.column(i)) for i, name in enumerate(names)})
-    except DataError:
-        raise
-    except Exception:  # also a moment that Python's calendar lacks; the message would quote it
-        broken = True
-    if broken:
-        raise DataError(f"{path.name!r} cannot be read as Parquet: it is damaged, or holds what no table can.")
-    if not seen:
-        raise DataError(f"{path.name!r} holds no records.")
+    library = arrow()
+    for batch in _parquet_batches(path, rows):
+        check_batch(path.name, batch, library)
+        names = [str(name) for name in batch.schema.names]
+        yield Table({name: python_values(batch.column(i), name) for i, name in enumerate(names)})
 
 
 def _is_nested(kind: Any) -> bool:
@@ -201,10 +249,3 @@ def _is_nested(kind: Any) -> bool:
     kinds = ("nested", "binary", "large_binary", "fixed_size_binary", "binary_view")
     # not every version of the library knows all of them
     return any(getattr(types, f"is_{name}", lambda _: False)(kind) for name in kinds)
-
-
-def _from_arrow(column: Any) -> NDArray[Any]:
-    values = column.to_pylist()
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Composed, Event, adjacency_of
 from privot.common.arguments import check_delta, check_epsilon
+from privot.data import records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
+from privot.partitions import PartitionedSource
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
@@ -83,21 +85,21 @@ class LedgerBudget:
     def __init__(
         self,
         ledger: Ledger,
-        rows: NDArray[Any],
+        rows: NDArray[Any] | PartitionedSource,
         terms: tuple[float, float] | None,
         adjacency: Adjacency,
         label: str,
         new_records: bool = False,
     ) -> None:
         self._ledger = ledger
-        self._data = ledger.fingerprint({"x": row_digests(rows)})
+        self._data = account_name(ledger, rows)
         found = ledger.admit(self._data, new_records=new_records)
         if found is None:
             if terms is None:
                 raise UsageError(
                     "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
                 )
-            found = ledger.set_budget(self._data, *terms, adjacency, label, new_records=new_records)
+            found = ledger.set_budget(self._data, *terms, adjacency, label, new_records=new_records, by_sum=True)
         elif terms is not None and terms not in ((e, found.delta) for e in (found.first_epsilon, found.epsilon)):
             raise UsageError(
                 f"The ledger already grants these records ε = {found.epsilon:g} at δ = {found.delta:g}: "
@@ -141,9 +143,23 @@ class LedgerBudget:
         """The public name of the ledger."""
         return self._ledger.identity
 
+    @property
+    def row_key(self) -> bytes:
+        """The key under which this ledger adds up hashes of rows."""
+        return row_key(self._ledger)
+
+    def secret_of(self, salt: bytes) -> bytes:
+        """32 bytes that follow from `salt` and from the ledger's key: nobody without that key finds them."""
+        name = "secret of a release that can be made again"
+        return bytes.fromhex(self._ledger.fingerprint({name: np.frombuffer(salt, dtype=np.uint8)}))
+
+    def charged_once(self, mark: str) -> bool:
+        """Whether this `mark` paid for a release before."""
+        return bool(self._times(_once(mark)))
+
     def charge_once(self, event: Event, purpose: str, mark: str) -> None:
         """Write `event` to the ledger unless this `mark` paid for it before, or let it refuse."""
-        ending = f" [once {mark}]"
+        ending = _once(mark)
         # two processes at once may both charge: that over-counts, and they release the same value
         if not self._times(ending):
             self._ledger.charge(self._data, event, purpose + ending)
@@ -152,14 +168,41 @@ class LedgerBudget:
         return sum(entry.purpose.endswith(mark) for entry in self._ledger.entries(self._data))
 
 
-def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
-    """SHA-256 of every row in float64, sorted, of shape (records, 32): a ledger identifies a data set by it.
+def _once(mark: str) -> str:
+    return f" [once {mark}]"
 
-    The same records in another order, as float32 or float64, or with −0 for 0, are the same data set and
-    share one budget; so are the same records with and without labels, since a label is part of its record.
-    Records that were scaled, rounded or read by another schema are another data set, which a ledger of the first one
-    refuses unless they are stated to be new.
-    With `labels` each row is hashed together with its label, so that a changed label changes the digests.
+
+def row_key(ledger: Ledger) -> bytes:
+    """The key of 32 bytes under which hashes of rows are added up for this ledger: a keyed hash of the ledger's own."""
+    return bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows": np.zeros(0)}))
+
+
+def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource) -> str:
+    """The name under which a ledger has, or would have, a budget for these records.
+
+    It is a keyed hash of `records_digest`, the same however the records are cut. Ledgers made before that knew rows by
+    `row_digests`, which needs all of them in one place: rows in memory are recognised by it; partitions cannot be
+    compared with it, so a ledger that has such a budget refuses them, because they might be the very records.
+    """
+    key = row_key(ledger)
+    digest = records.named(key) if isinstance(records, PartitionedSource) else records_digest(key, records)
+    name = ledger.fingerprint({"x": digest})
+    if ledger.budget(name) is not None or all(known.by_sum for known in ledger.datasets()):
+        return name
+    if isinstance(records, PartitionedSource):
+        raise UsageError(
+            f"The ledger {ledger.path.name!r} was made before partitioned data and cannot tell whether these are the "
+            "records it guards: give the records in one file, or other records a ledger of their own."
+        )
+    older = ledger.fingerprint({"x": row_digests(records)})
+    return name if ledger.budget(older) is None else older
+
+
+def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
+    """SHA-256 of every row in float64, sorted, of shape (records, 32): it names rows in memory without a key.
+
+    The same records in another order, as float32 or float64, or with −0 for 0, have the same digests. With `labels`
+    each row is hashed together with its label, so that a changed label changes the digests.
     """
     ends = [b""] * len(rows) if labels is None else [label.tobytes() for label in labels.astype("<i8")]
     plain = [(np.asarray(row, dtype="<f8") + 0.0).tobytes() for row in rows]

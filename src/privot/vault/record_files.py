@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privot.data import StatedFacts, load
 from privot.errors import UsageError
+from privot.opening.addresses import is_remote, shown_address
+from privot.opening.remote_files import fixed_part
+from privot.partitions import Engine, is_partitioned, open_source
 
 if TYPE_CHECKING:
     from privot.tables import Schema
@@ -23,11 +26,20 @@ def read_file(
     classes: int | Sequence[str] | None,
     shape: Sequence[int] | None,
     part: Literal["train", "test"],
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
     """Rows, labels, number of classes and names of columns of a file or a folder of images: arguments of `Vault`.
 
-    Refuses a folder of images without stated class names and shape, and labels without a stated number of classes.
+    Refuses a folder of images without stated class names and shape, and labels without a stated number of classes. A
+    pattern, an address and tar shards become a `PartitionedSource`, of which no record is read here.
     """
+    if is_partitioned(path, None):
+        if classes is not None and not isinstance(classes, int):
+            raise UsageError("Partitions label records by numbers: state how many classes there are, not their names.")
+        source = open_source(path, classes=classes, shape=shape, engine=engine)
+        return {"x": source, "y": None, "classes": source.classes}
+    if engine is not None:
+        raise UsageError("Only partitioned records have an engine: leave it out, or give a pattern, folder or query.")
     name = Path(path).name
     if str(path) != "digits" and Path(path).is_dir():
         # a folder says neither before its first record, and no record may say it
@@ -52,10 +64,18 @@ def read_file(
     }
 
 
-def read_encoded_table(path: str | Path, schema: Schema | str | Path) -> dict[str, Any]:
+def read_encoded_table(
+    path: str | Path,
+    schema: Schema | str | Path,
+    *,
+    query: str | None = None,
+    parts: int | None = None,
+    engine: Engine | None = None,
+) -> dict[str, Any]:
     """Compact rows of a table, its labels, and the clip and classes that follow from its schema: arguments of `Vault`.
 
-    Refuses what is neither a schema nor the file of one.
+    Refuses what is neither a schema nor the file of one. A folder, a pattern, an address and a query become a
+    `PartitionedSource`, of which no record is read here; so does one file where an engine is given.
     """
     # only here: a vault of an array needs no reader of tables
     from privot.tables import Schema, TableCodec, encode_file, encoded_columns
@@ -65,11 +85,22 @@ def read_encoded_table(path: str | Path, schema: Schema | str | Path) -> dict[st
     if not isinstance(schema, Schema):
         raise UsageError(f"Expected a Schema or the path of a schema file, got {type(schema).__name__}.")
     codec = TableCodec(schema)
-    rows, labels = encode_file(path, codec, compact=True)
     facts = {"clip": codec.bound(compact=True), "classes": codec.classes, "columns": encoded_columns(schema)}
+    if engine is not None or is_partitioned(path, codec, query):
+        source = open_source(path, codec=codec, query=query, parts=parts, engine=engine)
+        return {"x": source, "y": None, **facts}
+    rows, labels = encode_file(path, codec, compact=True)
     return {"x": rows, "y": labels, **facts}
 
 
 def file_label(path: str | Path) -> str:
-    """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it."""
+    """The name by which a ledger lists the records of a file: the file's own, whatever link leads to it.
+
+    A pattern is listed by its folder and itself, an address without user and options.
+    """
+    if is_remote(path):
+        return shown_address(path)
+    folder = fixed_part(path)
+    if folder != Path(path):
+        return f"{Path(os.path.realpath(folder)).name}/{Path(path).relative_to(folder)}"
     return os.path.basename(os.path.realpath(path))  # unlike Path.resolve it has an answer for a link to itself

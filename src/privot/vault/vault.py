@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, adjacency_of, repeated
 from privot.common.arguments import check_delta, check_epsilon
+from privot.common.block_sums import RowSums
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
@@ -29,8 +30,10 @@ from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Me
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import KeptNoise, NoiseSource, SystemNoise
 from privot.noise.kept_noise import mark_of
+from privot.partitions import Engine, PartitionedSource
 from privot.release import Release, Value
-from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests
+from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests, row_key
+from privot.vault.partitioned_records import PartitionedRecords, one_place
 from privot.vault.record_files import file_label, read_encoded_table, read_file
 from privot.vault.stream import Sealed, Stream
 
@@ -40,11 +43,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CLIP_RANGE", "Stream", "Vault"]
 
+SALT_BYTES = 32
 CLIP_RANGE = (1e-100, 1e100)
 """Bounds on norms for which neither a squared norm nor σ leaves the floats."""
 
 
-class _Records(Sealed):
+class _Records(Sealed, RowSums):
     """The arrays, in closures: an object browser finds functions here, not values."""
 
     __slots__ = ("__labels", "__rows", "count", "facts")
@@ -70,6 +74,10 @@ class _Records(Sealed):
     def labels(self, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         return self.__labels(indices)
 
+    def exact_digest(self, row_key: bytes) -> bytes:
+        labels = None if self.facts.classes is None else self.__labels(None)
+        return row_digests(self.__rows(None), labels).tobytes()
+
 
 class Vault(Sealed):
     """The records, the public facts about them, the budget they may spend, and the source of noise.
@@ -81,7 +89,8 @@ class Vault(Sealed):
     ----------
     x
         Records of shape (records, dimension): an array of finite numbers, or what NumPy makes one of. They are copied,
-        so nothing done to `x` later changes what is released.
+        so nothing done to `x` later changes what is released. Or a `privot.partitions.PartitionedSource`, of which the
+        vault holds where the records are; mechanisms then get sums of them and no rows.
     y
         Labels of shape (records,), whole numbers from 0 to `classes` − 1. They are given together with `classes`.
     clip
@@ -165,18 +174,29 @@ class Vault(Sealed):
         if isinstance(noise, KeptNoise):
             # the same for everything asked of it: two releases, or two vaults, would show what differs between them
             raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
-        rows = checked_rows(x)
+        source = x if isinstance(x, PartitionedSource) else None
+        if source is not None and ledger is not None:
+            source.expect(row_key(ledger))
+        rows: NDArray[Any] = np.empty((0, 0)) if source is not None else checked_rows(x)
+        count, dim = rows.shape if source is None else (source.count, source.dim)
         # not under add-remove, where refusing one record and taking two would tell neighbours apart
-        if rows.shape[0] < 2 and adjacency is Adjacency.REPLACE_ONE:
+        if count < 2 and adjacency is Adjacency.REPLACE_ONE:
             raise DataError(
                 "A single record cannot be hidden among others under replace-one, where the number of records is "
                 "public: give at least two."
             )
-        labels = _checked_classes(y, classes, rows.shape[0])
-        public_count = rows.shape[0] if adjacency is Adjacency.REPLACE_ONE else None
-        named = checked_columns(columns, rows.shape[1])
-        self.__facts = Facts(rows.shape[1], public_count, float(clip), adjacency, classes, named)
-        self.__records = _Records(rows, labels, self.__facts)
+        if source is None:
+            labels = _checked_classes(y, classes, count)
+        elif y is not None or classes != source.classes:
+            raise UsageError("Partitions hold their own labels: leave y out, and give the source's number of classes.")
+        public_count = count if adjacency is Adjacency.REPLACE_ONE else None
+        named = checked_columns(columns, dim)
+        self.__facts = Facts(dim, public_count, float(clip), adjacency, classes, named)
+        self.__records: _Records | PartitionedRecords
+        if source is None:
+            self.__records = _Records(rows, labels, self.__facts)
+        else:
+            self.__records = PartitionedRecords(source, self.__facts)
         self.__noise: NoiseSource = SystemNoise() if noise is None else noise
         self.__label = str(label)
         self.__lock = threading.Lock()
@@ -185,18 +205,23 @@ class Vault(Sealed):
             self.__budget = MemoryBudget(*_pair(budget))
         else:
             terms = None if budget is None else _pair(budget)
-            self.__budget = LedgerBudget(ledger, rows, terms, adjacency, self.__label, new_records)
+            held = rows if source is None else source
+            self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records)
 
     @classmethod
     def open(
         cls,
         path: str | Path,
         *,
-        clip: float,
         adjacency: Adjacency | str,
+        clip: float | None = None,
+        schema: Schema | str | Path | None = None,
         classes: int | Sequence[str] | None = None,
         shape: Sequence[int] | None = None,
         part: Literal["train", "test"] = "train",
+        query: str | None = None,
+        parts: int | None = None,
+        engine: Engine | None = None,
         ledger: Ledger | None = None,
         budget: tuple[float, float] | None = None,
         noise: NoiseSource | None = None,
@@ -209,7 +234,17 @@ class Vault(Sealed):
         ----------
         path
             What `privot.load` reads: `.npz`, `.npy`, `.csv`, `.csv.gz`, an IDX file, a folder of images by class, or
-            the built-in "digits". A table with texts, dates or missing values has a schema: see `Vault.from_table`.
+            the built-in "digits". A pattern (`scans/*.tar`, `rows-*.npy`), an fsspec address and tar shards are
+            partitioned records: the vault holds where they are and reads them for sums only, every time one is asked.
+            Each worker holds one block of rows (of at most 2¹⁵ rows and 2²² numbers) and what its file needs to give
+            it: a whole `.npz` or `.npy` file, an image of a shard.
+        clip
+            As for `Vault`; left out with a schema, which says it.
+        schema, query, parts
+            A table's public schema and, of a database, the query and into how many parts its rows are cut: then this
+            is `Vault.from_table`.
+        engine
+            What goes over partitions (`privot.partitions.choose_engine`); processes of this machine unless given.
         classes
             The number of classes, or the names of a folder's classes in the order of their numbers; 0 leaves labels
             out. It may be left out only where the file has no labels.
@@ -219,7 +254,7 @@ class Vault(Sealed):
             Which arrays of a `.npz` file with x_train and x_test are read.
         label
             The name by which a ledger lists these records; the file's own unless given.
-        clip, adjacency, ledger, budget, noise, new_records
+        adjacency, ledger, budget, noise, new_records
             As for `Vault`.
 
         Returns
@@ -247,16 +282,17 @@ class Vault(Sealed):
         >>> Vault.open("digits", classes=10, clip=8.0, adjacency="add-remove", budget=(1.0, 1e-5))
         <Vault 'digits': records in 64 dimensions, clip 8, add-remove>
         """
-        return cls(
-            **read_file(path, classes=classes, shape=shape, part=part),
-            clip=clip,
-            adjacency=adjacency,
-            ledger=ledger,
-            budget=budget,
-            noise=noise,
-            label=file_label(path) if label is None else label,
-            new_records=new_records,
-        )
+        more: dict[str, Any] = {"adjacency": adjacency, "ledger": ledger, "budget": budget, "noise": noise}
+        more |= {"label": file_label(path) if label is None else label, "new_records": new_records}
+        if schema is not None:
+            if clip is not None or classes is not None or shape is not None:
+                raise UsageError("A schema says the clip and the classes of a table: leave out clip, classes, shape.")
+            return cls.from_table(path, schema, query=query, parts=parts, engine=engine, **more)
+        if query is not None or parts is not None:
+            raise UsageError("The rows of a query are a table: state its schema.")
+        if clip is None:
+            raise UsageError("A bound on the norm of a row is public and stated: give clip.")
+        return cls(**read_file(path, classes=classes, shape=shape, part=part, engine=engine), clip=clip, **more)
 
     @classmethod
     def from_table(
@@ -265,6 +301,9 @@ class Vault(Sealed):
         schema: Schema | str | Path,
         *,
         adjacency: Adjacency | str,
+        query: str | None = None,
+        parts: int | None = None,
+        engine: Engine | None = None,
         ledger: Ledger | None = None,
         budget: tuple[float, float] | None = None,
         noise: NoiseSource | None = None,
@@ -276,10 +315,22 @@ class Vault(Sealed):
         Parameters
         ----------
         path
-            The table: `.csv`, `.csv.gz` or `.parquet`.
+            The table: `.csv`, `.csv.gz` or `.parquet`. A folder or pattern of such files, an fsspec address, and
+            `duckdb:///FILE` or `postgresql://…` with a query are partitioned records: the vault holds where they are
+            and reads them for sums only, every time one is asked. Each worker holds one block of at most 2¹⁵ rows and
+            what its file needs to give it: a row group of Parquet, some lines of CSV, an Arrow batch of a query. The
+            same rows have the same budget however they are cut.
         schema
             What is public about it, a `privot.Schema` or the file of one (`.json`, `.toml`). The clip and the number
             of classes follow from it.
+        query
+            A SELECT whose rows are the records of a database. Each row is taken for one record, and must follow from
+            the rows of one person only: no LIMIT, window, sample or average over people. What can be seen is refused.
+        parts
+            Into how many partitions a query is cut, by a hash of the row; 1 unless given.
+        engine
+            What goes over partitions (`privot.partitions.choose_engine`); processes of this machine unless given. With
+            an engine a single file is partitioned records too.
         label
             The name by which a ledger lists these records; the file's own unless given. The column to predict is the
             schema's to name.
@@ -319,7 +370,7 @@ class Vault(Sealed):
         <Vault 'people.csv': 2 records in 2 dimensions, clip 1.41421, replace-one>
         """
         return cls(
-            **read_encoded_table(path, schema),
+            **read_encoded_table(path, schema, query=query, parts=parts, engine=engine),
             adjacency=adjacency,
             ledger=ledger,
             budget=budget,
@@ -337,6 +388,11 @@ class Vault(Sealed):
     def ledger(self) -> str | None:
         """The public name of the ledger that pays (`Ledger.identity`); None for a budget in memory."""
         return self.__budget.identity
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether the records lie in partitions: a release then takes as long as passes over them do."""
+        return isinstance(self.__records, PartitionedRecords)
 
     def charges(self, mark: str) -> int:
         """How many charges for these records carry `mark` in their purpose: what a job that goes on has paid.
@@ -403,28 +459,54 @@ class Vault(Sealed):
         another question with the same secret gets independent noise, and pays. It needs a ledger, which remembers what
         was paid. Parameters, returns and raises are those of `release`; nothing unproven is released this way.
         """
+        noise, mark = self.__kept(mechanism, secret)
+        charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
+        return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
+
+    def secret_of(self, salt: bytes) -> bytes:
+        """A secret for `release_once` that only this `salt` and the ledger's key together give.
+
+        Keep the salt (32 bytes of the operating system's entropy) until the release is on disk: it may lie where the
+        secret may not, since without the ledger's key it says nothing of the noise.
+        """
+        budget = self.__budget
+        if not isinstance(budget, LedgerBudget):
+            raise UsageError("Only a ledger has a key: give the vault a ledger.")
+        if len(salt) != SALT_BYTES:
+            raise UsageError(f"A salt has {SALT_BYTES} bytes, got {len(salt)}.")
+        return budget.secret_of(salt)
+
+    def forget_sums(self) -> None:
+        """Remove the sums of finished partitions that are kept for a release which is on disk now."""
+        if isinstance(self.__records, PartitionedRecords):
+            self.__records.forget_sums()
+
+    def released_once(self, mechanism: Identified, *, secret: bytes) -> bool:
+        """Whether `release_once` with this mechanism and `secret` was paid for: asked again, it charges nothing."""
+        budget = self.__budget
+        return isinstance(budget, LedgerBudget) and budget.charged_once(self.__kept(mechanism, secret)[1])
+
+    def __kept(self, mechanism: Identified, secret: bytes) -> tuple[KeptNoise, str]:
+        """The noise of one release that can be made again, and the mark of its charge.
+
+        Both are bound to the very records, by a digest for which nobody without the ledger's key finds other records:
+        one noise on two data sets would show what differs between them, and the second would not pay.
+        """
         budget = self.__budget
         if not isinstance(budget, LedgerBudget):
             raise UsageError("Only a ledger remembers what was paid for: give the vault a ledger.")
         if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
             raise UsageError("release_once needs a mechanism of one step, with an identity and without a seed.")
         mechanism.needs.check(self.__facts)
-        # which label belongs to which row: the ledger's name for the records does not say
-        labelled, held = "", self.__records
-        if self.__facts.classes is not None:
-            labelled = hashlib.sha256(row_digests(held.rows(), held.labels()).tobytes()).hexdigest()
-        kind = f"{type(mechanism).__module__}.{type(mechanism).__qualname__}"
         named = [
-            kind,
+            budget.data,
+            f"{type(mechanism).__module__}.{type(mechanism).__qualname__}",
             repr(self.__facts),
-            labelled,
+            hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest(),
             repr(sorted(mechanism.event(self.__facts).to_dict().items())),
         ]
-        about = "\n".join([budget.data, *named]).encode() + b"\n" + mechanism.identity()
-        noise = KeptNoise(secret, about)
-        mark = mark_of(secret, about)
-        charged, guarantee = self.__pay(mechanism, 1, purpose, False, delta, noise, mark)
-        return self.__run(mechanism, guarantee, lambda: mechanism.run(self.__records, noise, charged, 0))
+        about = "\n".join(named).encode() + b"\n" + mechanism.identity()
+        return KeptNoise(secret, about), mark_of(secret, about)
 
     def stream(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
@@ -476,6 +558,8 @@ class Vault(Sealed):
         if purpose.rstrip().endswith("]") and ("[seed" in purpose or "[once" in purpose):
             raise UsageError('The purpose must not end in "[seed …]" or "[once …]": these suffixes are reserved.')
         mechanism.needs.check(self.__facts)
+        if isinstance(self.__records, PartitionedRecords) and not mechanism.needs.sums_only:
+            raise one_place()
         step = mechanism.event(self.__facts)
         if adjacency_of([step]) is not self.__facts.adjacency:
             raise UsageError(

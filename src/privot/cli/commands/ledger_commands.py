@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, NewRecords, OptionalNeighbours, SchemaFile, Shape
+from privot.cli.partitioned_input import PartitionOptions, expect_ledger, pass_bar
 from privot.cli.printing.output import bar, number, print_facts, print_json, print_table
 from privot.cli.records import read_records, stated
 from privot.cli.table_input import open_codec, table_records
@@ -55,12 +58,19 @@ def _costs(entries: list[Entry], budget: Budget) -> list[dict[str, Any]]:
 @app.command()
 def init(
     file: File,
-    data: Annotated[str | None, typer.Option(help="Data whose budget is set: a file, or digits.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Data whose budget is set: a file, digits, or partitioned data as in synth.")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Total epsilon of all releases.")] = None,
     delta: Annotated[float | None, typer.Option(help="Delta of the budget, between 0 and 1.")] = None,
     adjacency: OptionalNeighbours = None,
     schema: SchemaFile = None,
     shape: Shape = None,
+    query: shared.Query = None,
+    partitions: shared.Partitions = None,
+    engine: shared.EngineName = None,
+    scheduler: shared.Scheduler = None,
+    workers: shared.Workers = None,
     new_records: NewRecords = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +88,8 @@ def init(
         raise UsageError("A budget needs --data, --epsilon, --delta and --adjacency together.")
     budget = None
     if data is not None and epsilon is not None and delta is not None and adjacency is not None:
-        budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, shape, new_records)
+        cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
+        budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, shape, new_records, cuts, as_json)
     else:
         Ledger.create(file).close()
     if as_json:
@@ -99,6 +110,8 @@ def _set_budget(
     schema: Path | None,
     shape: str | None,
     new_records: bool,
+    cuts: PartitionOptions,
+    quiet: bool,
 ) -> Budget | None:
     """Set the budget of `data`; everything that can be refused is refused before a file is created."""
     from privot.cli.ledgers import label_of, naming_the_option, warn_of_copies
@@ -106,22 +119,30 @@ def _set_budget(
     from privot.guarantee import Adjacency
     from privot.ledger import Ledger
     from privot.vault import Vault
-    from privot.vault.budget import row_digests
+    from privot.vault.budget import account_name
 
     check_epsilon(terms[0]), check_delta(terms[1])
     Adjacency.parse(adjacency)
     codec = open_codec(schema)
-    facts = stated(None, shape)
-    # as privot synth reads them, without labels: the ledger knows records by their values
-    records = table_records(data, codec) if codec else read_records(data, facts, labels=False, private=True)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "budget": terms, "label": label_of(data)}
-    # a vault checks the records before a file is created, and is the one that knows how the ledger names them
-    Vault(records.x, **held)
-    with Ledger.open(file) if file.exists() else Ledger.create(file) as ledger:
+    # as privot synth reads them, without labels: the ledger knows records by their values
+    source = cuts.open(data, codec, stated(None if codec else 0, shape))
+    with ExitStack() as stack:
+        if source is not None:
+            held |= {"x": source, "classes": source.classes}
+            stack.enter_context(pass_bar(source, quiet))
+            expect_ledger(source, file)
+        elif codec is not None:
+            held["x"] = table_records(data, codec).x
+        else:
+            held["x"] = read_records(data, stated(None, shape), labels=False, private=True).x
+        # a vault checks the records before a file is created, and is the one that knows how the ledger names them
+        Vault(**held)
+        ledger = stack.enter_context(Ledger.open(file) if file.exists() else Ledger.create(file))
         with naming_the_option():
-            warn_of_copies(ledger, records.x, data)
-            Vault(records.x, **held, ledger=ledger, new_records=new_records)
-        return ledger.budget(ledger.fingerprint({"x": row_digests(records.x)}))
+            warn_of_copies(ledger, held["x"], data)
+            Vault(**held, ledger=ledger, new_records=new_records)
+        return ledger.budget(account_name(ledger, held["x"]))
 
 
 def _spent(s: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A file (.npz, .csv, IDX …), images by class, or digits.")]
+Data = Annotated[str, typer.Argument(metavar="DATA", help="A file, images by class, digits, or partitioned data.")]
 AnyColumn = Annotated[str, typer.Option("--column", help="Column: its name, or its number from 0.")]
 OneRange = Annotated[
     str | None,
@@ -49,6 +49,11 @@ def count(
     schema: shared.SchemaFile = None,
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
+    query: shared.Query = None,
+    partitions: shared.Partitions = None,
+    engine: shared.EngineName = None,
+    scheduler: shared.Scheduler = None,
+    workers: shared.Workers = None,
     ledger: LedgerFile = None,
     budget: NewBudget = None,
     new_records: NewRecords = False,
@@ -61,6 +66,7 @@ def count(
     Example: privot release count patients.csv --schema schema.json --column age --between 65,120 --epsilon 0.5
     --delta 1e-6 --adjacency add-remove
     """
+    from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
     from privot.mechanisms import Count
 
@@ -71,7 +77,10 @@ def count(
         category=category,
         level=level,
     )
-    asked = SummaryOptions(data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out)
+    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
+    asked = SummaryOptions(
+        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json
+    )
     what = "count" if column is None else f"count by {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 
@@ -86,6 +95,11 @@ def mean(
     value_range: OneRange = None,
     schema: shared.SchemaFile = None,
     shape: shared.Shape = None,
+    query: shared.Query = None,
+    partitions: shared.Partitions = None,
+    engine: shared.EngineName = None,
+    scheduler: shared.Scheduler = None,
+    workers: shared.Workers = None,
     ledger: LedgerFile = None,
     budget: NewBudget = None,
     new_records: NewRecords = False,
@@ -98,12 +112,16 @@ def mean(
     Example: privot release mean patients.csv --schema schema.json --column age --epsilon 0.5 --delta 1e-6 --adjacency
     add-remove
     """
+    from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
     from privot.mechanisms import Mean
 
     span = None if value_range is None else read_pair(value_range)
     make = partial(Mean, column=column_of(column), range=span, level=level)
-    asked = SummaryOptions(data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out)
+    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
+    asked = SummaryOptions(
+        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json
+    )
     what = f"mean of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 
@@ -123,6 +141,11 @@ def histogram(
     schema: shared.SchemaFile = None,
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
+    query: shared.Query = None,
+    partitions: shared.Partitions = None,
+    engine: shared.EngineName = None,
+    scheduler: shared.Scheduler = None,
+    workers: shared.Workers = None,
     ledger: LedgerFile = None,
     budget: NewBudget = None,
     new_records: NewRecords = False,
@@ -135,12 +158,16 @@ def histogram(
     Example: privot release histogram patients.csv --schema schema.json --column age --bins 0,18,65,120 --epsilon 0.5
     --delta 1e-6 --adjacency add-remove
     """
+    from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
     from privot.mechanisms import Histogram
 
     span = None if value_range is None else read_pair(value_range)
     make = partial(Histogram, column=column_of(column), bins=_bins(bins), range=span, level=level)
-    asked = SummaryOptions(data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out)
+    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
+    asked = SummaryOptions(
+        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json
+    )
     what = f"histogram of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 
@@ -159,6 +186,11 @@ def quantile(
     cells: Annotated[int | None, typer.Option(help="Cells of the public grid. Default: 1024.")] = None,
     schema: shared.SchemaFile = None,
     shape: shared.Shape = None,
+    query: shared.Query = None,
+    partitions: shared.Partitions = None,
+    engine: shared.EngineName = None,
+    scheduler: shared.Scheduler = None,
+    workers: shared.Workers = None,
     ledger: LedgerFile = None,
     budget: NewBudget = None,
     new_records: NewRecords = False,
@@ -171,6 +203,7 @@ def quantile(
     Example: privot release quantile patients.csv --schema schema.json --column age --at 0.25,0.5,0.75 --epsilon 0.5
     --delta 1e-6 --adjacency add-remove
     """
+    from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
     from privot.mechanisms import Quantiles
     from privot.mechanisms.summaries.quantiles import CELLS
@@ -184,7 +217,10 @@ def quantile(
         cells=CELLS if cells is None else cells,
         level=level,
     )
-    asked = SummaryOptions(data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out)
+    cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
+    asked = SummaryOptions(
+        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json
+    )
     what = f"quantiles of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 def sketch(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A file (.npz, .csv, IDX …), images by class, or digits.")
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A file (.npz, .csv, IDX …), images by class, digits, or a pattern of arrays or tar shards.",
+        ),
     ],
     epsilon: Epsilon,
     delta: Delta,
@@ -30,6 +34,9 @@ def sketch(
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
     words: shared.WordVectorFile = None,
+    engine: shared.EngineName = None,
+    scheduler: shared.Scheduler = None,
+    workers: shared.Workers = None,
     ledger: LedgerFile = None,
     new_records: NewRecords = False,
     key: shared.SigningKey = None,
@@ -41,12 +48,14 @@ def sketch(
 
     Example: privot sketch digits --epsilon 1 --delta 1e-5 --adjacency replace-one --range 0,1 --out a.sketch
     """
+    from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.sketch_release import SketchOptions, release_sketch
 
     options = SketchOptions(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, prototypes=prototypes, radius=radius,
         value_range=value_range, seed=seed, classes=classes, shape=shape, words=words, ledger=ledger,
-        new_records=new_records, key=key,
+        new_records=new_records, key=key, quiet=as_json,
+        partitions=PartitionOptions(engine=engine, scheduler=scheduler, workers=workers),
     )  # fmt: skip
     _print(release_sketch(options), out, seed, as_json)
 

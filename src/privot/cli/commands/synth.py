@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,8 @@ def synth(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A file (.npz, .npy, .csv, .csv.gz, IDX; .parquet with --schema), images by class, or digits.",
+            help="A file (.npz, .npy, .csv, .csv.gz, IDX; .parquet with --schema), images by class, digits; a folder "
+            "or pattern of tables or tar shards, an fsspec address, duckdb:// or postgresql://.",
         ),
     ],
     epsilon: Epsilon,
@@ -44,6 +45,12 @@ def synth(
             help="Public number of classes (0: without labels), or class names of a folder of images: a,b,c.",
         ),
     ] = None,
+    query: shared.Query = None,
+    partitions: shared.Partitions = None,
+    engine: shared.EngineName = None,
+    scheduler: shared.Scheduler = None,
+    workers: shared.Workers = None,
+    dry_run: shared.DryRun = False,
     shape: shared.Shape = None,
     value_range: shared.ValueRange = None,
     records: Annotated[int | None, typer.Option(help="Approximate number of records, if that is public.")] = None,
@@ -66,22 +73,49 @@ def synth(
     privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
     --out scans-synth
 
+    Data that do not fit in memory: privot synth 'visits/*.parquet' --schema schema.json … --dry-run, then without it;
+    privot synth postgresql://host/db --query 'SELECT …' --schema schema.json --ledger visits.ledger ….
+
     To resume an interrupted job: privot synth --resume --out DIR. No other option has to be repeated.
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding only; the first process pays, once).
     """
-    from privot.cli.running.synth_job import SynthOptions, synthesise
+    from privot.cli.partitioned_input import PartitionOptions
+    from privot.cli.running.synth_job import SynthJob, SynthOptions, synthesise
 
     options = SynthOptions(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, schema=schema, method=method,
         device=device, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records, classes=classes,
         shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
         steps=steps, settings=set_, clip=clip, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
-        as_json=as_json,
+        as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
     )  # fmt: skip
+    if dry_run:
+        _print_dry_run(SynthJob(options).dry_run(), as_json)
+        return
     made = synthesise(context, options)
     if made is not None:
         _print(made, data, out, samples, as_json)
+
+
+def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:
+    from privot.opening.limits import shown
+
+    if as_json:
+        print_json(found)
+        return
+    rows = "not known before they are read" if found["rows"] is None else f"{found['rows']:,}"
+    minutes = "not known" if found["minutes"] is None else f"about {found['minutes']:g}, and the fit of the model"
+    print_facts(
+        [
+            ("rows", rows if found["rows_counted"] or found["rows"] is None else f"about {rows}"),
+            ("bytes", shown(found["bytes"]) if found["bytes"] else "not known"),
+            ("partitions", f"{found['partitions']}, {found['workers']} at once, {found['passes']} passes"),
+            ("peak memory", f"about {found['peak_memory_mib']} MiB over all processes of this machine"),
+            ("minutes", minutes),
+            ("charged", "nothing"),
+        ]
+    )
 
 
 def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool) -> None:

@@ -46,6 +46,25 @@ WordVectorFile = Annotated[
     Path | None, typer.Option("--words", help="Public word vectors (.npz: words, vectors); the data are then texts.")
 ]
 
+# partitioned data
+Query = Annotated[str | None, typer.Option(metavar="SQL", help="SELECT whose rows are the records of a database.")]
+Partitions = Annotated[
+    int | None, typer.Option(metavar="N", help="Number of partitions of a query, by a hash of the row.")
+]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", metavar="NAME", help="Engine for partitioned data: local (default) or dask.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Running Dask scheduler: tcp://HOST:PORT or tls://HOST:PORT.")
+]
+Workers = Annotated[int | None, typer.Option(help="Worker processes for partitioned data. Default: one per core.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Print rows, bytes, partitions, peak memory and minutes of partitioned data; charge nothing."
+    ),
+]
+
 # jobs that can be resumed
 OutFolder = Annotated[Path, typer.Option(help="Output folder.")]
 Resume = Annotated[bool, typer.Option(help="Go on with the job in OUT without paying again, or start one.")]

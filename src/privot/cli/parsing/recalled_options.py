@@ -14,7 +14,10 @@ from privot.errors import DataError, brief
 COMMANDS = ("synth", "adapt")
 KEY = "command"
 """The field of `job.json` with the arguments and options of its command."""
-_NOT_KEPT = {"out", "resume", "pay_again", "new_records", "allow_unproven", "as_json", "ask", "answer", "trust", "help"}
+_NOT_KEPT = {
+    "out", "resume", "pay_again", "new_records", "allow_unproven", "as_json", "ask", "answer", "trust", "dry_run",
+    "help",
+}  # fmt: skip
 """Options that must be typed each time, or that mean nothing to a resumed job."""
 _MAX_WORDS, _MAX_LETTERS = 500, 100_000
 
@@ -44,8 +47,18 @@ def kept(context: Any, ledger: Path | None = None) -> list[list[str]]:
 def _absolute(value: Any) -> str:
     """Files by their absolute path, so that a job can be resumed from any folder; everything else as it is."""
     text = str(value)
-    is_file = isinstance(value, Path) or (bool(text) and text != "digits" and _exists(text))
+    is_file = isinstance(value, Path) or (bool(text) and text != "digits" and _exists(_before_wildcards(text)))
     return str(Path(text).absolute()) if is_file else text
+
+
+def _before_wildcards(text: str) -> str:
+    """The folders of a pattern of files; other text as it is."""
+    from privot.opening.addresses import is_remote
+    from privot.opening.remote_files import fixed_part
+
+    if is_remote(text) or _exists(text) or not any(mark in text for mark in "*?["):
+        return text
+    return str(fixed_part(text)) if "/" in text else ""
 
 
 def _exists(text: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from privot.common.interruption import charged
 from privot.errors import StoppedError
+from privot.jobs.release_once import SALT_SUFFIX
 
 if TYPE_CHECKING:
     from privot.jobs.job import Job
@@ -38,6 +39,11 @@ def telling(command: str, job: Job, spent: Callable[[str], int]) -> Iterator[Non
         if not paid:
             raise StoppedError(f"Interrupted: nothing was paid. Start it with: {again}") from None
         kept, blocks, step = _on_disk(job)
+        if not kept and not blocks and any(job.folder.glob(f"*{SALT_SUFFIX}")):
+            raise StoppedError(
+                f"Interrupted: charged {_times(paid)}; the release is not made yet, but what makes the very same one "
+                f"is kept. Go on without paying again with: {again}"
+            ) from None
         if not kept and not blocks:
             raise StoppedError(
                 f"Interrupted: charged {_times(paid)}, but stopped before the release was saved: that budget is spent. "

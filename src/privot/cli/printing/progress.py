@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +17,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+if TYPE_CHECKING:
+    from privot.partitions.source import PassProgress
 
 
 @contextmanager
@@ -37,6 +41,33 @@ def training_bar(epsilon: float, quiet: bool = False) -> Iterator[Callable[[int,
         def tell(step: int, steps: int, loss: float) -> None:
             # a table's model is fitted column by column and has none
             bar.update(task, completed=step, total=steps, loss="" if math.isnan(loss) else f"loss {loss:.4f}")
+
+        yield tell
+
+
+@contextmanager
+def partition_bar(quiet: bool = False) -> Iterator[Callable[[PassProgress], None]]:
+    """A function to call after every partition."""
+    console = Console(stderr=True, quiet=quiet)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("partitions, {task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left {task.fields[left]}"),
+    )
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=None, rate="", left="")
+
+        def tell(now: PassProgress) -> None:
+            left = "" if math.isnan(now.left) else f"{int(now.left) // 60}:{int(now.left) % 60:02d}"
+            rate = f"{now.rate:,.0f} records/s"
+            if now.done == 1:
+                bar.reset(task)
+            bar.update(
+                task, description=now.what, completed=now.done, total=now.partitions, rate=rate, left=left, refresh=True
+            )
 
         yield tell
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privot.cli import ledgers
+from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
 from privot.cli.records import load_points, stated
 from privot.cli.sketch_files import check_one_design, public_design
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from privot.data import Dataset, StatedFacts
+    from privot.data import StatedFacts
     from privot.federation import Sketch
     from privot.ledger import Ledger
     from privot.mechanisms import SketchDesign
+    from privot.partitions import PartitionedSource
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class SketchOptions:
     ledger: Path | None
     new_records: bool
     key: Path | None
+    partitions: PartitionOptions = field(default_factory=PartitionOptions)
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,18 +70,24 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
     _check_place(o.out)
     span = check_one_design(o.prototypes, o.value_range, o.radius)
     facts = stated(o.classes, o.shape)
-    records = load_points(o.data, o.words, facts, labels=facts.count is not None, private=True)
-    if facts.count is not None and records.y is None:
-        raise UsageError("--classes needs labels in the data.")
-    design = _design(o, span, records, facts)
+    source = _source(o, facts)
     # nothing is clipped: every coordinate of a sketch is bounded by itself
     held: dict[str, Any] = {"clip": 1.0, "adjacency": o.adjacency, "classes": facts.count}
-    held |= {"x": records.x, "y": records.y, "label": ledgers.label_of(o.data)}
+    held |= {"x": source, "y": None, "label": ledgers.label_of(o.data)}
+    if source is None:
+        records = load_points(o.data, o.words, facts, labels=facts.count is not None, private=True)
+        if facts.count is not None and records.y is None:
+            raise UsageError("--classes needs labels in the data.")
+        held |= {"x": records.x, "y": records.y}
+    design = _design(o, span, held["x"].shape[1] if source is None else source.dim, facts)
     signing = None if o.key is None else read_key(o.key) if o.key.exists() else make_key(o.key)
     signer = None if signing is None else public_name(signing)
-    # checked before a ledger is created, so that what cannot be used leaves none behind
-    vault = Vault(**held, budget=(o.epsilon, o.delta))
     with ExitStack() as stack:
+        if source is not None and o.ledger is not None:
+            stack.enter_context(pass_bar(source, o.quiet))
+            expect_ledger(source, o.ledger)
+        # checked before a ledger is created, so that what cannot be used leaves none behind
+        vault = Vault(**held, budget=(o.epsilon, o.delta))
         book = _ledger(stack, o)
         if book is None:
             # the data is public: there is nobody whose budget could be spent
@@ -88,10 +98,21 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
         return SketchAnswer(made, design, book.path, before, signer)
 
 
-def _design(o: SketchOptions, span: tuple[float, float] | None, records: Dataset, facts: StatedFacts) -> SketchDesign:
+def _source(o: SketchOptions, facts: StatedFacts) -> PartitionedSource | None:
+    """Partitioned data, of which no record is read yet; None where DATA is one file."""
+    from privot.data import StatedFacts
+
+    if o.words is not None or o.data in ledgers.BUILT_IN:
+        return None
+    source = o.partitions.open(o.data, None, StatedFacts(facts.classes or 0, facts.shape))
+    if source is not None:
+        named_ledger(o.ledger)
+    return source
+
+
+def _design(o: SketchOptions, span: tuple[float, float] | None, dim: int, facts: StatedFacts) -> SketchDesign:
     from privot.errors import UsageError
 
-    dim = records.x.shape[1]
     around = None if o.prototypes is None else load_points(o.prototypes, o.words, facts).x
     design = public_design(dim, around, span, o.radius, o.seed)
     if design.dim != dim:
@@ -117,13 +138,16 @@ def _paid(
     from privot.federation.sketches.delivering import due
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
-    from privot.vault.budget import row_digests
+    from privot.partitions import PartitionedSource
+    from privot.vault.budget import row_digests, row_key
 
     # a ledger that is named has a budget for the records; only the one beside them may be new
     terms = (o.epsilon, o.delta) if o.ledger is None or o.new_records else None
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
-    name = book.fingerprint({"x": row_digests(held["x"], held["y"])})
+    x = held["x"]
+    partitioned = isinstance(x, PartitionedSource)
+    name = book.fingerprint({"x": x.named_by_class(row_key(book)) if partitioned else row_digests(x, held["y"])})
     folder = book.path.with_name(book.path.name + ".sketches")
     with due(vault, order, folder, name, f"sketch {o.out.name}") as found:
         _deliver(found.sketch, o.out, signing)

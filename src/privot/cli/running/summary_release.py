@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privot.cli import ledgers
+from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
 from privot.cli.records import read_records, stated
 from privot.cli.table_input import open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
     from privot.mechanisms import Mechanism
+    from privot.partitions import PartitionedSource
     from privot.release import Release
     from privot.tables import TableCodec
 
@@ -32,6 +35,8 @@ class SummaryOptions:
     budget: float | None
     new_records: bool
     out: Path | None
+    partitions: PartitionOptions = field(default_factory=PartitionOptions)
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,6 @@ def column_of(text: str) -> int | str:
 def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], purpose: str) -> SummaryAnswer:
     """Check everything, charge the ledger of the data, and release what `make`(epsilon=…, delta=…) states."""
     from privot.common.arguments import check_delta, check_epsilon
-    from privot.vault import Vault
 
     o = options
     check_epsilon(o.epsilon)
@@ -65,14 +69,33 @@ def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], pur
     codec = open_codec(o.schema)
     held = _held(o, codec)
     public = o.ledger is None and o.data in ledgers.BUILT_IN
-    place = o.ledger or ledgers.default_ledger(o.data, Path(o.data))
-    delta = o.delta if o.delta is not None else _known_delta(place, public, held)
+    source = held["x"] if "y" not in held else None
+    place = named_ledger(o.ledger) if source is not None else o.ledger or ledgers.default_ledger(o.data, Path(o.data))
+    with ExitStack() as stack:
+        if source is not None:
+            stack.enter_context(pass_bar(source, o.quiet))
+            expect_ledger(source, place)
+        return _released(o, make, purpose, codec, held, None if public else place)
+
+
+def _released(
+    o: SummaryOptions,
+    make: Callable[..., Mechanism],
+    purpose: str,
+    codec: TableCodec | None,
+    held: dict[str, Any],
+    place: Path | None,
+) -> SummaryAnswer:
+    """The release, paid by the ledger at `place`; None where the data belong to nobody."""
+    from privot.vault import Vault
+
+    delta = o.delta if o.delta is not None else _known_delta(place, held)
     mechanism = make(epsilon=o.epsilon, delta=delta)
     # asked before a ledger is created, so that what cannot be released leaves none behind
     trial = Vault(**held, budget=(o.epsilon, delta))
     mechanism.needs.check(trial.facts)
     mechanism.event(trial.facts)
-    if public:
+    if place is None:
         # the data is public: there is nobody whose budget could be spent
         return SummaryAnswer(_kept(trial.release(mechanism, purpose=purpose), o.out), codec)
     with ledgers.open_ledger(place, only_open=False) as book:
@@ -92,6 +115,11 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     from privot.tables import encoded_columns
 
     held: dict[str, Any] = {"adjacency": o.adjacency, "label": ledgers.label_of(o.data)}
+    source = _source(o, codec)
+    if source is not None:
+        clip = 1.0 if codec is None else table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
+        columns = () if codec is None else encoded_columns(codec.schema)
+        return held | {"x": source, "classes": source.classes, "clip": clip, "columns": columns}
     if codec is not None:
         clip = table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
         records = table_records(o.data, codec)
@@ -108,12 +136,22 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     return held | {"columns": records.columns or ()}
 
 
-def _known_delta(place: Path, public: bool, held: dict[str, Any]) -> float:
+def _source(o: SummaryOptions, codec: TableCodec | None) -> PartitionedSource | None:
+    """Partitioned data, of which no record is read yet; None where DATA is one file."""
+    from privot.data import StatedFacts
+
+    if o.data in ledgers.BUILT_IN:
+        return None
+    facts = stated(o.classes, o.shape)
+    return o.partitions.open(o.data, codec, StatedFacts(facts.classes or 0, facts.shape))
+
+
+def _known_delta(place: Path | None, held: dict[str, Any]) -> float:
     """The δ of the budget that the ledger has for these records."""
     from privot.errors import UsageError
     from privot.ledger import Ledger
 
-    if not public and place.is_file():
+    if place is not None and place.is_file():
         with Ledger.open(place) as book:
             found = book.budget(_fingerprint(book, held))
             if found is not None:
@@ -122,9 +160,9 @@ def _known_delta(place: Path, public: bool, held: dict[str, Any]) -> float:
 
 
 def _fingerprint(book: Any, held: dict[str, Any]) -> str:
-    from privot.vault.budget import row_digests
+    from privot.vault.budget import account_name
 
-    return str(book.fingerprint({"x": row_digests(held["x"])}))
+    return account_name(book, held["x"])
 
 
 def _check_out(out: Path | None) -> None:

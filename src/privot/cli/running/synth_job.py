@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import typer
 
 from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
+from privot.cli.partitioned_input import PartitionOptions, expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
 from privot.cli.table_input import check_spreadsheet_safe, kind_for, open_codec, table_facts, table_records
 from privot.jobs.charges import charges, spent_in_ledger
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from privot.guarantee import Adjacency, Guarantee
     from privot.jobs.job import Job
     from privot.ledger import Ledger
+    from privot.partitions import PartitionedSource
     from privot.synthesis import Synthesizer
     from privot.synthesis.generator_training.distributed import Team
     from privot.tables import TableCodec
@@ -65,6 +67,7 @@ class SynthOptions:
     checkpoint: float
     seed: int | None
     as_json: bool
+    partitions: PartitionOptions = field(default_factory=PartitionOptions)
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,6 @@ class SynthJob:
         self.options = o = options
         self._warn: Callable[[], None] | None = None
         self.codec: TableCodec | None = open_codec(o.schema)
-        if o.spreadsheet_safe:
-            check_spreadsheet_safe(kind_for(o.data, self.codec))
         given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
         given["--steps"] = o.steps
         self.known = BUILT_IN_FACTS.get(o.data, {}) if self.codec is None else table_facts(self.codec, given)
@@ -137,10 +138,64 @@ class SynthJob:
             raise UsageError("The range of values is public and must be stated: give --range LOW,HIGH.")
         self.span: tuple[float, float] = (low, high)
         self.facts: StatedFacts = stated(self.known.get("classes") if o.classes is None else o.classes, o.shape)
+        self.source: PartitionedSource | None = o.partitions.open(o.data, self.codec, self.facts)
+        if self.source is not None:
+            self._check_partitioned(settings)
+        if o.spreadsheet_safe:
+            check_spreadsheet_safe(self._kind())
         self.synthesizer = self._synthesizer(settings)
         self.params = self.synthesizer.to_params()
         self.adjacency: Adjacency = Adjacency.parse(o.adjacency)
         self.asked = {"classes": self.facts.count, "steps": None if o.steps is None else positive(o.steps)}
+
+    def _check_partitioned(self, settings: dict[str, Any]) -> None:
+        """Refuse, before anything is read, what needs all records in one place."""
+        from privot.errors import UsageError
+
+        if self.options.method != "embedding":
+            raise UsageError(
+                f"The method {self.options.method} draws single records, so it needs all of them in one place: "
+                "partitioned data are synthesised by embedding, or by a table's schema."
+            )
+        # a labeller is tuned on records that are kept; sums are all that partitions give
+        if self.codec is None and settings.setdefault("labelled", 0.0):
+            raise UsageError("Labels are tuned on records in one place: leave out labelled for partitioned data.")
+
+    def _default_ledger(self) -> Path:
+        """Where the ledger lies that was not named."""
+        from privot.errors import UsageError
+        from privot.partitions import is_partitioned
+
+        o = self.options
+        if self.source is not None and is_partitioned(o.data, self.codec, o.partitions.query):
+            raise UsageError(
+                "Partitioned data lie beside no ledger: name the one ledger of these records with --ledger, which is "
+                "made if there is none."
+            )
+        return ledgers.default_ledger(o.data, o.out)
+
+    def _kind(self) -> str | None:
+        """The ending of the synthetic table."""
+        if self.codec is None or self.source is None:
+            return kind_for(self.options.data, self.codec)
+        from privot.partitions.table_partitions import TablePartition
+
+        first = self.source.partitions[0]
+        return kind_for(first.file.address, self.codec) if isinstance(first, TablePartition) else ".csv"
+
+    def dry_run(self) -> dict[str, Any]:
+        """What the passes over partitioned data will take; nothing is charged, and no ledger is opened."""
+        from privot.cli.partitioned_input import dry_run
+        from privot.errors import UsageError
+        from privot.mechanisms import Facts
+
+        if self.source is None:
+            raise UsageError("--dry-run is for partitioned data: a folder or pattern, an address, shards or a query.")
+        source = self.source
+        stated = sum(partition.rows or 0 for partition in source.partitions)
+        known = None if self.adjacency is not self.adjacency.REPLACE_ONE else max(stated, 2)
+        facts = Facts(source.dim, known, self._clip(source.dim), self.adjacency, source.classes)
+        return dry_run(source, self.synthesizer.design(facts).mechanism.summands(facts))
 
     def _synthesizer(self, settings: dict[str, Any]) -> Synthesizer:
         from privot.synthesis import Synthesizer
@@ -156,7 +211,7 @@ class SynthJob:
             records=o.records,
             options=settings or None,
             codec=self.codec,
-            class_names=self.facts.names if is_folder(o.data) else None,
+            class_names=self.facts.names if is_folder(o.data) and self.source is None else None,
             device=o.device,
             seed=o.seed,
             allow_unproven=o.allow_unproven,
@@ -169,23 +224,30 @@ class SynthJob:
         from privot.synthesis.output.output_folder import write_folder
 
         o = self.options
+        # asked first: without a ledger nothing needs to be read
+        place = o.ledger or self._default_ledger()
         earlier = self._prepare(context, o.resume and (o.out / NAME).exists())
-        read: list[Dataset] = []
+        read: list[Dataset | PartitionedSource] = []
+        if self.source is not None:
+            context.with_resource(pass_bar(self.source, quiet=o.as_json))
+            expect_ledger(self.source, place)
         design: dict[str, Any] = {}
         if earlier is None:
             # read and designed before a ledger is created: what cannot be used leaves none behind, and sets no budget
             read.append(self._records())
             design = self._design(read[0])
-        place = o.ledger or ledgers.default_ledger(o.data, o.out)
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
             job, opened = self._opened(context, book, read, design, earlier)
             if self._warn is not None:
                 # once the ledger knows the records, and before anything is paid
                 self._warn()
+            kept = None if self.source is None else keep_sums(self.source, job, book)
             with job.alone(), telling("synth", job, charges(book)):
                 self._train(job, opened, book, team)
+                if kept is not None:
+                    kept.remove()
                 spent = spent_in_ledger(book, job)
-                kind = kind_for(o.data, self.codec)
+                kind = self._kind()
                 write_folder(self.synthesizer, o.out, o.samples, o.seed, kind, spent, o.spreadsheet_safe)
         return SynthAnswer(self.synthesizer.guarantee_, book.path, spent, self._left_out())
 
@@ -206,7 +268,12 @@ class SynthJob:
         return None
 
     def _opened(
-        self, context: typer.Context, book: Ledger, read: list[Dataset], design: dict[str, Any], earlier: Job | None
+        self,
+        context: typer.Context,
+        book: Ledger,
+        read: list[Dataset | PartitionedSource],
+        design: dict[str, Any],
+        earlier: Job | None,
     ) -> tuple[Job, Callable[[], Vault]]:
         """The job, new or resumed, and how its vault is opened: at once for a new one, when needed for the other."""
         from privot.cli.parsing.recalled_options import KEY, kept
@@ -236,9 +303,11 @@ class SynthJob:
                 team=team,
             )
 
-    def _records(self) -> Dataset:
+    def _records(self) -> Dataset | PartitionedSource:
         from privot.errors import UsageError
 
+        if self.source is not None:
+            return self.source
         data = self.options.data
         if self.codec is not None:
             return table_records(data, self.codec)
@@ -249,20 +318,29 @@ class SynthJob:
             raise UsageError("The data has labels: state the number of classes (--classes N), or --classes 0.")
         return records
 
-    def _clip(self, held: Dataset) -> float:
+    def _clip(self, dim: int) -> float:
         """The bound on norms, by a public rule; all methods but sliced bound what they release themselves."""
         low, high = self.span
         sliced = self.options.method == "sliced"
-        ruled = 0.35 * held.x.shape[1] ** 0.5 * max(abs(low), abs(high)) if sliced else 1.0
+        ruled = 0.35 * dim**0.5 * max(abs(low), abs(high)) if sliced else 1.0
         return float(self.known.get("clip", ruled if self.options.clip is None else self.options.clip))
 
-    def _held(self, records: Dataset) -> dict[str, Any]:
+    def _held(self, records: Dataset | PartitionedSource) -> dict[str, Any]:
         """What a vault of these records is made with."""
+        from privot.data import Dataset
+
+        if not isinstance(records, Dataset):
+            return {
+                "x": records,
+                "classes": records.classes,
+                "clip": self._clip(records.dim),
+                "adjacency": self.adjacency,
+            }
         classes = self.facts.count
         held: dict[str, Any] = {"x": records.x, "y": records.y if classes else None, "classes": classes or None}
-        return held | {"clip": self._clip(records), "adjacency": self.adjacency}
+        return held | {"clip": self._clip(records.x.shape[1]), "adjacency": self.adjacency}
 
-    def _design(self, records: Dataset) -> dict[str, Any]:
+    def _design(self, records: Dataset | PartitionedSource) -> dict[str, Any]:
         """What the synthesizer decides from the public facts; the vault that states them knows no ledger."""
         from privot.vault import Vault
 
@@ -299,7 +377,7 @@ class SynthJob:
                 err=True,
             )
 
-    def _vault(self, records: Dataset, book: Ledger, terms: tuple[float, float] | None) -> Vault:
+    def _vault(self, records: Dataset | PartitionedSource, book: Ledger, terms: tuple[float, float] | None) -> Vault:
         """The records in a vault, on the budget that `book` has for them, else on `terms`."""
         o = self.options
         held = {"label": ledgers.label_of(o.data), **self._held(records)}

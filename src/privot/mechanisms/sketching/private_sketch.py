@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event, Gaussian
 from privot.common import arguments
+from privot.common.block_sums import Totals
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.clipping import MARGIN
@@ -82,7 +83,7 @@ class PrivateSketch(Once):
     @property
     def needs(self) -> Needs:
         """Records in as many dimensions as the design, and labels if it keeps classes apart."""
-        return Needs(dim=self.design.dim, labels=self.design.classes > 0)
+        return Needs(dim=self.design.dim, labels=self.design.classes > 0, sums_only=True)
 
     @property
     def standing(self) -> Standing:
@@ -122,19 +123,39 @@ class PrivateSketch(Once):
         if not isinstance(event, Gaussian) or event.sensitivity < design.sensitivity(facts.adjacency):
             raise UsageError("A sketch runs on the event it made.")
         used = [(name, width, design.weights[name]) for name, width in design.widths.items() if width]
-        whole = np.zeros(sum(width for _, width, _ in used), dtype=np.int64)
-        block = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // len(whole)))
-        for start in range(0, records.count, block):
-            indices = np.arange(start, min(start + block, records.count))
-            part = design.coordinates(records.rows(indices), records.labels(indices) if design.classes else None)
-            # whole numbers: their sum does not depend on the order or number of the others
-            whole += np.concatenate([_whole(name, part[name]).sum(0) for name, _, _ in used])
+        (whole,) = records.sums(SketchSums(design))
         total = whole * UNIT * np.repeat([w for _, _, w in used], [width for _, width, _ in used])
         noisy = add_noise(total, noise, event.sigma)
         cuts = np.cumsum([width for _, width, _ in used])[:-1]
         value = {name: piece / w for (name, _, w), piece in zip(used, np.split(noisy, cuts), strict=True)}
         public = {**design_facts(design), "sigma": event.sigma, "records": facts.records}
         return value, public
+
+
+@dataclass(frozen=True)
+class SketchSums:
+    """Σ of the coordinates of `design` in whole numbers of UNIT, all blocks one after another."""
+
+    design: SketchDesign
+
+    @property
+    def labels(self) -> bool:
+        """Whether the design keeps classes apart."""
+        return self.design.classes > 0
+
+    def zeros(self) -> Totals:
+        """One long array."""
+        return (np.zeros(sum(self.design.widths.values()), dtype=np.int64),)
+
+    def add(self, totals: Totals, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> None:
+        """Add the coordinates of one block of rows."""
+        used = [name for name, width in self.design.widths.items() if width]
+        block = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // len(totals[0])))
+        for start in range(0, len(rows), block):
+            some = slice(start, start + block)
+            part = self.design.coordinates(rows[some], None if labels is None else labels[some])
+            # whole numbers: their sum does not depend on the order or number of the others
+            totals[0][:] += np.concatenate([_whole(name, part[name]).sum(0) for name in used])
 
 
 def design_facts(design: SketchDesign) -> dict[str, Any]:

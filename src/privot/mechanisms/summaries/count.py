@@ -10,12 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
+from privot.common.block_sums import Totals
 from privot.errors import UsageError, brief
 from privot.mechanisms.mechanism import Facts, PublicColumn, Records
 from privot.mechanisms.summaries.array_columns import checked_pair, find_column
-from privot.mechanisms.summaries.summary import Summary, coordinates
+from privot.mechanisms.summaries.summary import ColumnSum, Summary
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
+
+
+@dataclass(frozen=True)
+class WithinCount(ColumnSum):
+    """How many records have a coordinate from `first` to `last`."""
+
+    first: float
+    last: float
+
+    def zeros(self) -> Totals:
+        """One number."""
+        return (np.zeros(1, dtype=np.int64),)
+
+    def add(self, totals: Totals, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> None:
+        """Count one block of rows."""
+        at = self.coordinates(rows, labels)
+        totals[0][0] += int(((self.first <= at) & (at <= self.last)).sum())
 
 
 @dataclass(frozen=True)
@@ -129,5 +147,4 @@ class Count(Summary):
         if self.column is None:
             return records.count
         column = find_column(self.column, records.facts)
-        first, last = self._wanted(column)
-        return sum(int(((first <= at) & (at <= last)).sum()) for at in coordinates(records, column))
+        return int(records.sums(WithinCount(column, *self._wanted(column)))[0][0])

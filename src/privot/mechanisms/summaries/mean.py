@@ -11,16 +11,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
+from privot.common.block_sums import Totals
 from privot.guarantee import Adjacency
-from privot.mechanisms.mechanism import Facts, PublicColumn, Records
+from privot.mechanisms.mechanism import Facts, Records
 from privot.mechanisms.summaries.array_columns import bounds_of, checked_pair, find_column
-from privot.mechanisms.summaries.summary import UP, Summary, coordinates
+from privot.mechanisms.summaries.summary import UP, ColumnSum, Summary
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
 
 UNITS = 2**24
 """A value is rounded to this many steps on either side of the middle of its range, so that sums are whole numbers."""
 _LARGEST_SUM = 2**62
+_LOW_BITS = 20
+
+
+@dataclass(frozen=True)
+class ClampedSum(ColumnSum):
+    """Σ rint(2²⁴·s) and the number of values, exact whole numbers whatever the order of the records.
+
+    The sum is kept in two parts, Σ of the parts above and below 2²⁰ of every block: neither leaves 64 bits before there
+    are 2⁴⁰ blocks.
+    """
+
+    low: float
+    high: float
+
+    def zeros(self) -> Totals:
+        """The two parts of the sum, and the number."""
+        return (np.zeros(3, dtype=np.int64),)
+
+    def add(self, totals: Totals, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> None:
+        """Add one block of rows."""
+        middle, half = self.low + (self.high - self.low) / 2.0, (self.high - self.low) / 2.0
+        values = self.column.values(self.coordinates(rows, labels))
+        there = ~np.isnan(values)
+        scaled = np.clip((np.clip(values[there], self.low, self.high) - middle) / half, -1.0, 1.0)
+        total = int(np.rint(scaled * UNITS).astype(np.int64).sum())
+        totals[0][:] += np.array([total >> _LOW_BITS, total & ((1 << _LOW_BITS) - 1), int(there.sum())])
 
 
 @dataclass(frozen=True)
@@ -102,7 +129,8 @@ class Mean(Summary):
         column = find_column(self.column, facts)
         low, high = bounds_of(column, self.range)
         sigma = self.paid_sigma(event, self.event(facts))
-        total, present = self._sums(records, column, low, high)
+        high_part, low_part, present = (int(part) for part in records.sums(ClampedSum(column, low, high))[0])
+        total = max(-_LARGEST_SUM, min(_LARGEST_SUM, (high_part << _LOW_BITS) + low_part))
         noisy = float(add_noise_to_counts(np.array([total]), noise, sigma * UNITS)[0]) / UNITS
         known = None if column.missing else facts.records
         number = float(add_noise_to_counts(np.array([present]), noise, sigma)[0]) if known is None else float(known)
@@ -132,16 +160,3 @@ class Mean(Summary):
             return -1.0, 1.0
         root = math.sqrt(inside)
         return (b - root) / a - rounding, (b + root) / a + rounding
-
-    @staticmethod
-    def _sums(records: Records, column: PublicColumn, low: float, high: float) -> tuple[int, int]:
-        """Σ rint(2²⁴·s) and the number of values, exact whole numbers whatever the order of the records."""
-        total = present = 0
-        middle, half = low + (high - low) / 2.0, (high - low) / 2.0
-        for at in coordinates(records, column):
-            values = column.values(at)
-            there = ~np.isnan(values)
-            scaled = np.clip((np.clip(values[there], low, high) - middle) / half, -1.0, 1.0)
-            total += int(np.rint(scaled * UNITS).astype(np.int64).sum())
-            present += int(there.sum())
-        return max(-_LARGEST_SUM, min(_LARGEST_SUM, total)), present

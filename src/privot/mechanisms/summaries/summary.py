@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -16,10 +15,9 @@ from privot.accounting.events import Event, Gaussian
 from privot.common.arguments import check_delta, check_epsilon, is_number
 from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms.mechanism import Facts, Needs, Once, PublicColumn, Records
+from privot.mechanisms.mechanism import Facts, Needs, Once, PublicColumn
 from privot.mechanisms.table_counts.cell_axes import LABEL
 
-CHUNK = 1 << 16
 COVERED = "the privacy noise alone, not how the records were sampled"
 """What an interval speaks of."""
 UP = 1.0 + 1e-12
@@ -46,8 +44,8 @@ class Summary(Once):
 
     @property
     def needs(self) -> Needs:
-        """Nothing of all data: what a column must be is checked with the event, before anything is paid."""
-        return Needs()
+        """Sums, and nothing of all data: what a column must be is checked with the event, before anything is paid."""
+        return Needs(sums_only=True)
 
     @property
     def standing(self) -> Standing:
@@ -81,11 +79,17 @@ class Summary(Once):
         return {**stated, "records": facts.records, **further}
 
 
-def coordinates(records: Records, column: PublicColumn) -> Iterator[NDArray[np.float64]]:
-    """The column's coordinates, chunk by chunk, so that memory does not grow with their number."""
-    for start in range(0, records.count, CHUNK):
-        taken = np.arange(start, min(start + CHUNK, records.count))
-        if column.place == LABEL:
-            yield records.labels(taken).astype(np.float64)
-        else:
-            yield records.rows(taken)[:, column.place]
+@dataclass(frozen=True)
+class ColumnSum:
+    """Base of the sums over one column: which coordinate of a row is looked at."""
+
+    column: PublicColumn
+
+    @property
+    def labels(self) -> bool:
+        """Whether the column is that of the labels."""
+        return self.column.place == LABEL
+
+    def coordinates(self, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """The column's coordinates in a block of rows."""
+        return rows[:, self.column.place] if labels is None else labels.astype(np.float64)

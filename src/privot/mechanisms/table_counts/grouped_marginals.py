@@ -7,7 +7,8 @@ Gaussian mechanisms, charged together before either runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -20,6 +21,7 @@ from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.cell_counts import CellCounts, merge_cells
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.mechanisms.table_counts.pair_weights import WeightRule, label_association
@@ -28,6 +30,8 @@ from privot.noise.noisy_counts import check_counting_sigma
 
 DEFAULT_RULE = GroupRule()
 DEFAULT_WEIGHTS = WeightRule()
+MAX_PAIR_CELLS = 1 << 22
+"""Cells of pairs before grouping up to which they are counted ahead, in the pass of the fine counts: 32 MiB."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +106,17 @@ class GroupedMarginals:
     @property
     def needs(self) -> Needs:
         """Labels, where classes are stated."""
-        return Needs(labels=self.classes is not None)
+        return Needs(labels=self.classes is not None, sums_only=True)
 
     @property
     def standing(self) -> Standing:
         """PROVEN: adaptive composition of Gaussian mechanisms."""
         return Standing.PROVEN
+
+    def identity(self) -> bytes:
+        """Every choice, to the last bit."""
+        said = (self.axes, self.classes, self.sigma, self.by_class, self.rule, self.weighing, MAX_PAIR_CELLS)
+        return repr(said).encode()
 
     def event(self, facts: Facts) -> Event:
         """Both parts, one after the other."""
@@ -121,17 +130,57 @@ class GroupedMarginals:
         """Fine counts, groups and pair counts."""
         first, *rest = event.events if isinstance(event, Composed) else (event,)
         fine = self.fine()
-        counts, facts = fine.run(records, noise, first, 0)
-        # from here to the pairs nothing but released counts is read
+        if first != fine.event(records.facts):
+            raise UsageError("Marginals run on the event they made.")
+        ahead = self._pairs_of_cells()
+        counted = records.sums(self.summands(records.facts)[0])
+        counts, facts = fine.noisy(counted[: len(fine.sets)], noise)
+        # from here to the noise of the pairs nothing but released counts decides
         groups = self.groups(counts)
         pairs = self.pairs(groups, self.weights(counts, groups))
         value: dict[str, NDArray[Any]] = {"fine": counts, "groups": groups}
         public: dict[str, Any] = {"mechanism": "grouped marginals", "classes": self.classes, "by_class": self.by_class}
         public["fine"] = dict(facts)
         if pairs is not None:
-            value["pairs"], of_pairs = pairs.run(records, noise, rest[0], 0)
+            if rest[0] != pairs.event(records.facts):
+                raise UsageError("Marginals run on the event they made.")
+            if ahead:
+                merged = self._merged(ahead, counted[len(fine.sets) :], groups)
+                value["pairs"], of_pairs = pairs.noisy(merged, noise)
+            else:
+                value["pairs"], of_pairs = pairs.run(records, noise, rest[0], 0)
             public["pairs"] = dict(of_pairs)
         return value, public
+
+    def summands(self, facts: Facts) -> list[CellCounts]:
+        """What each pass over the records adds up: one where the pairs can be counted ahead, else two."""
+        ahead, axes = self._pairs_of_cells(), (*self.axes, *self._labels())
+        first = CellCounts(axes, (*self.fine().sets, *ahead))
+        pairs = self._pairs(self._widest())
+        return [first] if ahead or pairs is None else [first, CellCounts(pairs.axes, pairs.sets)]
+
+    def _pairs_of_cells(self) -> tuple[tuple[int, ...], ...]:
+        """The pairs over ungrouped cells, to be counted together with the fine counts; none where they are too many.
+
+        Merged afterwards (`merge_cells`) they are the counts over groups, which saves a pass over the records.
+        """
+        sizes = [axis.size for axis in (*self.axes, *self._labels())]
+        sets: tuple[tuple[int, ...], ...] = tuple(combinations(range(len(self.axes)), 2))
+        if self.by_class:
+            sets = tuple((*pair, len(self.axes)) for pair in sets)
+        cells = sum(math.prod(sizes[place] for place in places) for places in sets)
+        return sets if cells <= MAX_PAIR_CELLS else ()
+
+    def _merged(
+        self, sets: tuple[tuple[int, ...], ...], counts: Sequence[NDArray[np.int64]], groups: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Counts of pairs over `groups`, from those over cells."""
+        axes = (*self.axes, *self._labels())
+        of_axis: list[NDArray[np.int64] | None] = [*self._by_axis(groups), None]
+        return [
+            merge_cells(part, tuple(axes[place].size for place in places), tuple(of_axis[place] for place in places))
+            for places, part in zip(sets, counts, strict=True)
+        ]
 
     def groups(self, counts: NDArray[np.float64]) -> NDArray[np.int64]:
         """The group of every fine cell, axis after axis, by the rule; a function of noisy counts alone."""

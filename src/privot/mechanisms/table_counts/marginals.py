@@ -8,7 +8,7 @@ for every x. So it is a mean embedding with indicators for features, released by
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,11 @@ from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
+from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
 
 MAX_CELLS = 50_000_000
-_CHUNK = 1 << 16
 _UP = 1.0 + 1e-12
 """The sensitivity is stated this much too large, which covers the rounding of the norm and of σ/w."""
 
@@ -109,7 +109,7 @@ class Marginals:
     @property
     def needs(self) -> Needs:
         """Labels, where a marginal has an axis of them."""
-        return Needs(labels=any(axis.start == LABEL for axis in self.axes))
+        return Needs(labels=any(axis.start == LABEL for axis in self.axes), sums_only=True)
 
     @property
     def standing(self) -> Standing:
@@ -135,10 +135,13 @@ class Marginals:
         """The noisy counts, and what it takes to read them."""
         if event != self.event(records.facts):
             raise UsageError("Marginals run on the event they made.")
-        parts = [
-            add_noise_to_counts(counts, noise, scale)
-            for counts, scale in zip(self._count(records), self.scales, strict=True)
-        ]
+        return self.noisy(records.sums(CellCounts(self.axes, self.sets)), noise)
+
+    def noisy(
+        self, counts: Sequence[NDArray[np.int64]], noise: NoiseSource
+    ) -> tuple[NDArray[np.float64], Mapping[str, Any]]:
+        """`counts` of every marginal with noise, and what it takes to read them: for `run`, after a charge."""
+        parts = [add_noise_to_counts(count, noise, scale) for count, scale in zip(counts, self.scales, strict=True)]
         public = {
             "mechanism": "marginals",
             "sets": [list(places) for places in self.sets],
@@ -147,16 +150,3 @@ class Marginals:
             "sigma": self.sigma,
         }
         return np.concatenate(parts), public
-
-    def _count(self, records: Records) -> list[NDArray[np.int64]]:
-        """The exact counts, over chunks of rows, so that memory does not grow with their number."""
-        totals = [np.zeros(length, dtype=np.int64) for length in self.lengths]
-        with_labels = self.needs.labels
-        for start in range(0, records.count, _CHUNK):
-            taken = np.arange(start, min(start + _CHUNK, records.count))
-            rows, labels = records.rows(taken), records.labels(taken) if with_labels else None
-            cells = [axis.index(rows, labels) for axis in self.axes]
-            for total, places, shape in zip(totals, self.sets, self.shapes, strict=True):
-                flat = np.ravel_multi_index(tuple(cells[place] for place in places), shape)
-                total += np.bincount(flat, minlength=total.size)
-        return totals

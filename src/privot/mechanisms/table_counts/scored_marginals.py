@@ -20,9 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Composed, Event, Gaussian
+from privot.common.block_sums import Totals
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
@@ -30,7 +33,6 @@ from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
 Floats = NDArray[np.float64]
 PARTS = 1 << 12
 """A residual is cut, towards 0, to a whole number of such parts: scores are sums of whole numbers, as counts are."""
-_CHUNK = 1 << 15
 _TRIED = 37
 _UP = 1.0 + 1e-12
 
@@ -98,6 +100,14 @@ class ScoredMarginals:
         """PROVEN: adaptive composition of Gaussian mechanisms."""
         return Standing.PROVEN
 
+    def identity(self) -> bytes:
+        """Every choice, to the last bit; refuses a planner that does not say its own (`identity`)."""
+        own = getattr(self.planner, "identity", None)
+        if own is None:
+            raise UsageError("This planner has no identity(), so its release cannot be made again: use release.")
+        said: bytes = own()
+        return self.marginals.identity() + repr(self.sigma).encode() + said
+
     def sensitivity(self, adjacency: Adjacency) -> float:
         """Of the scores: √(d·(1 or 2)) if a record is added or removed, twice that if one is replaced."""
         most = len(self.marginals.axes) * (1 if self.marginals.classes == 2 else 2)
@@ -123,13 +133,20 @@ class ScoredMarginals:
         shown = {name: np.array(array) for name, array in law.arrays().items()}
         if not shown.keys().isdisjoint({*value, "scores"}):
             raise UsageError("A law may not name its arrays like those of the marginals and scores.")
-        self._try_law(law, value["groups"])
-        sums = self._sums(records, law, value["groups"])
+        # what is tried is what runs: the law in a plain form, where it has one that workers can be sent
+        said: LabelPredictor = getattr(law, "predictor", law)
+        self._try_law(said, value["groups"])
+        sums = self._sums(records, said, value["groups"])
         noisy = add_noise_to_counts(sums, noise, self.sigma * PARTS) / PARTS
         return (
             {**value, "scores": noisy, **shown},
             {**public, "mechanism": "scored marginals", "scores": {"sigma": self.sigma}},
         )
+
+    def summands(self, facts: Facts) -> list[CellCounts]:
+        """What each pass over the records adds up; counts stand for the scores, whose law is not known beforehand."""
+        counts = self.marginals.summands(facts)
+        return [*counts, counts[0]]
 
     def _try_law(self, law: LabelPredictor, groups: NDArray[np.int64]) -> None:
         """Refuse a law whose values for fixed public rows change with other rows or with the order of rows."""
@@ -144,18 +161,34 @@ class ScoredMarginals:
             raise UsageError("The law gives a row other probabilities beside other rows: treat each row alone.")
 
     def _sums(self, records: Records, law: LabelPredictor, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Σ of residuals in whole parts, over chunks of rows."""
-        axes = self.marginals.grouped_axes(groups)
-        classes = self.marginals.classes or 1
-        totals = [np.zeros((axis.size, classes - 1), dtype=np.int64) for axis in axes]
-        for start in range(0, records.count, _CHUNK):
-            taken = np.arange(start, min(start + _CHUNK, records.count))
-            rows, labels = records.rows(taken), records.labels(taken)
-            cells = np.stack([axis.index(rows, None) for axis in axes], axis=1)
-            parts = residuals(law.probabilities(cells), labels, classes)
-            for place, total in enumerate(totals):
-                np.add.at(total, cells[:, place], parts)
-        return np.concatenate([total.ravel() for total in totals])
+        """Σ of residuals in whole parts."""
+        summand = ScoreSums(self.marginals.grouped_axes(groups), self.marginals.classes or 1, law)
+        return np.concatenate([total.ravel() for total in records.sums(summand)])
+
+
+@dataclass(frozen=True)
+class ScoreSums:
+    """Σ of residuals of `law`, in whole parts, by group of each of the `axes` and by class but the first."""
+
+    axes: tuple[Axis, ...]
+    classes: int
+    law: LabelPredictor
+    labels: bool = True
+
+    def zeros(self) -> Totals:
+        """One array (groups, classes − 1) per axis."""
+        return tuple(np.zeros((axis.size, self.classes - 1), dtype=np.int64) for axis in self.axes)
+
+    def add(self, totals: Totals, rows: Floats, labels: NDArray[np.int64] | None) -> None:
+        """Add the residuals of one block of rows."""
+        assert labels is not None
+        cells = np.stack([axis.index(rows, None) for axis in self.axes], axis=1)
+        parts = residuals(self.law.probabilities(cells), labels, self.classes)
+        for place, total in enumerate(totals):
+            for k in range(self.classes - 1):
+                # whole numbers far below 2⁵³: floats add them without rounding
+                added = np.bincount(cells[:, place], weights=parts[:, k], minlength=len(total))
+                total[:, k] += np.rint(added).astype(np.int64)
 
 
 def residuals(chances: Floats, labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from privot.errors import ConvergenceError
+from privot.mechanisms.table_counts.group_shares import shares
 
 Floats = NDArray[np.float64]
 TOLERANCE = 0.1
@@ -104,10 +105,7 @@ def fit_conditional(
 
 def probabilities(z: csr_matrix, theta: Floats, bias: Floats) -> Floats:
     """p(k | z) of shape (rows, values)."""
-    logits = z @ theta + bias
-    weight: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
-    return weight
+    return shares(z @ theta + bias)
 
 
 def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from privot.errors import DataError
+from privot.mechanisms.table_counts.group_shares import GroupShares
 from privot.release import Release
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS, fit_additive
 from privot.synthesis.tabular.conditional import Floats, fit_conditional, probabilities, ridge
@@ -36,7 +37,12 @@ class LabelLaw:
 
     def probabilities(self, groups: NDArray[np.int64]) -> Floats:
         """(rows, classes), from (rows, columns)."""
-        return probabilities(self.levels.one_hot(groups, self.factor.features), self.factor.theta, self.factor.bias)
+        return self.predictor.probabilities(groups)
+
+    @property
+    def predictor(self) -> GroupShares:
+        """The same law as plain arrays."""
+        return GroupShares(self.factor.features, tuple(self.levels.blocks), self.factor.theta, self.factor.bias)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything but the groups, which the release has."""

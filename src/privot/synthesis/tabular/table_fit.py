@@ -80,6 +80,10 @@ class TablePlanner:
     population: int = POPULATION // 2
     seed: int = 0
 
+    def identity(self) -> bytes:
+        """Every choice."""
+        return repr((self.ordered, self.population, self.seed)).encode()
+
     def law(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> LabelLaw:
         """The law that `fit_table` would use if there were no scores."""
         known = estimate_parts(value, public)

@@ -1,0 +1,50 @@
+"""Partitions of vectors and images in files that `privot.data.load` reads: .npz, .npy, .csv, IDX; one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from privot.data import load
+from privot.opening.remote_files import Located
+from privot.partitions.partition import Block, block_rows
+
+
+@dataclass(frozen=True)
+class ArrayPartition:
+    """A file of records, all of which are read at once: the limits on a file's size bound the memory."""
+
+    file: Located
+    classes: int
+    shape: tuple[int, ...] | None
+    rows: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.file.name
+
+    @property
+    def size(self) -> int:
+        """The file's size."""
+        return self.file.size
+
+    @property
+    def stamp(self) -> str:
+        """Address, size and time of the file, and what is stated about its records."""
+        return self.file.written and f"{self.file.written} {self.classes} {self.shape}"
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """None but NumPy."""
+        return ()
+
+    def blocks(self) -> Iterator[Block]:
+        """Rows in float64 and labels."""
+        held = load(self.file.address, classes=self.classes, shape=self.shape)
+        rows = block_rows(held.x.shape[1])
+        for start in range(0, len(held.x), rows):
+            some = slice(start, start + rows)
+            yield np.asarray(held.x[some], dtype=np.float64), None if held.y is None else held.y[some]
