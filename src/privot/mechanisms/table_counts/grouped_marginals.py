@@ -1,8 +1,8 @@
-"""Releases a table's fine one-way marginals, then its coarse pairs, for one charge; the second rests on the first.
+"""Releases a table's fine one-way marginals, then its coarse ones by class, then its pairs, for one charge.
 
-First every column's fine cells are counted (by class, where there are labels). From those noisy counts a public rule
-merges cells; then every pair of columns is counted over the merged cells. That is the adaptive composition of two
-Gaussian mechanisms, charged together before either runs.
+First every column's fine cells are counted. From those noisy counts a public rule merges cells. Where there are labels,
+every column's merged cells are counted by class; at last every pair of columns is counted over the merged cells. That
+is the adaptive composition of Gaussian mechanisms, charged together before any runs.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ DEFAULT_WEIGHTS = WeightRule()
 
 @dataclass(frozen=True)
 class GroupedMarginals:
-    """`axes` are the columns; `classes` the number of labels (None without); see `fine` and `pairs` for the two parts.
+    """`axes` are the columns; `classes` the number of labels (None without); see `fine`, `labelled` and `pairs`.
 
-    `sigma` = (σ of the fine counts, σ of the pairs). `by_class` counts the pairs by class too. With labels, `weighing`
-    gives less noise to pairs of columns that inform about the label, and more to others; None treats all alike.
+    `sigma` = (σ of the fine counts, σ of the pairs); `label_sigma` = σ of the merged cells by class. Where there are
+    labels and no `label_sigma`, the fine counts themselves are by class. `by_class` counts the pairs by class too. With
+    labels, `weighing` gives less noise to pairs of columns that inform about the label, and more to others; None treats
+    all alike.
 
-    The value holds `fine` and `pairs` (noisy counts, one long array each) and `groups` (the group of every fine cell,
-    a function of `fine`). Formal guarantees: those of `Marginals`, twice. Groups and weights of the second part are
-    functions of the first part's noisy counts; its sensitivity is not: Σ w² is the number of pairs, always.
+    The value holds `fine`, `labelled` (where there is a `label_sigma`) and `pairs` (noisy counts, one long array each)
+    and `groups` (the group of every fine cell, a function of `fine`). Formal guarantees: those of `Marginals`, once per
+    part. Groups and weights of a later part are functions of the earlier parts' noisy counts; its sensitivity is not:
+    every record stands in one merged cell per column, whatever the groups, and Σ w² is the number of pairs, always.
     """
 
     axes: tuple[Axis, ...]
@@ -48,6 +51,7 @@ class GroupedMarginals:
     by_class: bool = False
     rule: GroupRule = DEFAULT_RULE
     weighing: WeightRule | None = DEFAULT_WEIGHTS
+    label_sigma: float | None = None
     steps: int = 1
     seed: int | None = None
 
@@ -56,20 +60,27 @@ class GroupedMarginals:
             raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
         if self.by_class and self.classes is None:
             raise UsageError("Pairs can be counted by class only where there are labels.")
+        if self.label_sigma is not None and self.classes is None:
+            raise UsageError("Columns can be counted by class only where there are labels.")
         if any(axis.start == LABEL or axis.groups is not None for axis in self.axes):
             raise UsageError("The axes are the ungrouped columns; labels are stated by their number of classes.")
-        # both parts refuse now what they cannot do, for the largest number of groups, and not while they run
+        # all parts refuse now what they cannot do, for the largest number of groups, and not while they run
         self.fine()
+        self._labelled(self._widest())
         widest = self._pairs(self._widest())
         if widest is not None and self.weighing is not None:
             # no pair can be given more than the whole
             check_counting_sigma(self.sigma[1] / widest.norm)
 
     def fine(self) -> Marginals:
-        """Every column's cells, by class where there are labels."""
-        labels = self._labels()
-        sets = tuple((i, len(self.axes)) if labels else (i,) for i in range(len(self.axes)))
-        return Marginals((*self.axes, *labels), sets, self.sigma[0])
+        """Every column's cells; by class where there are labels that `labelled` does not count."""
+        if self._fine_classes == 1:
+            return Marginals(self.axes, tuple((i,) for i in range(len(self.axes))), self.sigma[0])
+        return self._with_labels(self.axes, self.sigma[0])
+
+    def labelled(self, groups: NDArray[np.int64]) -> Marginals | None:
+        """Every column's merged cells by class; None without a `label_sigma`."""
+        return self._labelled(self.grouped_axes(groups))
 
     def pairs(self, groups: NDArray[np.int64], weights: tuple[float, ...] | None = None) -> Marginals | None:
         """Every pair of columns over grouped cells, by class if asked; None where there is but one column."""
@@ -82,6 +93,17 @@ class GroupedMarginals:
 
     def _by_axis(self, groups: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         return np.split(groups, np.cumsum([axis.cells for axis in self.axes])[:-1])
+
+    @property
+    def _fine_classes(self) -> int:
+        """How many classes the fine counts tell apart."""
+        return 1 if self.classes is None or self.label_sigma is not None else self.classes
+
+    def _labelled(self, axes: tuple[Axis, ...]) -> Marginals | None:
+        return None if self.label_sigma is None else self._with_labels(axes, self.label_sigma)
+
+    def _with_labels(self, axes: tuple[Axis, ...], sigma: float) -> Marginals:
+        return Marginals((*axes, *self._labels()), tuple((i, len(axes)) for i in range(len(axes))), sigma)
 
     def _labels(self) -> tuple[Axis, ...]:
         return () if self.classes is None else (Axis(LABEL, self.classes),)
@@ -110,50 +132,60 @@ class GroupedMarginals:
         return Standing.PROVEN
 
     def event(self, facts: Facts) -> Event:
-        """Both parts, one after the other."""
-        pairs = self._pairs(self._widest())
-        fine = self.fine().event(facts)
-        return fine if pairs is None else Composed((fine, pairs.event(facts)))
+        """All parts, one after another."""
+        widest = self._widest()
+        parts = (self.fine(), self._labelled(widest), self._pairs(widest))
+        events = tuple(part.event(facts) for part in parts if part is not None)
+        return events[0] if len(events) == 1 else Composed(events)
 
     def run(
         self, records: Records, noise: NoiseSource, event: Event, step: int
     ) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
-        """Fine counts, groups and pair counts."""
-        first, *rest = event.events if isinstance(event, Composed) else (event,)
-        fine = self.fine()
-        counts, facts = fine.run(records, noise, first, 0)
-        # from here to the pairs nothing but released counts is read
+        """Fine counts, groups, counts by class and pair counts."""
+        events = list(event.events if isinstance(event, Composed) else (event,))
+        counts, facts = self.fine().run(records, noise, events.pop(0), 0)
+        # from here on groups and weights are made from released counts, and nothing else
         groups = self.groups(counts)
-        pairs = self.pairs(groups, self.weights(counts, groups))
         value: dict[str, NDArray[Any]] = {"fine": counts, "groups": groups}
         public: dict[str, Any] = {"mechanism": "grouped marginals", "classes": self.classes, "by_class": self.by_class}
         public["fine"] = dict(facts)
+        labelled = self.labelled(groups)
+        if labelled is not None:
+            value["labelled"], of_labelled = labelled.run(records, noise, events.pop(0), 0)
+            public["labelled"] = dict(of_labelled)
+        pairs = self.pairs(groups, self.weights(value))
         if pairs is not None:
-            value["pairs"], of_pairs = pairs.run(records, noise, rest[0], 0)
+            value["pairs"], of_pairs = pairs.run(records, noise, events.pop(0), 0)
             public["pairs"] = dict(of_pairs)
         return value, public
 
     def groups(self, counts: NDArray[np.float64]) -> NDArray[np.int64]:
         """The group of every fine cell, axis after axis, by the rule; a function of noisy counts alone."""
-        fine = self.fine()
-        classes = self.classes or 1
+        fine, classes = self.fine(), self._fine_classes
         parts = np.split(counts, np.cumsum(fine.lengths)[:-1])
+        pair_sd = self.sigma[1] if len(self.axes) > 1 else 0.0
         out = [
-            self.rule.groups(part.reshape(-1, classes).sum(axis=1), scale * classes**0.5, axis.ordered, axis.missing)
+            self.rule.groups(
+                part.reshape(-1, classes).sum(axis=1), scale * classes**0.5, axis.ordered, axis.missing, pair_sd
+            )
             for part, scale, axis in zip(parts, fine.scales, self.axes, strict=True)
         ]
         return np.concatenate(out)
 
-    def weights(self, counts: NDArray[np.float64], groups: NDArray[np.int64]) -> tuple[float, ...] | None:
-        """The weight of every pair, by the rule; a function of noisy counts alone. None: all alike."""
+    def weights(self, value: Mapping[str, NDArray[Any]]) -> tuple[float, ...] | None:
+        """The weight of every pair, by the rule; a function of the noisy counts so far. None: all alike."""
         if self.weighing is None or self.classes is None or len(self.axes) < 3:
             return None
-        fine = self.fine()
+        groups = self._by_axis(value["groups"])
+        labelled = self.labelled(value["groups"])
+        tables = self.fine() if labelled is None else labelled
+        parts = np.split(value["fine" if labelled is None else "labelled"], np.cumsum(tables.lengths)[:-1])
         found = []
-        parts = np.split(counts, np.cumsum(fine.lengths)[:-1])
-        for part, scale, of_axis in zip(parts, fine.scales, self._by_axis(groups), strict=True):
-            cells = part.reshape(-1, self.classes)
-            merged = np.zeros((int(of_axis.max()) + 1, self.classes))
-            np.add.at(merged, of_axis, cells)
-            found.append(label_association(merged, scale * np.sqrt(np.bincount(of_axis))[:, None]))
+        for part, scale, of_axis in zip(parts, tables.scales, groups, strict=True):
+            merged, cells = part.reshape(-1, self.classes), np.ones(int(of_axis.max()) + 1)
+            if labelled is None:
+                fine, cells = merged, np.bincount(of_axis).astype(np.float64)
+                merged = np.zeros((len(cells), self.classes))
+                np.add.at(merged, of_axis, fine)
+            found.append(label_association(merged, scale * np.sqrt(cells)[:, None]))
         return self.weighing.weights(np.array(found))

@@ -61,6 +61,7 @@ class TableDesign:
         """As plain JSON types; the schema is written by the codec."""
         return {
             "sigma": list(self._counts.sigma),
+            "label_sigma": self._counts.label_sigma,
             "by_class": self._counts.by_class,
             "score_sigma": self.mechanism.sigma if isinstance(self.mechanism, ScoredMarginals) else None,
             "seed": self.seed,
@@ -76,9 +77,12 @@ class TableDesign:
             axes = axes_of(codec, compact=True)
             fine, coarse = (float(sigma) for sigma in fields["sigma"])
             mechanism: GroupedMarginals | ScoredMarginals
-            mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), bool(fields["by_class"]))
+            # a job from before counts by class were a part of their own has none: its fine counts are by class
+            labelled = None if fields.get("label_sigma") is None else float(fields["label_sigma"])
+            by_class = bool(fields["by_class"])
+            mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, label_sigma=labelled)
             if fields["score_sigma"] is not None:
-                planner = TablePlanner(tuple(axis.ordered for axis in axes))
+                planner = TablePlanner(axes)
                 mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)
             adjacency = Adjacency.parse(fields["adjacency"])
             facts = Facts(adjacency=adjacency, **fields["facts"])
@@ -116,6 +120,7 @@ class TableDesign:
             "classes": counts.classes,
             "by_class": counts.by_class,
             "fine": [list(fine.sets), list(fine.shapes), fine.sigma],
+            "labelled": counts.label_sigma,
             "pairs": counts.sigma[1] if len(counts.axes) > 1 else None,
             "scores": self.mechanism.sigma if scored else None,
         }
@@ -125,6 +130,7 @@ class TableDesign:
                 "classes": public["classes"],
                 "by_class": public["by_class"],
                 "fine": [public["fine"][name] for name in ("sets", "shapes", "sigma")],
+                "labelled": public["labelled"]["sigma"] if "labelled" in public else None,
                 "pairs": public["pairs"]["sigma"] if "pairs" in public else None,
                 "scores": public["scores"]["sigma"] if "scores" in public else None,
             }
@@ -149,7 +155,7 @@ class TableDesign:
         )
         mechanism = self.mechanism
         if isinstance(mechanism, ScoredMarginals):
-            planner = TablePlanner(tuple(axis.ordered for axis in axes_of(self.codec)), population=_REHEARSED)
+            planner = TablePlanner(axes_of(self.codec, compact=True), population=_REHEARSED)
             mechanism = replace(mechanism, planner=planner)
         fit_table(made_up.release(mechanism, purpose="rehearsal"), self.codec, population=_REHEARSED).sample_rows(2)
 

@@ -16,9 +16,9 @@ from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables.codec import TableCodec
 
-FINE_SHARE, SCORE_SHARE = 0.15, 0.4
-"""Shares of the budget (in 1/σ², which is additive) for the fine one-way counts and for the scores; the rest is for
-the pairs. Without labels there are no scores, and their share goes to the others."""
+FINE_SHARE, LABEL_SHARE, SCORE_SHARE = 0.2, 0.1, 0.25
+"""Shares of the budget (in 1/σ², which is additive) for the fine one-way counts, for the counts by class and for the
+scores; the rest is for the pairs. Without labels the shares of the latter two go to the others."""
 MIN_SCALE = 2.0**-9
 """The smallest noise that can be added to counts safely; no realistic budget needs so little."""
 MAX_CLASSES, MAX_PAIRS_BY_CLASS = 4, 15
@@ -35,6 +35,7 @@ def table_mechanism(
     compact: bool = True,
     rule: GroupRule | None = None,
     fine_share: float = FINE_SHARE,
+    label_share: float = LABEL_SHARE,
     score_share: float = SCORE_SHARE,
 ) -> GroupedMarginals | ScoredMarginals:
     """The mechanism that spends (ε, δ) on this schema's marginals: give it to `Vault.release`.
@@ -44,8 +45,8 @@ def table_mechanism(
     out, as a table without labels does. `compact` says which layout of rows the vault holds.
     """
     adjacency = Adjacency.parse(adjacency)
-    if not (fine_share > 0.0 and score_share >= 0.0 and fine_share + score_share < 1.0):
-        raise UsageError("The share of the fine counts must lie between 0 and 1, and leave something for the pairs.")
+    if not (fine_share > 0.0 and label_share > 0.0 and 0.0 <= score_share < 1.0 - fine_share - label_share):
+        raise UsageError("The shares of the counts must lie between 0 and 1, and leave something for the pairs.")
     axes = axes_of(codec, compact)
     pairs = math.comb(len(axes), 2)
     by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
@@ -56,14 +57,20 @@ def table_mechanism(
     groups = rule or GroupRule()
     width = sum(min(axis.cells, groups.bound) for axis in axes) + 1
     scored = codec.classes is not None and codec.classes > 1 and width * (codec.classes - 1) <= MAX_COEFFICIENTS
-    weights = [fine_share, 1.0 - fine_share - score_share if pairs else 0.0, score_share if scored else 0.0]
-    fine_part, pair_part, score_part = (weight / sum(weights) for weight in weights)
-    planner = TablePlanner(tuple(axis.ordered for axis in axes))
+    weights = [
+        fine_share,
+        label_share if codec.classes is not None else 0.0,
+        1.0 - fine_share - label_share - score_share if pairs else 0.0,
+        score_share if scored else 0.0,
+    ]
+    fine_part, label_part, pair_part, score_part = (weight / sum(weights) for weight in weights)
+    planner = TablePlanner(axes)
 
     def make(scale: float) -> GroupedMarginals | ScoredMarginals:
         fine = scale * math.sqrt(len(axes) / fine_part)
         coarse = scale * math.sqrt(pairs / pair_part) if pairs else scale
-        counts = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, groups)
+        labelled = scale * math.sqrt(len(axes) / label_part) if label_part else None
+        counts = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, groups, label_sigma=labelled)
         if not score_part:
             return counts
         unit = ScoredMarginals(counts, 1.0, planner).sensitivity(adjacency)
