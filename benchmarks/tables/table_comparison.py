@@ -13,7 +13,8 @@ Boosting and logistic regression are trained on as many synthetic rows as there 
 test.csv (AUC). Counts are compared with the training records: mean total variation of columns, pairs and triples
 (at most `MAX_TRIPLES`), the label included, numbers in at most 16 bins at quantiles of the training records, categories
 beyond the 15 commonest together; and the mean error of `QUERIES` random queries, a range or a set in each of three
-columns.
+columns. `even one-way`, `even pairs` and `even triples` are the same over at most 16 bins of even public width, made of
+whole cells: they show the noise alone, the others also what cells lose.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import argparse
 import json
 import time
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,9 @@ from privot.synthesis import Synthesizer
 from privot.tables import Schema, Table, TableCodec, encode_file, read_table
 
 BINS, MAX_TRIPLES, QUERIES = 16, 200, 1000
-MEASURES = ("boosting", "logistic", "one-way", "pairs", "triples", "queries")
+SIZES = (("one-way", 1), ("pairs", 2), ("triples", 3))
+EVEN = tuple(f"even {name}" for name, _ in SIZES)
+MEASURES = ("boosting", "logistic", "one-way", "pairs", "triples", "queries", *EVEN)
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -52,7 +55,7 @@ class Data:
         assert y is not None
         self.x, self.y = x, y
         self.edges = [self._edges(i) for i in range(x.shape[1])]
-        self.real = self._binned(x, y)
+        self.real, self.even = self._binned(x, y), self._even(x, y)
         self.queries = self._queries()
         self.answers = self._answers(x, y)
 
@@ -76,6 +79,14 @@ class Data:
                 place = np.searchsorted(edges, x[:, i]).clip(max=len(edges) - 1)
                 out[:, i] = np.where(edges[place] == x[:, i], place, len(edges))
         out[:, -1] = y
+        return out
+
+    def _even(self, x: Floats, y: Ints) -> Ints:
+        """The same for bins of even public width."""
+        out = self._binned(x, y)
+        for i, axis in enumerate(axes_of(self.codec, compact=True)):
+            if axis.edges is not None:
+                out[:, i] = self._merged(axis, BINS)[axis.index(x, None)]
         return out
 
     def _queries(self) -> list[list[tuple[int, Floats]]]:
@@ -115,22 +126,14 @@ class Data:
                 out[model] = float(train_and_test(table, self.test, self.codec, model).auc or 0.5)
         x, y = self.codec.encode(table, compact=True)
         assert y is not None
-        drawn = self._binned(x, y)
-        for name, size in (("one-way", 1), ("pairs", 2), ("triples", 3)):
+        compared = [("", self._binned(x, y), self.real), ("even ", self._even(x, y), self.even)]
+        for (kind, drawn, real), (name, size) in product(compared, SIZES):
             sets = list(combinations(range(drawn.shape[1]), size))
             if len(sets) > MAX_TRIPLES and size == 3:
                 sets = [sets[i] for i in np.random.default_rng(2).permutation(len(sets))[:MAX_TRIPLES]]
-            out[name] = float(np.mean([self._variation(drawn, places) for places in sets]))
+            out[kind + name] = float(np.mean([_variation(drawn, real, places) for places in sets]))
         out["queries"] = float(np.abs(self._answers(x, y) - self.answers).mean())
         return out
-
-    def _variation(self, drawn: Ints, places: tuple[int, ...]) -> float:
-        sizes = [1 + int(max(t[:, i].max() for t in (drawn, self.real))) for i in places]
-        shares = []
-        for table in (drawn, self.real):
-            code = np.ravel_multi_index(tuple(table[:, i] for i in places), sizes)
-            shares.append(np.bincount(code, minlength=int(np.prod(sizes))) / len(table))
-        return 0.5 * float(np.abs(shares[0] - shares[1]).sum())
 
     # --- cells for others
 
@@ -169,6 +172,15 @@ class Data:
             at = np.where(gone, 0, fine)
             out[:, i] = np.where(gone, -1.0, ends[at] + rng.random(len(cells)) * (ends[at + 1] - ends[at]))
         return self.codec.decode(out, cells[:, -1].astype(np.int64), compact=True)
+
+
+def _variation(drawn: Ints, real: Ints, places: tuple[int, ...]) -> float:
+    sizes = [1 + int(max(t[:, i].max() for t in (drawn, real))) for i in places]
+    shares = []
+    for table in (drawn, real):
+        code = np.ravel_multi_index(tuple(table[:, i] for i in places), sizes)
+        shares.append(np.bincount(code, minlength=int(np.prod(sizes))) / len(table))
+    return 0.5 * float(np.abs(shares[0] - shares[1]).sum())
 
 
 def ours(data: Data, epsilon: float, delta: float, seed: int) -> tuple[Table, float]:
@@ -241,7 +253,7 @@ def main() -> None:
             cells, seconds = file["cells"], float(file["seconds"])
         found = data.measure(data.table_of(cells, chosen.most), not chosen.no_models)
         note(chosen.out, {"table": data.name, "epsilon": chosen.epsilon[0], "method": chosen.name,
-                          "seconds": seconds, **found})  # fmt: skip
+                          "seed": chosen.first, "seconds": seconds, **found})  # fmt: skip
     else:
         for epsilon in chosen.epsilon:
             for seed in range(chosen.first, chosen.first + chosen.draws):

@@ -15,7 +15,6 @@ from privot.accounting import account
 from privot.errors import BudgetError, DataError, UsageError
 from privot.jobs.job import Job
 from privot.jobs.released_files import read_json, write_json
-from privot.mechanisms import ScoredMarginals
 from privot.synthesis import Synthesizer
 from privot.synthesis.output.output_folder import write_folder
 from privot.synthesis.tabular.table_design import TableDesign
@@ -126,23 +125,6 @@ def test_a_design_is_written_down_and_pays_for_what_it_says() -> None:
     for broken in ({}, {**fields, "sigma": [1.0]}, {**fields, "sigma": "x"}, {**fields, "facts": {"dim": 3}}):
         with pytest.raises(DataError):
             TableDesign.from_dict(broken, CODEC)
-
-
-@pytest.mark.slow
-def test_a_job_from_before_counts_by_class_were_a_part_goes_on(tmp_path: Path) -> None:
-    synthesizer = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu")
-    held = vault()
-    fields = json.loads(json.dumps(synthesizer.design(held.facts).to_dict()))
-    del fields["label_sigma"]
-    # without the third part less is paid for: the rest may be what it was
-    older = TableDesign.from_dict(fields, CODEC)
-    assert isinstance(older.mechanism, ScoredMarginals)
-    assert older.mechanism.marginals.label_sigma is None
-    assert [shape[1:] for shape in older.mechanism.marginals.fine().shapes] == [(2,)] * len(CODEC.features)
-    job = Job.start(tmp_path / "job", {"design": fields})
-    synthesizer.run(job, lambda: held, lambda mark: False)
-    assert synthesizer.sample(50, seed=1)[0].rows == 50
-    assert synthesizer.guarantee_.epsilon() < 2.0
 
 
 def test_a_design_with_less_noise_than_was_asked_for_is_refused_and_not_paid(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common import arguments
 from privot.errors import UsageError
 
 
@@ -30,10 +31,10 @@ class GroupRule:
     least: int = 10
 
     def __post_init__(self) -> None:
-        if not (self.most >= 2 and 0.0 <= self.share < 1.0 and self.sds >= 0.0):
-            raise UsageError("A group rule needs at least two groups, a share below 1 and a number of deviations.")
-        if not (self.pair_sds >= 0.0 and self.least >= 2):
-            raise UsageError("A group rule needs a number of deviations per pair and at least two groups.")
+        arguments.whole("The number of groups of a rule", self.most, 2)
+        arguments.whole("The least number of groups of a rule", self.least, 2)
+        if not (0.0 <= self.share < 1.0 and self.sds >= 0.0 and self.pair_sds >= 0.0):
+            raise UsageError("A group rule needs a share of at least 0 and below 1, and deviations of at least 0.")
 
     @property
     def bound(self) -> int:

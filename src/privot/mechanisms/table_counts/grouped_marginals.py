@@ -74,7 +74,7 @@ class GroupedMarginals:
 
     def fine(self) -> Marginals:
         """Every column's cells; by class where there are labels that `labelled` does not count."""
-        if self._fine_classes == 1:
+        if self.classes is None or self.label_sigma is not None:
             return Marginals(self.axes, tuple((i,) for i in range(len(self.axes))), self.sigma[0])
         return self._with_labels(self.axes, self.sigma[0])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.mechanisms import Facts, GroupedMarginals, ScoredMarginals
+from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
 from privot.release import Release
 from privot.synthesis.design import check_cost, check_same_facts
 from privot.synthesis.tabular.table_fit import TablePlanner, fit_table
@@ -25,6 +25,8 @@ from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 
+EARLIER_RULE = GroupRule(most=16, pair_sds=0.0)
+"""The rule of jobs that do not state one: about 16 groups per column, whatever the noise of the pairs."""
 _REHEARSED = 200
 """Rows of the dry run: enough to run every step once."""
 
@@ -63,6 +65,7 @@ class TableDesign:
             "sigma": list(self._counts.sigma),
             "label_sigma": self._counts.label_sigma,
             "by_class": self._counts.by_class,
+            "rule": asdict(self._counts.rule),
             "score_sigma": self.mechanism.sigma if isinstance(self.mechanism, ScoredMarginals) else None,
             "seed": self.seed,
             "delta": self.delta,
@@ -77,10 +80,11 @@ class TableDesign:
             axes = axes_of(codec, compact=True)
             fine, coarse = (float(sigma) for sigma in fields["sigma"])
             mechanism: GroupedMarginals | ScoredMarginals
-            # a job from before counts by class were a part of their own has none: its fine counts are by class
+            # jobs from before counts by class were a part of their own: fine counts by class, and groups by one rule
             labelled = None if fields.get("label_sigma") is None else float(fields["label_sigma"])
+            rule = GroupRule(**fields["rule"]) if "rule" in fields else EARLIER_RULE
             by_class = bool(fields["by_class"])
-            mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, label_sigma=labelled)
+            mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, rule, label_sigma=labelled)
             if fields["score_sigma"] is not None:
                 planner = TablePlanner(axes)
                 mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)

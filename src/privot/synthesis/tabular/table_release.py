@@ -6,21 +6,26 @@ Everything here follows from the schema and the budget; no record is seen.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from privot.accounting import account, calibrate
 from privot.errors import UsageError
 from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.marginals import MAX_CELLS
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables.codec import TableCodec
 
 FINE_SHARE, LABEL_SHARE, SCORE_SHARE = 0.2, 0.1, 0.25
 """Shares of the budget (in 1/σ², which is additive) for the fine one-way counts, for the counts by class and for the
-scores; the rest is for the pairs. Without labels the shares of the latter two go to the others."""
+scores; the rest is for the pairs. With fewer than two classes the shares of the latter two go to the others."""
 MIN_SCALE = 2.0**-9
 """The smallest noise that can be added to counts safely; no realistic budget needs so little."""
+MOST_GROUPS = (24, 16, 10)
+"""About how many groups a column may have; fewer where there are so many columns that tables would grow too large."""
 MAX_CLASSES, MAX_PAIRS_BY_CLASS = 4, 15
 """With more labels, or more pairs, pairs of columns are not counted by class: the sum over classes would carry more
 noise into the model of the columns, and noise would hide the interaction of a pair with the label."""
@@ -42,7 +47,8 @@ def table_mechanism(
 
     The parts get σ = s·Δ/√f, Δ the sensitivity and f the share of each, so that their composition is one Gaussian
     mechanism of noise s per unit of sensitivity; s is calibrated to the budget. `score_share` = 0 leaves the scores
-    out, as a table without labels does. `compact` says which layout of rows the vault holds.
+    out, as a table without at least two classes does. `compact` says which layout of rows the vault holds. Without a
+    `rule` it is `group_rule`'s.
     """
     adjacency = Adjacency.parse(adjacency)
     if not (fine_share > 0.0 and label_share > 0.0 and 0.0 <= score_share < 1.0 - fine_share - label_share):
@@ -54,14 +60,13 @@ def table_mechanism(
     facts = Facts(
         dim, 2 if adjacency is Adjacency.REPLACE_ONE else None, codec.bound(compact), adjacency, codec.classes
     )
-    groups = rule or GroupRule()
-    width = sum(min(axis.cells, groups.bound) for axis in axes) + 1
-    scored = codec.classes is not None and codec.classes > 1 and width * (codec.classes - 1) <= MAX_COEFFICIENTS
+    classes = codec.classes or 1
+    groups = rule or group_rule(axes, classes)
     weights = [
         fine_share,
-        label_share if codec.classes is not None else 0.0,
+        label_share if classes > 1 else 0.0,
         1.0 - fine_share - label_share - score_share if pairs else 0.0,
-        score_share if scored else 0.0,
+        score_share if 0 < _coefficients(axes, groups, classes) <= MAX_COEFFICIENTS else 0.0,
     ]
     fine_part, label_part, pair_part, score_part = (weight / sum(weights) for weight in weights)
     planner = TablePlanner(axes)
@@ -81,3 +86,29 @@ def table_mechanism(
     if account(make(MIN_SCALE).event(facts), delta).epsilon() <= epsilon:
         return make(MIN_SCALE)
     return make(calibrate(lambda s: make(max(s, MIN_SCALE)).event(facts), epsilon=epsilon, delta=delta))
+
+
+def group_rule(axes: Sequence[Axis], classes: int) -> GroupRule:
+    """The rule with the most groups per column with which the counts of all pairs are not too many, nor the scores.
+
+    Where the scores are too many with every rule, they are left out, and the pairs decide alone.
+    """
+    rules = [GroupRule(most=most) for most in MOST_GROUPS]
+    possible = [rule for rule in rules if _pair_cells(axes, rule) <= MAX_CELLS] or rules[-1:]
+    scored = [rule for rule in possible if _coefficients(axes, rule, classes) <= MAX_COEFFICIENTS]
+    return (scored or possible)[0]
+
+
+def _widths(axes: Sequence[Axis], rule: GroupRule) -> list[int]:
+    """How many groups each column can have."""
+    return [min(axis.cells, rule.bound) for axis in axes]
+
+
+def _pair_cells(axes: Sequence[Axis], rule: GroupRule) -> int:
+    widths = _widths(axes, rule)
+    return (sum(widths) ** 2 - sum(width**2 for width in widths)) // 2
+
+
+def _coefficients(axes: Sequence[Axis], rule: GroupRule, classes: int) -> int:
+    """How many coefficients the law of the label can have; 0 with one class, whose law is known."""
+    return (sum(_widths(axes, rule)) + 1) * (classes - 1)
