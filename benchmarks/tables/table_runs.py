@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CELLS = {"32": 32, "all": 1_000_000}
 METHODS = ("privot", *(f"{peer}-{cells}" for peer in ("aim", "mst") for cells in CELLS))
+
+
+def run(command: list[str], limit: float | None = None) -> None:
+    """A command of this folder, one thread each."""
+    subprocess.run(command, check=True, timeout=limit, env={**os.environ, "OMP_NUM_THREADS": "1"})  # noqa: S603
 
 
 def done(out: Path) -> set[tuple[str, float, str, int]]:
@@ -37,11 +43,11 @@ def run_peer(chosen: argparse.Namespace, folder: Path, epsilon: float, method: s
     most = ["--most", str(CELLS[cells])]
     with tempfile.TemporaryDirectory() as held:
         given, drawn = f"{held}/cells.npz", f"{held}/sample.npz"
-        subprocess.run([*compare, "cells", str(folder), given, *most], check=True)
+        run([*compare, "cells", str(folder), given, *most])
         command = [chosen.peers, str(HERE / "table_peers.py"), given, drawn, "--method", peer]
         command += ["--epsilon", str(epsilon), "--delta", str(chosen.delta), "--seed", str(seed)]
         try:
-            subprocess.run(command, check=True, timeout=chosen.limit, env={"OMP_NUM_THREADS": "1"})
+            run(command, chosen.limit)
         except subprocess.TimeoutExpired:
             line = {"table": folder.name, "epsilon": epsilon, "method": method, "seed": seed,
                     "seconds": chosen.limit, "stopped": True}  # fmt: skip
@@ -49,7 +55,7 @@ def run_peer(chosen: argparse.Namespace, folder: Path, epsilon: float, method: s
                 file.write(json.dumps(line) + "\n")
             return
         named = ["--name", method, "--epsilon", str(epsilon), "--first", str(seed), "--out", str(chosen.out)]
-        subprocess.run([*compare, "peer", str(folder), drawn, *most, *named], check=True)
+        run([*compare, "peer", str(folder), drawn, *most, *named])
 
 
 def main() -> None:
@@ -72,7 +78,7 @@ def main() -> None:
             continue
         command = [sys.executable, str(HERE / "table_comparison.py"), "ours", str(folder), "--epsilon", str(epsilon)]
         command += ["--delta", str(chosen.delta), "--first", str(seed), "--out", str(chosen.out)]
-        subprocess.run(command, check=True)
+        run(command)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from privot import Vault
-from privot.errors import DataError, UsageError
-from privot.evaluation.schema_axes import axes_of
+from privot.errors import DataError
 from privot.jobs.job import Job
 from privot.mechanisms import GroupRule, ScoredMarginals
 from privot.synthesis import Synthesizer
 from privot.synthesis.tabular.table_design import TableDesign
-from privot.synthesis.tabular.table_release import group_rule, table_mechanism
 from privot.tables import Column, Schema, TableCodec
 
 
@@ -64,13 +62,6 @@ def test_a_job_from_before_goes_on(classes: int, tmp_path: Path) -> None:
     assert again.sample(50, seed=1)[0]["age"].tolist() == synthesizer.sample(50, seed=1)[0]["age"].tolist()
 
 
-def test_one_class_is_not_counted_apart_from_the_columns() -> None:
-    mechanism = table_mechanism(codec(1), epsilon=1.0, delta=1e-6, adjacency="add-remove")
-    assert not isinstance(mechanism, ScoredMarginals)
-    assert mechanism.label_sigma is None
-    assert mechanism.fine().shapes == ((100, 1), (2, 1))
-
-
 def test_the_rule_is_written_down_and_a_damaged_one_is_refused() -> None:
     of = codec()
     design = Synthesizer(2.0, 1e-6, codec=of, seed=3).design(vault(of).facts)
@@ -90,28 +81,6 @@ def test_the_rule_is_written_down_and_a_damaged_one_is_refused() -> None:
 def numbers(columns: int, classes: int = 2) -> TableCodec:
     label = Column("k", "categorical", categories=tuple("abcdef"[:classes]))
     return TableCodec(Schema((*(Column(f"c{i}", "continuous", 0, 1) for i in range(columns)), label), label="k"))
-
-
-@pytest.mark.parametrize(
-    ("columns", "classes", "most"),
-    # scores: 4,000 coefficients, for 64 cells per column or the 50 and 32 that 16 and 10 groups allow
-    [(62, 2, 24), (63, 2, 16), (79, 2, 16), (80, 2, 10), (124, 2, 10), (15, 5, 24), (16, 5, 16), (20, 5, 10)]
-    # without scores: 50 million counts of pairs
-    + [(125, 2, 24), (156, 2, 24), (157, 2, 16), (200, 2, 16), (201, 2, 10), (313, 2, 10), (156, 1, 24)],
-)
-def test_groups_follow_the_number_of_columns(columns: int, classes: int, most: int) -> None:
-    assert group_rule(axes_of(numbers(columns, classes)), classes) == GroupRule(most=most)
-
-
-def test_scores_are_kept_where_fewer_groups_allow_it() -> None:
-    mechanism = table_mechanism(numbers(63), epsilon=1.0, delta=1e-6, adjacency="add-remove")
-    assert isinstance(mechanism, ScoredMarginals)
-    assert mechanism.marginals.rule == GroupRule(most=16)
-
-
-def test_more_columns_than_can_be_counted_in_pairs_are_refused() -> None:
-    with pytest.raises(UsageError, match="more than 50000000 cells"):
-        table_mechanism(numbers(314), epsilon=1.0, delta=1e-6, adjacency="add-remove")
 
 
 def test_a_job_of_two_hundred_columns_from_before_is_not_refused() -> None:

@@ -44,8 +44,8 @@ def fit_additive(
 
     `offsets` (rows, classes) hold o and the contribution of θ₀; `moments` and `variance` (features, classes − 1) and
     `totals`, the numbers of records per class (classes − 1,) and their variance, are in records, of which there are
-    `records`. `left` = L has shape (features, functions);
-    without it each feature is its own function. `prior` = τ is one number, or one per function.
+    `records`. `left` = L has shape (features, functions); without it each feature is its own function. `prior` = τ is
+    one number, or one per function.
     """
     rows, features = z.shape
     free = moments.shape[1]

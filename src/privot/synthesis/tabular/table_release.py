@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 
 from privot.accounting import account, calibrate
-from privot.errors import UsageError
 from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
@@ -19,9 +18,9 @@ from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables.codec import TableCodec
 
-FINE_SHARE, LABEL_SHARE, SCORE_SHARE = 0.2, 0.1, 0.25
-"""Shares of the budget (in 1/σ², which is additive) for the fine one-way counts, for the counts by class and for the
-scores; the rest is for the pairs. With fewer than two classes the shares of the latter two go to the others."""
+FINE_SHARE, LABEL_SHARE, PAIR_SHARE, SCORE_SHARE = 0.2, 0.1, 0.45, 0.25
+"""Shares of the budget (in 1/σ², which is additive) for the fine one-way counts, the counts by class, the pairs and the
+scores. The share of a part that a table does not have goes to the others, in proportion."""
 MIN_SCALE = 2.0**-9
 """The smallest noise that can be added to counts safely; no realistic budget needs so little."""
 MOST_GROUPS = (24, 16, 10)
@@ -38,21 +37,14 @@ def table_mechanism(
     delta: float,
     adjacency: Adjacency | str,
     compact: bool = True,
-    rule: GroupRule | None = None,
-    fine_share: float = FINE_SHARE,
-    label_share: float = LABEL_SHARE,
-    score_share: float = SCORE_SHARE,
 ) -> GroupedMarginals | ScoredMarginals:
     """The mechanism that spends (ε, δ) on this schema's marginals: give it to `Vault.release`.
 
     The parts get σ = s·Δ/√f, Δ the sensitivity and f the share of each, so that their composition is one Gaussian
-    mechanism of noise s per unit of sensitivity; s is calibrated to the budget. `score_share` = 0 leaves the scores
-    out, as a table without at least two classes does. `compact` says which layout of rows the vault holds. Without a
-    `rule` it is `group_rule`'s.
+    mechanism of noise s per unit of sensitivity; s is calibrated to the budget. `compact` says which layout of rows the
+    vault holds.
     """
     adjacency = Adjacency.parse(adjacency)
-    if not (fine_share > 0.0 and label_share > 0.0 and 0.0 <= score_share < 1.0 - fine_share - label_share):
-        raise UsageError("The shares of the counts must lie between 0 and 1, and leave something for the pairs.")
     axes = axes_of(codec, compact)
     pairs = math.comb(len(axes), 2)
     by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
@@ -61,21 +53,21 @@ def table_mechanism(
         dim, 2 if adjacency is Adjacency.REPLACE_ONE else None, codec.bound(compact), adjacency, codec.classes
     )
     classes = codec.classes or 1
-    groups = rule or group_rule(axes, classes)
-    weights = [
-        fine_share,
-        label_share if classes > 1 else 0.0,
-        1.0 - fine_share - label_share - score_share if pairs else 0.0,
-        score_share if 0 < _coefficients(axes, groups, classes) <= MAX_COEFFICIENTS else 0.0,
+    rule = group_rule(axes, classes)
+    shares = [
+        FINE_SHARE,
+        LABEL_SHARE if classes > 1 else 0.0,
+        PAIR_SHARE if pairs else 0.0,
+        SCORE_SHARE if 0 < _coefficients(axes, rule, classes) <= MAX_COEFFICIENTS else 0.0,
     ]
-    fine_part, label_part, pair_part, score_part = (weight / sum(weights) for weight in weights)
+    fine_part, label_part, pair_part, score_part = (share / sum(shares) for share in shares)
     planner = TablePlanner(axes)
 
     def make(scale: float) -> GroupedMarginals | ScoredMarginals:
         fine = scale * math.sqrt(len(axes) / fine_part)
         coarse = scale * math.sqrt(pairs / pair_part) if pairs else scale
         labelled = scale * math.sqrt(len(axes) / label_part) if label_part else None
-        counts = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, groups, label_sigma=labelled)
+        counts = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, rule, label_sigma=labelled)
         if not score_part:
             return counts
         unit = ScoredMarginals(counts, 1.0, planner).sensitivity(adjacency)
