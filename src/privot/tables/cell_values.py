@@ -28,7 +28,7 @@ def parse(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArra
     Numbers outside the range are clamped to it. Refuses, naming the column only, what is missing where nothing may be,
     what is no number or date, and (where the schema says so) what is no known category.
     """
-    out = _numbers(column, values, marks) if column.is_number else _places(column, values, marks)
+    out = numbers_of(column, values, marks) if column.is_number else _places(column, values, marks)
     if not column.missing and np.isnan(out).any():
         raise DataError(
             f"Column {brief(column.name)} has missing values, which the schema does not allow: "
@@ -50,7 +50,8 @@ def is_missing(value: Any, marks: frozenset[str]) -> bool:
     return isinstance(value, str) and value.strip() in marks
 
 
-def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
+def numbers_of(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
+    """One float per value of a column of numbers or dates, as it stands, also outside the range; NaN where missing."""
     if values.dtype.kind in "fiub" and column.type != "date" and not np.isinf(values).any():
         return values.astype(np.float64)
     read = _date if column.type == "date" else _number
