@@ -101,7 +101,8 @@ def test_a_range_that_is_too_wide_or_too_narrow_is_named() -> None:
     for column, words in (
         (Column("v", "continuous", 0, 1e5, scale="log"), ()),
         (Column("v", "continuous", -1e5, 1e5, scale="log"), ("a narrower range",)),
-        (Column("v", "continuous", -1e5, 1e5), ("a narrower range",)),
+        (Column("v", "continuous", -1e5, 1e5), ("a narrower range or public quantiles",)),
+        (Column("v", "continuous", -1e5, 1e5, scale="quantile", quantiles=(3.0, 4.3, 5.0, 5.7, 7.0)), ()),
         (Column("v", "continuous", 0, 4), ("outside the schema's range", "a wider one")),
         (Column("v", "continuous", 0, 10), ()),
     ):

@@ -63,7 +63,7 @@ def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[di
                 "distance": kolmogorov(made, true),
                 "outside": float(((true < low) | (true > high)).mean()),
                 "cell_loss": cell_loss(column, inside),
-                "log_cell_loss": cell_loss(replace(column, scale="log"), inside),
+                "log_cell_loss": cell_loss(replace(column, scale="log", quantiles=()), inside),
                 "records": len(true),
             }
         )
@@ -113,8 +113,8 @@ def broken_columns(found: tuple[dict[str, Any], ...], codec: TableCodec) -> tupl
                 f"schema's range ({middle}); declare a wider one."
             )
         elif fields["cell_loss"] > least:
-            helps = column.scale == "linear" and fields["log_cell_loss"] < 0.5 * fields["cell_loss"]
-            advice = "scale: log" if helps else "a narrower range"
+            helps = column.scale != "log" and fields["log_cell_loss"] < 0.5 * fields["cell_loss"]
+            advice = "scale: log" if helps else "a narrower range or public quantiles"
             out.append(
                 f"Column {brief(column.name)}: the schema's cells are too wide for its values ({middle}); declare "
                 f"{advice} for it."

@@ -146,7 +146,8 @@ def _column(column: Mapping[str, Any], over_real: bool) -> Any:
 
 
 def _below(column: Mapping[str, Any], over_real: bool) -> str:
-    notes = ["logarithmic scale"] if column.get("scale") == "log" else []
+    scales = {"log": "logarithmic scale", "quantile": "scale by quantiles"}
+    notes = [words for name, words in scales.items() if column.get("scale") == name]
     if column.get("missing") is not None:
         notes.append(f"missing {100 * float(column['missing']):.1f} %")
     if over_real and column.get("real_missing") is not None:
