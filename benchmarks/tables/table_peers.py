@@ -8,6 +8,7 @@ CELLS holds `cells` (records, columns), one whole number each, and `sizes`. SAMP
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from typing import Any
 
@@ -27,7 +28,10 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=None, help="seconds of processor time, after which it is ended")
     chosen = parser.parse_args()
+    if chosen.limit is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (chosen.limit, chosen.limit + 10))
     with np.load(chosen.cells) as file:
         cells, sizes = file["cells"], file["sizes"]
     names = [f"c{i}" for i in range(len(sizes))]
