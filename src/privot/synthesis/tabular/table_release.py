@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from privot.accounting import account, calibrate
+from privot.errors import UsageError
 from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
@@ -86,7 +87,9 @@ def group_rule(axes: Sequence[Axis], classes: int) -> GroupRule:
     Where the scores are too many with every rule, they are left out, and the pairs decide alone.
     """
     rules = [GroupRule(most=most) for most in MOST_GROUPS]
-    possible = [rule for rule in rules if _pair_cells(axes, rule) <= MAX_CELLS] or rules[-1:]
+    possible = [rule for rule in rules if _pair_cells(axes, rule) <= MAX_CELLS]
+    if not possible:
+        raise UsageError(f"The {len(axes)} columns have too many pairs to be counted: leave columns out of the schema.")
     scored = [rule for rule in possible if _coefficients(axes, rule, classes) <= MAX_COEFFICIENTS]
     return (scored or possible)[0]
 
