@@ -1,4 +1,4 @@
-"""Grouped marginals: two releases, one charge; the groups are a function of what the first one showed."""
+"""Grouped marginals: parts, one charge; the groups are a function of what the first one showed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mechanism_samples import Plain, Silent
 
 from privot import Vault
 from privot.accounting import Composed, Gaussian, account
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import LABEL, Axis, Facts, GroupedMarginals, GroupRule
+from privot.mechanisms import LABEL, Axis, Facts, GroupedMarginals, GroupRule, Marginals
 from privot.mechanisms.table_counts.cell_grouping import nearest_counts
+from privot.noise import SeededNoise
 
 A, R = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 AXES = (
@@ -49,6 +51,74 @@ def test_one_charge_pays_for_both_parts(adjacency: Adjacency, factor: float) -> 
     # both parts are one Gaussian release of the summed squares
     whole = Gaussian(1.0, (3 * factor * (30.0**-2 + 20.0**-2)) ** 0.5, adjacency)
     assert release.guarantee.epsilon() == pytest.approx(account(whole, 1e-6).epsilon(), rel=1e-3)
+
+
+@pytest.mark.parametrize(("adjacency", "factor"), [(A, 1.0), (R, 2.0)])
+def test_counts_by_class_are_a_part_of_their_own(adjacency: Adjacency, factor: float) -> None:
+    made = replace(MECHANISM, by_class=False, label_sigma=40.0)
+    release = vault(adjacency).release(made, purpose="test")
+    (charged,) = (dict(event)["events"] for event in release.guarantee.events)
+    assert [part["sigma"] for part in charged] == [30.0, 40.0, 20.0]
+    assert [part["sensitivity"] for part in charged] == pytest.approx([(3 * factor) ** 0.5] * 3, rel=1e-9)
+    whole = Gaussian(1.0, (3 * factor * (30.0**-2 + 40.0**-2 + 20.0**-2)) ** 0.5, adjacency)
+    assert release.guarantee.epsilon() == pytest.approx(account(whole, 1e-6).epsilon(), rel=1e-3)
+    # the fine counts tell no class apart, the merged ones do
+    assert release.value["fine"].shape == (32 + 40 + 17,)
+    merged = made.labelled(release.value["groups"])
+    assert release.value["labelled"].shape == (sum(merged.lengths),)
+    assert [shape[1] for shape in merged.shapes] == [2, 2, 2]
+    assert release.public["labelled"]["scales"] == [40.0] * 3
+    np.testing.assert_array_equal(made.groups(release.value["fine"]), release.value["groups"])
+
+
+@pytest.mark.parametrize("label_sigma", [None, 40.0])
+def test_no_neighbour_moves_a_part_by_more_than_is_charged(label_sigma: float | None) -> None:
+    axes = (Axis(0, 3, (0.3, 0.6), ordered=True), Axis(1, 2))
+    made = GroupedMarginals(axes, 2, (30.0, 20.0), label_sigma=label_sigma)
+    # one record of every kind, beside some others
+    kinds = [(np.array([[v, c]]), np.array([k])) for v in (0.1, 0.5, 0.9) for c in (0.0, 1.0) for k in (0, 1)]
+    base = np.array([[0.1, 0.0], [0.9, 1.0], [0.5, 1.0]]), np.array([0, 1, 1])
+    parts = [made.fine(), made.labelled(np.array([0, 0, 1, 0, 1])), made.pairs(np.array([0, 1, 1, 0, 1]))]
+    for part in parts:
+        if part is None:
+            continue
+
+        def counts(record: tuple[np.ndarray, np.ndarray] | None, part: Marginals = part) -> np.ndarray:
+            x, y = base if record is None else (np.vstack([base[0], record[0]]), np.concatenate([base[1], record[1]]))
+            exact, _ = part.run(Plain(x, y, A, 2, 9.0), Silent(), part.event(Facts(2, None, 9.0, A, 2)), 0)
+            return exact
+
+        added = [float(np.linalg.norm(counts(kind) - counts(None))) for kind in kinds]
+        replaced = [float(np.linalg.norm(counts(one) - counts(other))) for one in kinds for other in kinds]
+        # the bounds hold, and are reached
+        assert max(added) == pytest.approx(part.sensitivity(A), rel=1e-9)
+        assert max(added) <= part.sensitivity(A)
+        assert max(replaced) == pytest.approx(part.sensitivity(R), rel=1e-9)
+        assert max(replaced) <= part.sensitivity(R)
+
+
+def test_the_order_of_records_changes_nothing() -> None:
+    x, y = table(500)
+    turned = np.random.default_rng(1).permutation(500)
+    made = replace(MECHANISM, by_class=False, label_sigma=40.0)
+    values = []
+    for rows in (np.arange(500), turned):
+        records = Plain(x[rows], y[rows], A, 2, 50.0)
+        values.append(made.run(records, SeededNoise(3), made.event(records.facts), 0)[0])
+    assert values[0].keys() == values[1].keys()
+    for name in values[0]:
+        np.testing.assert_array_equal(values[0][name], values[1][name])
+
+
+def test_more_records_or_less_noise_give_more_groups() -> None:
+    rule = GroupRule(most=30, least=5, pair_sds=2.0)
+    assert rule.number(32_000.0, 40.0) == 20
+    assert rule.number(32_000.0, 10.0) == 30
+    assert rule.number(32_000.0, 1e6) == 5
+    assert rule.number(32_000.0, 0.0) == 30
+    counts = np.full(64, 500.0)
+    few, many = (rule.groups(counts, 1.0, True, False, sd).max() + 1 for sd in (160.0, 40.0))
+    assert (few, many) == (10, 16)
 
 
 def test_the_groups_are_a_function_of_the_released_counts() -> None:
@@ -88,6 +158,8 @@ def test_contradictions_are_refused() -> None:
         {"axes": (Axis(0, 2, groups=(0, 0)),)},
         {"sigma": (0.0, 1.0)},
         {"sigma": (1.0, 1e-9)},
+        {"label_sigma": 0.0},
+        {"classes": None, "by_class": False, "label_sigma": 9.0},
     ):
         with pytest.raises(UsageError):
             replace(MECHANISM, **bad)
@@ -102,12 +174,13 @@ def test_contradictions_are_refused() -> None:
     st.booleans(),
     st.booleans(),
     st.integers(2, 20),
+    st.floats(0.0, 1e4),
 )
 def test_groups_are_numbered_without_gaps_and_few(
-    counts: list[float], sd: float, ordered: bool, missing: bool, most: int
+    counts: list[float], sd: float, ordered: bool, missing: bool, most: int, pair_sd: float
 ) -> None:
     rule = GroupRule(most=most)
-    groups = rule.groups(np.array(counts), sd, ordered, missing)
+    groups = rule.groups(np.array(counts), sd, ordered, missing, pair_sd)
     assert groups.shape == (len(counts),)
     assert set(groups) == set(range(groups.max() + 1))
     assert groups.max() + 1 <= rule.bound

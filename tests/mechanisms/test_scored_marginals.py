@@ -207,7 +207,7 @@ def test_weights_are_a_function_of_the_first_counts_and_change_no_price() -> Non
     x, y = table()
     made = GroupedMarginals(AXES, 2, (30.0, 20.0))
     release = Vault(x, y, clip=9.0, classes=2, adjacency=A, budget=(10.0, 1e-6)).release(made, purpose="test")
-    weights = made.weights(release.value["fine"], release.value["groups"])
+    weights = made.weights(release.value)
     assert weights is not None
     assert release.public["pairs"]["scales"] == [20.0 / w for w in weights]
     # the label follows the first column: its pairs are seen best

@@ -106,10 +106,10 @@ def silent() -> NoNoise:
     return NoNoise(SystemNoise())
 
 
-def table_release() -> Any:
-    """All three parts of a table's release, with a small model of the label in between."""
-    made = table_mechanism(CODEC, epsilon=5.0, delta=1e-5, adjacency="add-remove")
-    planner = TablePlanner(tuple(axis.ordered for axis in axes_of(CODEC)), population=50)
+def table_release(epsilon: float = 5.0) -> Any:
+    """All parts of a table's release, with a small model of the label in between."""
+    made = table_mechanism(CODEC, epsilon=epsilon, delta=1e-5, adjacency="add-remove")
+    planner = TablePlanner(axes_of(CODEC, compact=True), population=50)
     return replace(made, planner=planner)
 
 

@@ -93,7 +93,7 @@ def test_pairs_counted_ahead_and_merged_are_the_pairs_counted_over_groups(
     monkeypatch.setattr(grouped_marginals, "MAX_PAIR_CELLS", 0)
     mechanism = table_release()
     assert isinstance(mechanism.marginals, GroupedMarginals)
-    assert mechanism.marginals._pairs_of_cells() == ()
+    assert mechanism.marginals._ahead() == ((), ())
     assert same(exact(open_table(folder / "part-000.parquet"), mechanism), whole)
 
 
@@ -140,20 +140,14 @@ def test_one_budget_however_the_records_are_cut(tmp_path: Path) -> None:
     with Ledger.create(tmp_path / "l.ledger") as ledger:
         terms = {"adjacency": "add-remove", "ledger": ledger, "budget": (1.0, 1e-5)}
         first = Vault.from_table(one / "part-000.parquet", SCHEMA, **terms)
-        first.release(_cheap(0.9), purpose="whole")
+        first.release(table_release(0.9), purpose="whole")
         for place in (seven, f"{seven}/*.parquet", one):
             again = Vault.from_table(place, SCHEMA, engine=HERE, **terms)
             with pytest.raises(BudgetError):
-                again.release(_cheap(0.9), purpose="cut")
+                again.release(table_release(0.9), purpose="cut")
         fewer = write_parquet(tmp_path / "fewer", cut(PEOPLE[:-1], 7))
         with pytest.raises(OtherRecordsError):
             Vault.from_table(fewer, SCHEMA, engine=HERE, **terms)
-
-
-def _cheap(epsilon: float) -> Any:
-    from privot.synthesis.tabular.table_release import table_mechanism
-
-    return table_mechanism(CODEC, epsilon=epsilon, delta=1e-5, adjacency="add-remove", score_share=0.0)
 
 
 def test_a_partition_that_changes_between_passes_is_refused_and_named(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def _conditions(coded: Coded) -> list[tuple[str, str, NDArray[np.bool_]]]:
 def _binned(column: Column, values: NDArray[np.float64]) -> tuple[NDArray[np.int64], int]:
     """The bin of each known value, and how many bins there are; uneven bins would look like a comb."""
     low, high = column.range
-    if not column.is_whole or column.scale == "log":
+    if not column.is_whole or column.scale != "linear":
         return np.minimum((values * BINS).astype(np.int64), BINS - 1), BINS
     count = int(high - low) + 1
     wide = -(-count // BINS)

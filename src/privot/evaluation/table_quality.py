@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
+from privot.evaluation.number_quality import broken_columns, number_columns
 from privot.evaluation.schema_axes import axes_of
 from privot.evaluation.table_figures import Coded, associations, column_shares, query_errors
 from privot.tables.codec import TableCodec
@@ -59,6 +60,10 @@ class TableReport:
     """For pictures: the shares of each column's values, `synthetic` and `real`."""
     correlations: dict[str, Any] = field(default_factory=dict)
     queries: tuple[dict[str, Any], ...] = ()
+    numbers: tuple[dict[str, Any], ...] = ()
+    """Columns of numbers in their own units (`number_quality`)."""
+    broken: tuple[str, ...] = ()
+    """A sentence about each column that the schema breaks, whatever the model."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types: accuracy under `scores`, as for other data, and the area under the curve as `auc`."""
@@ -245,6 +250,7 @@ def evaluate_table(
     marginals, pairs = marginal_distances(synthetic, test, codec), pair_distances(synthetic, test, codec)
     held_out = None if private is None else test
     made, real = (Coded(*codec.encode(table, compact=True), codec).some(seed) for table in (synthetic, test))
+    numbers = number_columns(synthetic, test, codec)
     worst = sorted(pairs.items(), key=lambda item: -item[1])[:WORST]
     return TableReport(
         scores,
@@ -258,6 +264,8 @@ def evaluate_table(
         _columns(made, real),
         _correlations(made, real),
         tuple(query_errors(made, real, seed)),
+        numbers,
+        broken_columns(numbers, codec),
     )
 
 

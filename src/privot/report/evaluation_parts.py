@@ -146,7 +146,8 @@ def _column(column: Mapping[str, Any], over_real: bool) -> Any:
 
 
 def _below(column: Mapping[str, Any], over_real: bool) -> str:
-    notes = ["logarithmic scale"] if column.get("scale") == "log" else []
+    scales = {"log": "logarithmic scale", "quantile": "scale by quantiles"}
+    notes = [words for name, words in scales.items() if column.get("scale") == name]
     if column.get("missing") is not None:
         notes.append(f"missing {100 * float(column['missing']):.1f} %")
     if over_real and column.get("real_missing") is not None:
@@ -205,6 +206,20 @@ def differences_section(fields: Mapping[str, Any]) -> Section | None:
     return Section("Where they differ from real records", [*parts, Paragraph(said, "quiet")])
 
 
+def numbers_section(fields: Mapping[str, Any]) -> Section | None:
+    """Quantiles and means of columns of numbers in their own units, and the columns that the schema breaks."""
+    rows = []
+    for column in list(fields.get("numbers") or [])[:_MAX_COLUMNS]:
+        for which in ("synthetic", "real"):
+            figures = [*column["quantiles"][which], column["means"][which]]
+            rows.append([clean(column["name"]), which, *[clean(v, 40) for v in figures]])
+    if not rows:
+        return None
+    warnings = [Paragraph(clean(sentence, 300), "verdict") for sentence in list(fields.get("broken") or [])]
+    heads = ["column", "records", "5 %", "25 %", "50 %", "75 %", "95 %", "mean"]
+    return Section("Numbers in their own units", [*warnings, Rows("Quantiles and means", heads, rows)])
+
+
 def nearest_section(fields: Mapping[str, Any]) -> Section | None:
     """Synthetic records beside their nearest real neighbours."""
     near = fields.get("nearest")
@@ -243,6 +258,7 @@ def evaluation_sections(fields: Mapping[str, Any]) -> list[Section]:
     """All sections that an evaluation has figures for."""
     made = (
         scores_section(fields),
+        numbers_section(fields),
         differences_section(fields),
         columns_section(fields, "Columns: synthetic over real", over_real=True),
         correlations_section(fields),

@@ -29,7 +29,7 @@ def parse(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArra
     Numbers outside the range are clamped to it. Refuses, naming the column only, what is missing where nothing may be,
     what is no number or date, and (where the schema says so) what is no known category.
     """
-    return checked(column, _numbers(column, values, marks) if column.is_number else _places(column, values, marks))
+    return checked(column, numbers_of(column, values, marks) if column.is_number else _places(column, values, marks))
 
 
 def checked(column: Column, out: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -55,7 +55,8 @@ def is_missing(value: Any, marks: frozenset[str]) -> bool:
     return isinstance(value, str) and value.strip() in marks
 
 
-def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
+def numbers_of(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDArray[np.float64]:
+    """One float per value of a column of numbers or dates, as it stands, also outside the range; NaN where missing."""
     if values.dtype.kind in "fiub" and column.type != "date" and not np.isinf(values).any():
         return values.astype(np.float64)
     read = _date if column.type == "date" else _number
@@ -65,7 +66,7 @@ def _numbers(column: Column, values: NDArray[Any], marks: frozenset[str]) -> NDA
             # each text once: what it becomes depends on the text alone
             texts = np.empty(len(distinct), dtype=object)
             texts[:] = list(distinct)
-            known = dict(zip(texts, _numbers(column, texts, marks), strict=True))
+            known = dict(zip(texts, numbers_of(column, texts, marks), strict=True))
             return np.array([known[value] for value in values], dtype=np.float64)
     out = np.empty(len(values))
     failed = False

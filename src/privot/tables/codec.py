@@ -183,10 +183,15 @@ class TableCodec:
 
 
 def scaled(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers on [0, 1]: (v − low)/(high − low), or ln(1 + v − low)/ln(1 + high − low) on a log scale."""
+    """Numbers on [0, 1]: (v − low)/(high − low), or ln(1 + v − low)/ln(1 + high − low) on a log scale.
+
+    On the scale of k quantiles, those are at 1/(k + 1), 2/(k + 1) …, with straight lines between them.
+    """
     low, high = column.range
     if high == low:
         return np.zeros(len(numbers))
+    if column.scale == "quantile":
+        return np.clip(_straight(np.asarray(numbers), *_knots(column)), 0.0, 1.0)
     out = np.log1p(numbers - low) / np.log1p(high - low) if column.scale == "log" else (numbers - low) / (high - low)
     return np.clip(out, 0.0, 1.0)
 
@@ -194,8 +199,7 @@ def scaled(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 def unscaled(column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
     """The inverse of `scaled`; whole where the column's numbers are."""
     low, high = column.range
-    at = np.clip(coordinates, 0.0, 1.0)
-    numbers = low + (np.expm1(at * np.log1p(high - low)) if column.scale == "log" else at * (high - low))
+    numbers = _values_at(column, np.clip(coordinates, 0.0, 1.0))
     out: NDArray[np.float64] = np.clip(np.rint(numbers) if column.is_whole else numbers, low, high)
     return out
 
@@ -204,22 +208,43 @@ def edges_of(column: Column) -> NDArray[np.float64]:
     """Where a column of numbers is cut into fine cells, in the scaled coordinate.
 
     Few whole numbers get a cell each. Others are cut evenly in the scaled coordinate, whole numbers halfway between two
-    of them. On a log scale the lowest value, often a spike (no gain, no debt), has a cell of its own.
+    of them. On other than linear scales the lowest value, often a spike (no gain, no debt), has a cell of its own.
     """
     low, high = column.range
     if column.is_whole and high - low + 1 <= MAX_VALUES:
         cuts = np.arange(low, high) + 0.5
     else:
-        cuts = low + np.asarray(_even(column, np.arange(1, CELLS) / CELLS))
+        cuts = _values_at(column, np.arange(1, CELLS) / CELLS)
         if column.is_whole:
             cuts = np.floor(cuts) + 0.5
-        elif column.scale == "log":
+        elif column.scale != "linear":
             cuts = np.concatenate([[low + 1e-9 * (high - low)], cuts])
     cuts = np.unique(cuts[(cuts > low) & (cuts < high)])
     edges: NDArray[np.float64] = np.unique(scaled(column, cuts))
     return edges
 
 
-def _even(column: Column, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _values_at(column: Column, at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of `scaled`, not rounded, for coordinates from 0 to 1."""
     low, high = column.range
-    return np.expm1(shares * np.log1p(high - low)) if column.scale == "log" else shares * (high - low)
+    if column.scale == "quantile":
+        values, shares = _knots(column)
+        return _straight(at, shares, values)
+    out: NDArray[np.float64] = low + (
+        np.expm1(at * np.log1p(high - low)) if column.scale == "log" else at * (high - low)
+    )
+    return out
+
+
+def _knots(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    low, high = column.range
+    values = np.array([low, *column.quantiles, high])
+    return values, np.linspace(0.0, 1.0, len(values))
+
+
+def _straight(x: NDArray[np.float64], knots: NDArray[np.float64], heights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Straight lines between knots, value by value: the same to the last bit, however many values there are."""
+    place = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
+    slope = np.diff(heights) / np.diff(knots)
+    out: NDArray[np.float64] = heights[place] + (x - knots[place]) * slope[place]
+    return out

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Literal
 
 from privot.errors import DataError, UsageError, brief
 
 Type = Literal["continuous", "integer", "categorical", "ordinal", "date", "boolean"]
-Scale = Literal["linear", "log"]
+Scale = Literal["linear", "log", "quantile"]
 Unknown = Literal["refuse", "other"]
 
 TYPES = ("continuous", "integer", "categorical", "ordinal", "date", "boolean")
@@ -19,6 +20,8 @@ NUMBERS = ("continuous", "integer", "date")
 """Types whose values lie on a line between `low` and `high`."""
 OTHER = "other"
 """What an unknown category becomes where the schema says so."""
+SCALES = ("linear", "log", "quantile")
+MAX_QUANTILES = 999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2.0**53
 
@@ -28,7 +31,9 @@ class Column:
     """One column. `low` and `high` are public knowledge about what the column *can* hold, never read off the data.
 
     `type` continuous, integer or date: values are clamped to [`low`, `high`]; `scale` "log" where small values matter
-    more (incomes, counts); `decimals` rounds continuous output. Dates are read and written in `format`.
+    more (incomes, counts), or "quantile" where `quantiles` of such values are public knowledge: k rising numbers that
+    cut them into k + 1 parts of about equal size. `decimals` rounds continuous output. Dates are read and written in
+    `format`.
     categorical or ordinal: one of `categories` (in order, for ordinal); an unknown one is refused, or becomes "other".
     boolean: `categories` are the two words for no and yes.
     `missing` says whether a value may be missing.
@@ -44,6 +49,7 @@ class Column:
     unknown: Unknown = "refuse"
     decimals: int | None = None
     format: str = "%Y-%m-%d"
+    quantiles: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -109,15 +115,32 @@ class Column:
         low, high = self.range
         if not low <= high:
             raise UsageError(f"{self._who} has a low above its high: swap them.")
-        if self.scale not in ("linear", "log"):
-            raise UsageError(f"{self._who} has the unknown scale {brief(self.scale)}: say linear or log.")
+        if self.scale not in SCALES:
+            raise UsageError(f"{self._who} has the unknown scale {brief(self.scale)}: say {', '.join(SCALES)}.")
+        self._check_quantiles()
         if self.decimals is not None and (
             isinstance(self.decimals, bool) or not isinstance(self.decimals, int) or not 0 <= self.decimals <= 15
         ):
             raise UsageError(f"{self._who} must round to 0 to 15 decimals.")
 
+    def _check_quantiles(self) -> None:
+        values: Any = self.quantiles
+        if self.scale != "quantile":
+            if values != ():
+                raise UsageError(f"{self._who} has quantiles: declare the scale quantile, or leave them out.")
+            return
+        if self.type == "date" or not isinstance(values, tuple) or not 1 <= len(values) <= MAX_QUANTILES:
+            raise UsageError(f"{self._who} needs 1 to {MAX_QUANTILES} public quantiles for this scale, and no dates.")
+        if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+            raise UsageError(f"{self._who} has a quantile that is no number.")
+        low, high = self.range
+        if not all(a < b for a, b in pairwise((low, *values, high))):
+            raise UsageError(f"{self._who} has quantiles that do not rise between its low and its high.")
+        object.__setattr__(self, "quantiles", tuple(float(v) for v in values))
+
     def _check_categories(self) -> None:
-        if self.low is not None or self.high is not None or self.scale != "linear" or self.decimals is not None:
+        ranged = self.low is not None or self.high is not None or self.decimals is not None
+        if ranged or self.scale != "linear" or self.quantiles != ():
             raise UsageError(f"{self._who} is of type {self.type}: it has categories and no range.")
         if self.type == "boolean" and not self.categories:
             object.__setattr__(self, "categories", ("false", "true"))
@@ -179,8 +202,9 @@ class Column:
         if "name" not in raw or "type" not in raw:
             raise DataError("Every column of a schema needs a name and a type.")
         values = dict(raw)
-        if "categories" in values:
-            if not isinstance(values["categories"], list | tuple):
-                raise DataError(f"Column {brief(raw['name'])} lists its categories in brackets.")
-            values["categories"] = tuple(values["categories"])
+        for listed in ("categories", "quantiles"):
+            if listed in values:
+                if not isinstance(values[listed], list | tuple):
+                    raise DataError(f"Column {brief(raw['name'])} lists its {listed} in brackets.")
+                values[listed] = tuple(values[listed])
         return cls(**values)

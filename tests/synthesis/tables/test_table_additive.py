@@ -33,9 +33,9 @@ def test_the_law_behind_exact_moments_is_found(classes: int) -> None:
     rng = np.random.default_rng(1)
     theta = np.hstack([np.zeros((8, 1)), rng.normal(size=(8, classes - 1))])
     p = law(z, theta, np.zeros(classes))
-    found, bias = fit_additive(
-        z, np.zeros((ROWS, classes)), z.T @ p[:, 1:], np.full((8, classes - 1), 1e-4), p[:, 1:].sum(axis=0), ROWS, 100.0
-    )
+    totals = p[:, 1:].sum(axis=0), 1e4
+    variance = np.full((8, classes - 1), 1e-4)
+    found, bias = fit_additive(z, np.zeros((ROWS, classes)), z.T @ p[:, 1:], variance, totals, ROWS, 100.0)
     np.testing.assert_allclose(law(z, found, bias), p, atol=1e-3)
     assert (found[:, 0] == 0).all()
 
@@ -44,7 +44,7 @@ def test_nothing_moves_where_the_offsets_already_meet_the_moments() -> None:
     _, z = rows()
     offsets = np.hstack([np.zeros((ROWS, 1)), z @ np.linspace(-1, 1, 8)[:, None]])
     p = np.exp(offsets) / np.exp(offsets).sum(axis=1, keepdims=True)
-    found, bias = fit_additive(z, offsets, z.T @ p[:, 1:], np.full((8, 1), 9.0), p[:, 1:].sum(axis=0), ROWS, 1.0)
+    found, bias = fit_additive(z, offsets, z.T @ p[:, 1:], np.full((8, 1), 9.0), (p[:, 1:].sum(axis=0), 1e4), ROWS, 1.0)
     assert np.abs(found).max() < 1e-6
     assert np.abs(bias).max() < 1e-6
 
@@ -61,7 +61,8 @@ def test_noise_does_not_get_in_where_columns_repeat_each_other() -> None:
         squares = []
         for _ in range(20):
             noisy = z.T @ p + 30.0 * rng.normal(size=(8, 1))
-            found, bias = fit_additive(z, np.zeros((ROWS, 2)), noisy, np.full((8, 1), 900.0), p.sum(axis=0), ROWS, 1.0)
+            totals = p.sum(axis=0), 1e4
+            found, bias = fit_additive(z, np.zeros((ROWS, 2)), noisy, np.full((8, 1), 900.0), totals, ROWS, 1.0)
             squares.append(np.mean(np.square(z @ found + bias - z @ theta)[:, 1]))
         error[repeated] = np.mean(squares)
     assert error[False] < 0.1

@@ -28,10 +28,12 @@ def test_a_law_says_the_same_of_a_row_wherever_it_stands(classes: int) -> None:
         np.testing.assert_array_equal(law(rows[place : place + 1])[0], whole[place])
 
 
-@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize("scale", ["linear", "log", "quantile"])
 def test_a_record_is_encoded_the_same_wherever_it_stands(scale: str) -> None:
     rng = np.random.default_rng(0)
-    schema = Schema((Column("debt", "continuous", -3.3, 1e5, scale=scale, missing=True),))  # type: ignore[arg-type]
+    cuts = (0.7, 31.0, 447.3, 9e3) if scale == "quantile" else ()
+    column = Column("debt", "continuous", -3.3, 1e5, scale=scale, missing=True, quantiles=cuts)  # type: ignore[arg-type]
+    schema = Schema((column,))
     codec = TableCodec(schema)
     debts = [None if v < 0 else float(v) for v in rng.uniform(-1e4, 1.1e5, ROWS)]
     whole = codec.encode(Table({"debt": debts}), compact=True)[0]

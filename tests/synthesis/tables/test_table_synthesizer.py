@@ -131,7 +131,9 @@ def test_a_design_with_less_noise_than_was_asked_for_is_refused_and_not_paid(tmp
     synthesizer = Synthesizer(2.0, 1e-6, codec=CODEC, seed=3, device="cpu")
     held = vault((100.0, 1e-6))
     design = synthesizer.design(held.facts).to_dict()
-    for name, value in (("sigma", [s / 2 for s in design["sigma"]]), ("score_sigma", design["score_sigma"] / 2)):
+    less = {"sigma": [s / 2 for s in design["sigma"]]}
+    less |= {name: design[name] / 2 for name in ("score_sigma", "label_sigma")}
+    for name, value in less.items():
         job = Job.start(tmp_path / name, {"design": {**design, name: value}})
         with pytest.raises(DataError, match="nothing was paid"):
             synthesizer.run(job, lambda: held, lambda mark: False)

@@ -111,6 +111,7 @@ def _print_table_scores(answer: dict[str, Any]) -> None:
         [
             ("columns", f"total variation {answer['marginal_distance']:.4f} on average"),
             ("pairs", f"total variation {answer['pair_distance']:.4f} on average"),
+            *[("warning", sentence) for sentence in answer["broken"]],
             ("nearest real record", f"{ours} (1, 5, 50 %); other real records {theirs}: {near['marked']}"),
             ("privacy", answer["privacy"]),
         ]

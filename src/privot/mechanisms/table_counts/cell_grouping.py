@@ -12,43 +12,63 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common import arguments
 from privot.errors import UsageError
 
 
 @dataclass(frozen=True)
 class GroupRule:
-    """At most about `most` groups per axis; none with fewer than `share` of the records or `sds` noise deviations."""
+    """At most about `most` groups per axis; none with fewer than `share` of the records or `sds` noise deviations.
 
-    most: int = 16
+    Fewer where pairs are noisy: with g groups per axis a cell of a pair holds n/g² of the n records, which should be
+    `pair_sds` deviations of its noise or more, so g = √(n/(`pair_sds`·σ)); `least` groups are always tried.
+    """
+
+    most: int = 24
     share: float = 0.005
     sds: float = 6.0
+    pair_sds: float = 2.0
+    least: int = 10
 
     def __post_init__(self) -> None:
-        if not (self.most >= 2 and 0.0 <= self.share < 1.0 and self.sds >= 0.0):
-            raise UsageError("A group rule needs at least two groups, a share below 1 and a number of deviations.")
+        arguments.whole("The number of groups of a rule", self.most, 2)
+        arguments.whole("The least number of groups of a rule", self.least, 2)
+        if not (0.0 <= self.share < 1.0 and self.sds >= 0.0 and self.pair_sds >= 0.0):
+            raise UsageError("A group rule needs a share of at least 0 and below 1, and deviations of at least 0.")
 
     @property
     def bound(self) -> int:
         """No axis is ever given more groups than this."""
         return 3 * self.most + 2
 
-    def groups(self, counts: NDArray[np.float64], sd: float, ordered: bool, missing: bool) -> NDArray[np.int64]:
+    def groups(
+        self, counts: NDArray[np.float64], sd: float, ordered: bool, missing: bool, pair_sd: float = 0.0
+    ) -> NDArray[np.int64]:
         """The group of every cell, numbered from 0 without gaps, from noisy `counts` whose noise has deviation `sd`.
 
         With `missing`, the last cell stands for missing values: it is next to no other, and alone where it can be.
+        `pair_sd` is the deviation of the noise of the pairs that will be counted over the groups.
         """
         mass = nearest_counts(counts)
         total = max(float(mass.sum()), 1.0)
         least = max(self.share * total, self.sds * sd)
+        most = self.number(total, pair_sd)
         if not ordered:
-            return _by_mass(mass, least, self.most)
+            return _by_mass(mass, least, most)
         cut = len(mass) - int(missing)
         out = np.zeros(len(mass), dtype=np.int64)
-        out[:cut] = _by_neighbours(mass[:cut], total, least, self.most)
+        out[:cut] = _by_neighbours(mass[:cut], total, least, most)
         if missing:
             top = int(out[:cut].max()) if cut else -1
             out[cut:] = top + 1 if mass[-1] >= least or cut == 0 else top
         return out
+
+    def number(self, total: float, pair_sd: float) -> int:
+        """About how many groups an axis gets, for `total` records and pairs whose noise has deviation `pair_sd`."""
+        noise = self.pair_sds * pair_sd
+        if noise <= 0.0:
+            return self.most
+        return int(min(max((total / noise) ** 0.5, self.least), self.most))
 
 
 def nearest_counts(counts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ every group g of every column and every class k but the first,
     S_gk = Σ_records 1[x in g]·(1[y = k] − p(k | x))     plus Gaussian noise
 
 is released: the score of an additive model, taken over the records themselves, so that no error in a model of x enters
-it. It is the third part of one adaptive composition.
+it. It is the last part of one adaptive composition.
 """
 
 from __future__ import annotations

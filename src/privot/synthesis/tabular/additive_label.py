@@ -2,10 +2,10 @@
 
     p(k | x) ∝ exp(o_k(x) + b_k + Σ_i θ_{i,x_i,k}),   k ≥ 1, class 0 being the reference and o given.
 
-Moments m(θ) = E[1[x_i = g]·1[y = k]], over rows x drawn from a model, are to meet T, known with variance V; θ ~ N(θ₀,
-τ²). What is minimised is
+Moments m(θ) = E[1[x_i = g]·1[y = k]], over rows x drawn from a model, are to meet T, known with variance V. θ − θ₀ is
+L·B, L functions of the groups of each column (`group_basis`), and B ~ N(0, τ²). What is minimised is
 
-    J(θ) = ½ Σ (T − m(θ))²/V + ½ ‖θ − θ₀‖²/τ²,
+    J(B) = ½ Σ (T − m(θ))²/V + ½ Σ B²/τ²,
 
 by Gauss–Newton with the whole matrix H = ∂m/∂θ. Where columns nearly repeat each other, some directions of θ hardly
 change m; there T is uninformative, and J leaves θ at θ₀. (The ridge of `conditional` is diagonal and would let the
@@ -17,36 +17,51 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
-from scipy.sparse import csr_matrix
+from scipy.sparse import block_diag, csr_matrix, identity, kron
 
 Floats = NDArray[np.float64]
 MAX_COEFFICIENTS = 4000
 _STEPS = 20
 _LONGEST = 1.5
 """The largest change of a coefficient in one step."""
+_SLOPE_ROWS = 10_000
+"""About how many rows H is taken over with several classes."""
 _ROWS = 2048
 """Rows whose products are held at once."""
-_TOTAL_SD = 100.0
-"""The largest error of the number of records per class, in records."""
 
 
 def fit_additive(
-    z: csr_matrix, offsets: Floats, moments: Floats, variance: Floats, totals: Floats, records: float, prior: float
+    z: csr_matrix,
+    offsets: Floats,
+    moments: Floats,
+    variance: Floats,
+    totals: tuple[Floats, Floats | float],
+    records: float,
+    prior: Floats | float,
+    left: csr_matrix | None = None,
 ) -> tuple[Floats, Floats]:
     """θ − θ₀ of shape (features, classes) and b of shape (classes,), zero for class 0, at the minimum of J.
 
     `offsets` (rows, classes) hold o and the contribution of θ₀; `moments` and `variance` (features, classes − 1) and
-    `totals` (classes − 1,) are in records, of which there are `records`.
+    `totals`, the numbers of records per class (classes − 1,) and their variance, are in records, of which there are
+    `records`. `left` = L has shape (features, functions); without it each feature is its own function. `prior` = τ is
+    one number, or one per function.
     """
     rows, features = z.shape
     free = moments.shape[1]
     scale = records / rows
     # the bias is one more feature, present in every row, whose moment is the total
     full = csr_matrix(np.ones((rows, 1))) if features == 0 else _with_ones(z)
-    target = np.vstack([moments, totals[None, :]])
-    spread = np.vstack([variance, np.full((1, free), _TOTAL_SD**2)])
-    penalty = np.append(np.full(features, prior**-2), 1e-6)[:, None] * np.ones(free)
+    functions = csr_matrix(identity(features)) if left is None else left
+    whole = csr_matrix(block_diag([functions, np.ones((1, 1))])) if features else csr_matrix(np.ones((1, 1)))
+    spanned = csr_matrix(kron(whole, identity(free))).T.tocsr()
+    target = np.vstack([moments, totals[0][None, :]])
+    spread = np.vstack([variance, np.broadcast_to(totals[1], (1, free))])
+    own = np.broadcast_to(1.0 / np.square(prior), functions.shape[1])
+    penalty = np.append(own, 1e-6)[:, None] * np.ones(free)
+    found = np.zeros(penalty.shape)
     theta = np.zeros((features + 1, free))
+    stride = 1 if free == 1 else max(rows // _SLOPE_ROWS, 1)
     for _ in range(_STEPS):
         logits = offsets.copy()
         logits[:, 1:] += full @ theta
@@ -54,11 +69,14 @@ def fit_additive(
         chance /= chance.sum(axis=1, keepdims=True)
         p = chance[:, 1:]
         missing = target - scale * (full.T @ p)
-        flat = scale * _slopes(full, p)
-        slope = flat.T @ (missing / spread).ravel() - (penalty * theta).ravel()
-        curve = flat.T @ (flat / spread.reshape(-1, 1)) + np.diag(penalty.ravel())
+        # Hᵀ, from functions to moments; H itself is symmetric in the groups. Its products take most of the time where
+        # there are several classes, and some of the rows show it well enough: residuals are taken over all of them
+        flat = stride * scale * (spanned @ _slopes(full[::stride], p[::stride]))
+        slope = flat @ (missing / spread).ravel() - (penalty * found).ravel()
+        curve = (flat / spread.ravel()) @ flat.T + np.diag(penalty.ravel())
         move = np.clip(solve(curve, slope, assume_a="pos"), -_LONGEST, _LONGEST)
-        theta += move.reshape(theta.shape)
+        found += move.reshape(found.shape)
+        theta = whole @ found
         if np.abs(move).max() < 1e-3:
             break
     out = np.hstack([np.zeros((features + 1, 1)), theta])

@@ -1,9 +1,9 @@
 """Makes the noisy marginals of a release agree with each other; it sees a release and nothing else.
 
-A release holds the same number many times: the number of records of class y in group a of column i follows from the
-fine counts and from every pair that contains i. Averaging with weights 1/variance, and then spreading the remaining
-difference evenly over the cells of each pair, is the least-squares solution for independent noise, up to the order in
-which constraints are met (Hay, Rastogi, Miklau & Suciu 2010; Qardaji, Yang & Li 2014).
+A release holds the same number many times: the number of records in group a of column i follows from the fine counts,
+from the counts by class and from every pair that contains i. Averaging with weights 1/variance, and then spreading the
+remaining difference evenly over the cells of each pair, is the least-squares solution for independent noise, up to the
+order in which constraints are met (Hay, Rastogi, Miklau & Suciu 2010; Qardaji, Yang & Li 2014).
 """
 
 from __future__ import annotations
@@ -20,23 +20,29 @@ from privot.mechanisms.table_counts.cell_grouping import nearest_counts
 from privot.release import Release
 
 Floats = NDArray[np.float64]
+_SCALINGS = 200
+"""Alternate scalings of rows and columns; the error shrinks geometrically."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
     """The contents of a release of a table, in shares of its `records`.
 
-    `fine[i]`: share in each fine cell of column i. `groups[i]`: the group of each fine cell. `by_label[i]`: (groups,
-    classes), `spread[i]` the noise deviation of its cells, in records. `pairs[i, j]`, i < j: (groups of i, groups of j,
-    classes or 1), with noise deviation `pair_spread[i, j]`, in records. Without labels there is one class.
+    `fine[i]`: noisy counts of the fine cells of column i, as they were released, with noise deviation `fine_spread`, in
+    records. `groups[i]`: the group of each fine cell. `by_label[i]`: (groups, classes), `spread[i]` the noise deviation
+    of its cells, in records, `label_spread` that of the number of records per class. `pairs[i, j]`, i < j: (groups of
+    i, groups of j, classes or 1), with noise deviation `pair_spread[i, j]`, in records. Without labels there is one
+    class.
     """
 
     records: float
     classes: int
     fine: list[Floats]
+    fine_spread: float
     groups: list[NDArray[np.int64]]
     by_label: list[Floats]
     spread: list[Floats]
+    label_spread: Floats
     pairs: dict[tuple[int, int], Floats]
     pair_spread: dict[tuple[int, int], float]
 
@@ -88,9 +94,15 @@ def estimate_parts(value: Any, public: Mapping[str, Any]) -> Estimates:
     """The same, from the value of a release."""
     try:
         classes = int(public["classes"] or 1)
-        raw = _unpack(value["fine"], [[s[0], classes] for s in public["fine"]["shapes"]])
+        raw = _unpack(value["fine"], [[s[0], s[1] if len(s) > 1 else 1] for s in public["fine"]["shapes"]])
         sd = float(public["fine"]["scales"][0])
         groups = _split(np.asarray(value["groups"], dtype=np.int64), [len(table) for table in raw])
+        by_class = None
+        if "labelled" in public:
+            shape = [[int(g.max()) + 1, classes] for g in groups]
+            by_class = _unpack(value["labelled"], shape), float(public["labelled"]["scales"][0])
+        elif any(table.shape[1] != classes for table in raw):
+            raise ValueError
         sets = [tuple(s[:2]) for s in public["pairs"]["sets"]] if "pairs" in public else []
         shapes = [[*s[:2], s[2] if len(s) > 2 else 1] for s in public["pairs"]["shapes"]] if sets else []
         tables = _unpack(value["pairs"], shapes) if sets else []
@@ -99,7 +111,7 @@ def estimate_parts(value: Any, public: Mapping[str, Any]) -> Estimates:
         pairs = {(int(i), int(j)): table for (i, j), table in zip(sets, tables, strict=True)}
     except (KeyError, TypeError, ValueError, IndexError):
         raise DataError("This is not a release of a table's marginals.") from None
-    return _agree(raw, sd, groups, pairs, spread)
+    return _agree(raw, sd, by_class, groups, pairs, spread)
 
 
 def _split(flat: NDArray[np.int64], lengths: list[int]) -> list[NDArray[np.int64]]:
@@ -118,62 +130,92 @@ def _unpack(flat: Floats, shapes: list[list[int]]) -> list[Floats]:
 def _agree(
     raw: list[Floats],
     sd: float,
+    by_class: tuple[list[Floats], float] | None,
     groups: list[NDArray[np.int64]],
     pairs: dict[tuple[int, int], Floats],
     pair_sd: dict[tuple[int, int], float],
 ) -> Estimates:
-    classes = raw[0].shape[1]
+    classes = (raw if by_class is None else by_class[0])[0].shape[1]
     sizes = [int(g.max()) + 1 for g in groups]
     best: list[Floats] = []
     variance: list[Floats] = []
     for i, table in enumerate(raw):
-        counts: Floats = np.stack([np.bincount(groups[i], table[:, y], sizes[i]) for y in range(classes)], axis=1)
-        noise: Floats = sd**2 * np.bincount(groups[i], minlength=sizes[i])[:, None] * np.ones(classes)
+        merged = [np.bincount(groups[i], table[:, y], sizes[i]) for y in range(table.shape[1])]
+        of_cells = sd**2 * np.bincount(groups[i], minlength=sizes[i])[:, None].astype(np.float64)
+        measured: list[tuple[Floats, Floats]] = [(np.stack(merged, axis=1).astype(np.float64), of_cells)]
+        if by_class is not None:
+            measured.append((by_class[0][i], np.full((sizes[i], 1), by_class[1] ** 2)))
         for (a, b), pair in pairs.items():
             if i in (a, b):
-                counts, noise = _combine(
-                    counts, noise, pair.sum(axis=1 if i == a else 0), pair_sd[a, b] ** 2 * sizes[a + b - i]
-                )
+                sums = pair.sum(axis=1 if i == a else 0)
+                measured.append((sums, np.full((sizes[i], 1), pair_sd[a, b] ** 2 * sizes[a + b - i])))
+        counts, noise = _average([m for m in measured if m[0].shape[1] == classes])
+        noise = noise * np.ones(classes)
+        wholes = [m for m in measured if m[0].shape[1] != classes]
+        if wholes:
+            counts, noise = _with_sums(counts, noise, *_average(wholes))
         best.append(counts)
         variance.append(noise)
-    total = _shared_totals(best, variance)
+    total, of_total = _shared_totals(best, variance)
     records = float(total.sum())
     for i, (counts, noise) in enumerate(zip(best, variance, strict=True)):
         moved = counts + (total - counts.sum(axis=0)) * noise / noise.sum(axis=0)
-        best[i] = np.stack([_with_total(moved[:, y], total[y]) for y in range(classes)], axis=1)
+        best[i] = _possible(moved, total)
     for (i, j), pair in pairs.items():
         left, right = (best[i], best[j]) if pair.shape[2] == classes else (_one_class(best[i]), _one_class(best[j]))
         flat = pair + (left[:, None, :] - pair.sum(axis=1, keepdims=True)) / sizes[j]
         pairs[i, j] = (flat + (right[None] - flat.sum(axis=0, keepdims=True)) / sizes[i]) / records
-    fine = [nearest_counts(table.sum(axis=1)) for table in raw]
     return Estimates(
         records,
         classes,
-        [f / f.sum() for f in fine],
+        [table.sum(axis=1) for table in raw],
+        sd * raw[0].shape[1] ** 0.5,
         groups,
         [b / records for b in best],
         [np.sqrt(v) for v in variance],
+        np.sqrt(of_total),
         pairs,
         pair_sd,
     )
 
 
-def _combine(counts: Floats, noise: Floats, other: Floats, variance: float) -> tuple[Floats, Floats]:
-    """The average of two independent estimates, weights 1/variance; `other` may be summed over the classes."""
-    if other.shape[1] == counts.shape[1]:
-        weight = noise / (noise + variance)
-        return counts + weight * (other - counts), noise * variance / (noise + variance)
+def _average(measured: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """The average of independent estimates, weights 1/variance, and its variance."""
+    weights = [1.0 / variance for _, variance in measured]
+    whole = np.asarray(sum(weights), dtype=np.float64)
+    return np.asarray(sum(w * table for w, (table, _) in zip(weights, measured, strict=True)) / whole), 1.0 / whole
+
+
+def _with_sums(counts: Floats, noise: Floats, sums: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Counts by class and another estimate of their sums over the classes, together.
+
+    The exact update for independent counts: K = noise/(Σ noise + variance). Only the diagonal of the new covariance is
+    kept, so this is done once, with all estimates of the sums averaged before.
+    """
     whole = noise.sum(axis=1, keepdims=True)
-    gap = (other - counts.sum(axis=1, keepdims=True)) / (whole + variance)
-    # a Kalman update with a measurement of the sum; the covariance it makes between classes is left out
+    gap = (sums - counts.sum(axis=1, keepdims=True)) / (whole + variance)
     return counts + noise * gap, noise * (1.0 - noise / (whole + variance))
 
 
-def _shared_totals(best: list[Floats], variance: list[Floats]) -> Floats:
-    """The number of records of each class, from all columns, none below one record."""
-    weights = [1.0 / v.sum(axis=0) for v in variance]
-    average = sum(w * b.sum(axis=0) for w, b in zip(weights, best, strict=True)) / sum(weights)
-    return np.maximum(np.asarray(average, dtype=np.float64), 1.0)
+def _shared_totals(best: list[Floats], variance: list[Floats]) -> tuple[Floats, Floats]:
+    """The number of records of each class, from all columns, none below one record, and its variance."""
+    average, noise = _average([(b.sum(axis=0), v.sum(axis=0)) for b, v in zip(best, variance, strict=True)])
+    return np.maximum(average, 1.0), noise
+
+
+def _possible(counts: Floats, total: Floats) -> Floats:
+    """The counts by class without negative cells, with the given totals of classes and their own sums of groups.
+
+    Each class is projected on its simplex alone, which moves the sums of groups; alternate scaling of rows and columns
+    restores those, which are known better than single cells.
+    """
+    out = np.stack([_with_total(counts[:, y], total[y]) for y in range(len(total))], axis=1)
+    sums = _with_total(counts.sum(axis=1), float(total.sum()))
+    if len(total) > 1:
+        for _ in range(_SCALINGS):
+            out *= (sums / out.sum(axis=1))[:, None]
+            out *= total / out.sum(axis=0)
+    return out
 
 
 def _with_total(counts: Floats, total: float) -> Floats:

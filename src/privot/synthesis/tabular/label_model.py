@@ -16,12 +16,15 @@ from privot.release import Release
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS, fit_additive
 from privot.synthesis.tabular.conditional import Floats, fit_conditional, probabilities, ridge
 from privot.synthesis.tabular.consistent_marginals import Estimates
+from privot.synthesis.tabular.group_basis import Basis, stacked, strength
 from privot.synthesis.tabular.population import PRIOR, on_population, present
 from privot.synthesis.tabular.table_model import Factor, Levels
 
 MAX_PAIRS = 120
-CORRECTION = 0.3
-"""τ, the prior of the correction of a coefficient by the scores."""
+CORRECTION = (0.03, 0.3)
+"""Bounds on the estimated τ of the correction of a coefficient by the scores."""
+ADDITIVE = (0.03, 1.5)
+"""The same for the association of a column with the label."""
 MODEL_SHARE = 0.5
 """The share of a pair's noise that remains in the model of x, whose fit is shrunk."""
 MIN_PRIOR, MAX_PRIOR = 0.2, 3.0
@@ -72,7 +75,9 @@ class LabelLaw:
         return cls(Factor(None, features, theta, bias), levels)
 
 
-def corrected_label(known: Estimates, law: LabelLaw, release: Release, rows: NDArray[np.int64]) -> Factor:
+def corrected_label(
+    known: Estimates, law: LabelLaw, release: Release, rows: NDArray[np.int64], bases: list[Basis]
+) -> Factor:
     """The law that was scored, with each column's own coefficients moved to where the scores would vanish.
 
     The scores were computed on the records, so they are valid even where the model of x is wrong; that model is only
@@ -93,14 +98,42 @@ def corrected_label(known: Estimates, law: LabelLaw, release: Release, rows: NDA
     offsets = levels.one_hot(rows, factor.features) @ factor.theta + factor.bias
     chance = softmax(offsets, axis=1)[:, 1:]
     moments = scale * (z.T @ chance) + scores
-    variance = sd**2 + scale * (z.T @ (chance * (1.0 - chance)))
-    moved, bias = fit_additive(z, offsets, moments, variance, n * known.label[1:], n, CORRECTION)
+    varied = scale * (z.T @ (chance * (1.0 - chance)))
+    prior = _additive_strengths(scores, varied, np.full_like(varied, sd**2) + varied, bases, CORRECTION)
+    moved, bias = fit_additive(z, offsets, moments, sd**2 + varied, _totals(known), n, prior, stacked(bases))
     theta = factor.theta.copy()
     theta[: len(moved)] += moved
     return Factor(None, factor.features, theta, factor.bias + bias)
 
 
-def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
+def _totals(known: Estimates) -> tuple[Floats, Floats]:
+    """The number of records of each class but the first, and its variance, at least that of one record."""
+    return known.records * known.label[1:], np.square(known.label_spread[1:]) + 1.0
+
+
+def _additive_strengths(
+    excess: Floats, varied: Floats, variance: Floats, bases: list[Basis], bounds: tuple[float, float]
+) -> Floats:
+    """τ of every function of every column, from deviations of (groups, classes − 1) and their variance.
+
+    `varied` is the information about θ of each of them.
+    """
+    out, start = [], 0
+    for basis in bases:
+        place = slice(start, start + len(basis.vectors))
+        start = place.stop
+        squares = np.square(basis.vectors).T
+        found = basis.vectors.T @ excess[place]
+        known, noise = squares @ varied[place], squares @ variance[place]
+        tau = np.empty(len(found))
+        for block in np.unique(basis.blocks):
+            at = basis.blocks == block
+            tau[at] = strength(found[at], known[at], noise[at], bounds)
+        out.append(tau)
+    return np.concatenate(out)
+
+
+def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels, bases: list[Basis]) -> Factor:
     """The label given each column alone, where pairs were not counted by class.
 
     A moment has the error of its own count, and the error that the model of x causes in its prediction: an error in how
@@ -121,11 +154,15 @@ def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Fact
         variance.append(np.square(spread) + chance + MODEL_SHARE * meeting)
     offsets = np.tile(np.log(label), (len(rows), 1))
     own, out = np.concatenate(moments)[:, 1:], np.concatenate(variance)[:, 1:]
-    theta, bias = fit_additive(z, offsets, own, out, n * label[1:], n, PRIOR)
+    excess = np.concatenate([n * (t - np.outer(t.sum(axis=1), label)) for t in known.by_label])[:, 1:]
+    varied = np.concatenate([n * np.outer(t.sum(axis=1), label * (1.0 - label)) for t in known.by_label])[:, 1:]
+    noise = np.concatenate([np.square(spread) for spread in known.spread])[:, 1:] + varied
+    prior = _additive_strengths(excess, varied, noise, bases, ADDITIVE)
+    theta, bias = fit_additive(z, offsets, own, out, _totals(known), n, prior, stacked(bases))
     return Factor(None, features, theta, np.log(label) + bias)
 
 
-def label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> Factor:
+def label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels, bases: list[Basis]) -> Factor:
     """The label given everything: each column alone, and pairs, by blocks and by groups, where counted by class.
 
     How much a pair adds beyond its columns is itself unknown: the columns are fitted alone first, and the deviation of
@@ -135,7 +172,7 @@ def label_factor(known: Estimates, rows: NDArray[np.int64], levels: Levels) -> F
     if known.classes > 1 and not _pairs_for_label(known):
         width = sum(levels.sizes) + 1
         if width * (known.classes - 1) <= MAX_COEFFICIENTS:
-            return _additive(known, rows, levels)
+            return _additive(known, rows, levels, bases)
     n, label = known.records, known.label
     features: list[tuple[int, ...]] = [(i,) for i in range(known.columns)]
     moments, penalty = [], []

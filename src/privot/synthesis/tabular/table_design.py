@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.mechanisms import Facts, GroupedMarginals, ScoredMarginals
+from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
 from privot.release import Release
 from privot.synthesis.design import check_cost, check_same_facts
 from privot.synthesis.tabular.table_fit import TablePlanner, fit_table
@@ -25,6 +25,8 @@ from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 
+EARLIER_RULE = GroupRule(most=16, pair_sds=0.0)
+"""The rule of jobs that do not state one: about 16 groups per column, whatever the noise of the pairs."""
 _REHEARSED = 200
 """Rows of the dry run: enough to run every step once."""
 
@@ -61,7 +63,9 @@ class TableDesign:
         """As plain JSON types; the schema is written by the codec."""
         return {
             "sigma": list(self._counts.sigma),
+            "label_sigma": self._counts.label_sigma,
             "by_class": self._counts.by_class,
+            "rule": asdict(self._counts.rule),
             "score_sigma": self.mechanism.sigma if isinstance(self.mechanism, ScoredMarginals) else None,
             "seed": self.seed,
             "delta": self.delta,
@@ -76,9 +80,13 @@ class TableDesign:
             axes = axes_of(codec, compact=True)
             fine, coarse = (float(sigma) for sigma in fields["sigma"])
             mechanism: GroupedMarginals | ScoredMarginals
-            mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), bool(fields["by_class"]))
+            # jobs from before counts by class were a part of their own: fine counts by class, and groups by one rule
+            labelled = None if fields.get("label_sigma") is None else float(fields["label_sigma"])
+            rule = GroupRule(**fields["rule"]) if "rule" in fields else EARLIER_RULE
+            by_class = bool(fields["by_class"])
+            mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, rule, label_sigma=labelled)
             if fields["score_sigma"] is not None:
-                planner = TablePlanner(tuple(axis.ordered for axis in axes))
+                planner = TablePlanner(axes)
                 mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)
             adjacency = Adjacency.parse(fields["adjacency"])
             facts = Facts(adjacency=adjacency, **fields["facts"])
@@ -116,6 +124,7 @@ class TableDesign:
             "classes": counts.classes,
             "by_class": counts.by_class,
             "fine": [list(fine.sets), list(fine.shapes), fine.sigma],
+            "labelled": counts.label_sigma,
             "pairs": counts.sigma[1] if len(counts.axes) > 1 else None,
             "scores": self.mechanism.sigma if scored else None,
         }
@@ -125,6 +134,7 @@ class TableDesign:
                 "classes": public["classes"],
                 "by_class": public["by_class"],
                 "fine": [public["fine"][name] for name in ("sets", "shapes", "sigma")],
+                "labelled": public["labelled"]["sigma"] if "labelled" in public else None,
                 "pairs": public["pairs"]["sigma"] if "pairs" in public else None,
                 "scores": public["scores"]["sigma"] if "scores" in public else None,
             }
@@ -149,7 +159,7 @@ class TableDesign:
         )
         mechanism = self.mechanism
         if isinstance(mechanism, ScoredMarginals):
-            planner = TablePlanner(tuple(axis.ordered for axis in axes_of(self.codec)), population=_REHEARSED)
+            planner = TablePlanner(axes_of(self.codec, compact=True), population=_REHEARSED)
             mechanism = replace(mechanism, planner=planner)
         fit_table(made_up.release(mechanism, purpose="rehearsal"), self.codec, population=_REHEARSED).sample_rows(2)
 

@@ -20,11 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.evaluation.schema_axes import axes_of
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.release import Release
-from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional, ridge
+from privot.synthesis.tabular.cell_shape import cell_shares
+from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional
 from privot.synthesis.tabular.consistent_marginals import Estimates, estimate, estimate_parts
+from privot.synthesis.tabular.group_basis import Basis, basis_of, pair_ridge, stacked
 from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, label_factor
-from privot.synthesis.tabular.population import PRIOR, on_population
+from privot.synthesis.tabular.population import on_population
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel, draw_groups
 from privot.tables.codec import TableCodec
 
@@ -57,50 +60,57 @@ def fit_table(
 
     known = estimate(release)
     rng = np.random.default_rng(seed)
-    ordered = [axis.ordered for axis in axes_of(codec)]
-    levels = _levels(known, ordered)
-    factors = _feature_factors(known, levels, population, rng, tell)
+    axes = axes_of(codec)
+    levels, bases = _levels(known, axes), _bases(known, axes)
+    factors = _feature_factors(known, levels, bases, population, rng, tell)
     if codec.classes is not None:
         fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
         if isinstance(release.value, Mapping) and "scores" in release.value:
             law = LabelLaw.of(release.value, levels.groups, known.classes)
             levels = law.levels
-            factors.append(corrected_label(known, law, release, fresh))
+            factors.append(corrected_label(known, law, release, fresh, bases))
         else:
-            factors.append(label_factor(known, fresh, levels))
+            factors.append(label_factor(known, fresh, levels, bases))
         tell(steps)
-    return TableModel(codec, tuple(factors), levels, known.fine)
+    parts = zip(known.fine, known.groups, axes, strict=True)
+    fine = [cell_shares(counts, groups, axis, known.fine_spread) for counts, groups, axis in parts]
+    return TableModel(codec, tuple(factors), levels, fine)
 
 
 @dataclass(frozen=True)
 class TablePlanner:
     """Makes the law of the label whose scores are then released; it is given released marginals, never a record."""
 
-    ordered: tuple[bool, ...]
+    axes: tuple[Axis, ...]
     population: int = POPULATION // 2
     seed: int = 0
 
     def identity(self) -> bytes:
         """Every choice."""
-        return repr((self.ordered, self.population, self.seed)).encode()
+        return repr((self.axes, self.population, self.seed)).encode()
 
     def law(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> LabelLaw:
         """The law that `fit_table` would use if there were no scores."""
         known = estimate_parts(value, public)
         rng = np.random.default_rng(self.seed)
-        levels = _levels(known, self.ordered)
-        factors = _feature_factors(known, levels, self.population, rng)
+        levels, bases = _levels(known, self.axes), _bases(known, self.axes)
+        factors = _feature_factors(known, levels, bases, self.population, rng)
         fresh = draw_groups(factors, LABEL_POPULATION * self.population, levels, rng)[0]
-        return LabelLaw(label_factor(known, fresh, levels), levels)
+        return LabelLaw(label_factor(known, fresh, levels, bases), levels)
 
 
-def _levels(known: Estimates, ordered: Sequence[bool]) -> Levels:
-    return Levels(known.groups, [blocks_of(known, i, ordered[i]) for i in range(known.columns)])
+def _levels(known: Estimates, axes: Sequence[Axis]) -> Levels:
+    return Levels(known.groups, [blocks_of(known, i, axes[i].ordered) for i in range(known.columns)])
+
+
+def _bases(known: Estimates, axes: Sequence[Axis]) -> list[Basis]:
+    return [basis_of(known.one(i), axes[i], known.groups[i]) for i in range(known.columns)]
 
 
 def _feature_factors(
     known: Estimates,
     levels: Levels,
+    bases: list[Basis],
     population: int,
     rng: np.random.Generator,
     tell: Callable[[int], None] = lambda done: None,
@@ -112,7 +122,7 @@ def _feature_factors(
     order = order_of(dependence)
     for step, column in enumerate(order):
         parents = sorted(order[:step], key=lambda j: -dependence[column, j])[:MAX_PARENTS]
-        factors.append(_feature_factor(known, column, sorted(parents), rows, levels))
+        factors.append(_feature_factor(known, column, sorted(parents), rows, levels, bases))
         z = levels.one_hot(rows, factors[-1].features)
         rows[:, column] = draw(z, factors[-1].theta, factors[-1].bias, rng)
         tell(step + 1)
@@ -147,15 +157,20 @@ def blocks_of(known: Estimates, column: int, ordered: bool) -> NDArray[np.int64]
 
 
 def _feature_factor(
-    known: Estimates, column: int, parents: list[int], rows: NDArray[np.int64], levels: Levels
+    known: Estimates, column: int, parents: list[int], rows: NDArray[np.int64], levels: Levels, bases: list[Basis]
 ) -> Factor:
-    """One column given its parents, each alone."""
+    """One column given its parents, each alone; how much each adds is estimated from its counts (`group_basis`)."""
     shares, n = known.one(column), known.records
-    moments, penalty = [np.empty((0, len(shares)))], [np.empty((0, len(shares)))]
+    own = bases[column]
+    moments, penalty = [np.empty((0, len(shares)))], [np.empty((0, own.vectors.shape[1]))]
     for j in parents:
-        spread = known.two_spread(j, column)
-        moments.append(on_population(known.two(j, column), rows[:, j], shares, spread / n))
-        penalty.append(ridge(n * np.outer(known.one(j), shares), spread, PRIOR, n))
+        spread, other = known.two_spread(j, column), known.one(j)
+        table = known.two(j, column)
+        moments.append(on_population(table, rows[:, j], shares, spread / n))
+        excess = n * (table - np.outer(other, shares))
+        penalty.append(pair_ridge(excess, bases[j], own, (other, shares), spread, n))
     features = tuple((j,) for j in parents)
     z = levels.one_hot(rows, features)
-    return Factor(column, features, *fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n))
+    both = stacked([bases[j] for j in parents]), own.vectors
+    fitted = fit_conditional(z, np.concatenate(moments), shares, np.concatenate(penalty), n, bases=both)
+    return Factor(column, features, *fitted)

@@ -121,8 +121,10 @@ class TableModel:
             for group in range(int(groups.max()) + 1):
                 at = np.nonzero(drawn[:, i] == group)[0]
                 choices = np.nonzero(groups == group)[0]
-                weight = self.fine[i][choices] + 1e-12
-                cells[at] = rng.choice(choices, len(at), p=weight / weight.sum())
+                # stratified: each cell gets its share of the rows, up to one row
+                ends = np.cumsum(self.fine[i][choices] + 1e-12)
+                places = (rng.permutation(len(at)) + rng.random()) / max(len(at), 1) * ends[-1]
+                cells[at] = choices[np.searchsorted(ends, places, side="right").clip(max=len(choices) - 1)]
             out[:, i] = _place(axis, cells, rng)
         return out
 

@@ -6,21 +6,26 @@ Everything here follows from the schema and the budget; no record is seen.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from privot.accounting import account, calibrate
 from privot.errors import UsageError
 from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
 from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
+from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.marginals import MAX_CELLS
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
 from privot.synthesis.tabular.table_fit import TablePlanner
 from privot.tables.codec import TableCodec
 
-FINE_SHARE, SCORE_SHARE = 0.15, 0.4
-"""Shares of the budget (in 1/σ², which is additive) for the fine one-way counts and for the scores; the rest is for
-the pairs. Without labels there are no scores, and their share goes to the others."""
+FINE_SHARE, LABEL_SHARE, PAIR_SHARE, SCORE_SHARE = 0.2, 0.1, 0.45, 0.25
+"""Shares of the budget (in 1/σ², which is additive) for the fine one-way counts, the counts by class, the pairs and the
+scores. The share of a part that a table does not have goes to the others, in proportion."""
 MIN_SCALE = 2.0**-9
 """The smallest noise that can be added to counts safely; no realistic budget needs so little."""
+MOST_GROUPS = (24, 16, 10)
+"""About how many groups a column may have; fewer where there are so many columns that tables would grow too large."""
 MAX_CLASSES, MAX_PAIRS_BY_CLASS = 4, 15
 """With more labels, or more pairs, pairs of columns are not counted by class: the sum over classes would carry more
 noise into the model of the columns, and noise would hide the interaction of a pair with the label."""
@@ -33,19 +38,14 @@ def table_mechanism(
     delta: float,
     adjacency: Adjacency | str,
     compact: bool = True,
-    rule: GroupRule | None = None,
-    fine_share: float = FINE_SHARE,
-    score_share: float = SCORE_SHARE,
 ) -> GroupedMarginals | ScoredMarginals:
     """The mechanism that spends (ε, δ) on this schema's marginals: give it to `Vault.release`.
 
     The parts get σ = s·Δ/√f, Δ the sensitivity and f the share of each, so that their composition is one Gaussian
-    mechanism of noise s per unit of sensitivity; s is calibrated to the budget. `score_share` = 0 leaves the scores
-    out, as a table without labels does. `compact` says which layout of rows the vault holds.
+    mechanism of noise s per unit of sensitivity; s is calibrated to the budget. `compact` says which layout of rows the
+    vault holds.
     """
     adjacency = Adjacency.parse(adjacency)
-    if not (fine_share > 0.0 and score_share >= 0.0 and fine_share + score_share < 1.0):
-        raise UsageError("The share of the fine counts must lie between 0 and 1, and leave something for the pairs.")
     axes = axes_of(codec, compact)
     pairs = math.comb(len(axes), 2)
     by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
@@ -53,17 +53,22 @@ def table_mechanism(
     facts = Facts(
         dim, 2 if adjacency is Adjacency.REPLACE_ONE else None, codec.bound(compact), adjacency, codec.classes
     )
-    groups = rule or GroupRule()
-    width = sum(min(axis.cells, groups.bound) for axis in axes) + 1
-    scored = codec.classes is not None and codec.classes > 1 and width * (codec.classes - 1) <= MAX_COEFFICIENTS
-    weights = [fine_share, 1.0 - fine_share - score_share if pairs else 0.0, score_share if scored else 0.0]
-    fine_part, pair_part, score_part = (weight / sum(weights) for weight in weights)
-    planner = TablePlanner(tuple(axis.ordered for axis in axes))
+    classes = codec.classes or 1
+    rule = group_rule(axes, classes)
+    shares = [
+        FINE_SHARE,
+        LABEL_SHARE if classes > 1 else 0.0,
+        PAIR_SHARE if pairs else 0.0,
+        SCORE_SHARE if 0 < _coefficients(axes, rule, classes) <= MAX_COEFFICIENTS else 0.0,
+    ]
+    fine_part, label_part, pair_part, score_part = (share / sum(shares) for share in shares)
+    planner = TablePlanner(axes)
 
     def make(scale: float) -> GroupedMarginals | ScoredMarginals:
         fine = scale * math.sqrt(len(axes) / fine_part)
         coarse = scale * math.sqrt(pairs / pair_part) if pairs else scale
-        counts = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, groups)
+        labelled = scale * math.sqrt(len(axes) / label_part) if label_part else None
+        counts = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, rule, label_sigma=labelled)
         if not score_part:
             return counts
         unit = ScoredMarginals(counts, 1.0, planner).sensitivity(adjacency)
@@ -74,3 +79,31 @@ def table_mechanism(
     if account(make(MIN_SCALE).event(facts), delta).epsilon() <= epsilon:
         return make(MIN_SCALE)
     return make(calibrate(lambda s: make(max(s, MIN_SCALE)).event(facts), epsilon=epsilon, delta=delta))
+
+
+def group_rule(axes: Sequence[Axis], classes: int) -> GroupRule:
+    """The rule with the most groups per column with which the counts of all pairs are not too many, nor the scores.
+
+    Where the scores are too many with every rule, they are left out, and the pairs decide alone.
+    """
+    rules = [GroupRule(most=most) for most in MOST_GROUPS]
+    possible = [rule for rule in rules if _pair_cells(axes, rule) <= MAX_CELLS]
+    if not possible:
+        raise UsageError(f"The {len(axes)} columns have too many pairs to be counted: leave columns out of the schema.")
+    scored = [rule for rule in possible if _coefficients(axes, rule, classes) <= MAX_COEFFICIENTS]
+    return (scored or possible)[0]
+
+
+def _widths(axes: Sequence[Axis], rule: GroupRule) -> list[int]:
+    """How many groups each column can have."""
+    return [min(axis.cells, rule.bound) for axis in axes]
+
+
+def _pair_cells(axes: Sequence[Axis], rule: GroupRule) -> int:
+    widths = _widths(axes, rule)
+    return (sum(widths) ** 2 - sum(width**2 for width in widths)) // 2
+
+
+def _coefficients(axes: Sequence[Axis], rule: GroupRule, classes: int) -> int:
+    """How many coefficients the law of the label can have; 0 with one class, whose law is known."""
+    return (sum(_widths(axes, rule)) + 1) * (classes - 1)

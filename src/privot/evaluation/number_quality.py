@@ -1,0 +1,133 @@
+"""Compares columns of numbers in their own units, and finds columns that the schema's cells are too wide for.
+
+A model of a table sees a number as one of the schema's cells and draws it evenly within that cell (in the scaled
+coordinate). So what a schema alone can spoil is known without any model: with F the distribution function of the real
+values and F̄ the same made straight within every cell,
+
+    loss = sup_v |F(v) − F̄(v)|
+
+is the Kolmogorov distance between the records and the best table that these cells allow. Amounts to 50,000 of which
+most are below 500 lose nearly everything in 64 even cells of 781, while distances measured *on the cells* are perfect.
+
+Results are as confidential as the real records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import brief
+from privot.tables.cell_values import numbers_of
+from privot.tables.codec import TableCodec, edges_of, scaled
+from privot.tables.columns import Column
+from privot.tables.table import Table
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+MAX_LOSS = 0.1
+"""A column whose cells alone lose this much is called broken: a tenth of all records would be on the wrong side of some
+value, whatever the budget."""
+CHANCE = 1.36
+"""Kolmogorov's distance of n values from their own law exceeds this over √n in one of twenty samples."""
+
+Floats = NDArray[np.float64]
+
+
+def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[dict[str, Any], ...]:
+    """For every column of numbers: quantiles and means in its own units, distance, and what its cells lose.
+
+    As plain JSON types. `quantiles` are those of `QUANTILES`, `distance` is Kolmogorov's distance of synthetic and real
+    values, `outside` the share of real values beyond the schema's range, `cell_loss` the loss of the cells as they are
+    and `log_cell_loss` that on a log scale. A column without a value in either table is left out.
+    """
+    out = []
+    marks = frozenset(codec.schema.marks)
+    for column in codec.features:
+        if not column.is_number:
+            continue
+        made, true = (numbers_of(column, table[column.name], marks) for table in (synthetic, real))
+        made, true = made[~np.isnan(made)], true[~np.isnan(true)]
+        if not len(made) or not len(true):
+            continue
+        low, high = column.range
+        # as the model is given them
+        inside = np.rint(np.clip(true, low, high)) if column.is_whole else np.clip(true, low, high)
+        out.append(
+            {
+                "name": column.name,
+                "quantiles": {"synthetic": _quantiles(column, made), "real": _quantiles(column, true)},
+                "means": {"synthetic": _said(column, made.mean()), "real": _said(column, true.mean())},
+                "distance": kolmogorov(made, true),
+                "outside": float(((true < low) | (true > high)).mean()),
+                "cell_loss": cell_loss(column, inside),
+                "log_cell_loss": cell_loss(replace(column, scale="log", quantiles=()), inside),
+                "records": len(true),
+            }
+        )
+    return tuple(out)
+
+
+def kolmogorov(a: Floats, b: Floats) -> float:
+    """sup_v |F_a(v) − F_b(v)|."""
+    at = np.concatenate([a, b])
+    shares = [np.searchsorted(np.sort(values), at, side="right") / len(values) for values in (a, b)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def cell_loss(column: Column, values: Floats) -> float:
+    """sup_v |F(v) − F̄(v)| of `values` within the range, F̄ being straight within each of the column's cells.
+
+    Whole numbers are drawn halfway around each and rounded, so they are compared there.
+    """
+    low, high = column.range
+    if high == low:
+        return 0.0
+    ends = np.concatenate([[0.0], edges_of(column), [1.0]])
+    sorted_values = np.sort(values)
+    coordinates = scaled(column, sorted_values)
+    # as `Axis.index` counts: a value on an edge belongs to the cell above it
+    below = np.searchsorted(coordinates, ends, side="left") / len(values)
+    below[-1] = 1.0
+    at = np.unique(sorted_values)
+    after, before = (np.searchsorted(sorted_values, at, side=side) / len(values) for side in ("right", "left"))
+    # on a log scale the lowest value has a cell of its own, thinner than any digit
+    right, left = (0.5, 0.5) if column.is_whole else (2e-9 * (high - low), 0.0)
+    straight = [np.interp(scaled(column, np.clip(at + by, low, high)), ends, below) for by in (right, -left)]
+    return float(max(np.abs(after - straight[0]).max(), np.abs(before - straight[1]).max()))
+
+
+def broken_columns(found: tuple[dict[str, Any], ...], codec: TableCodec) -> tuple[str, ...]:
+    """One sentence for each column that its cells, or its range, break; none where chance could have made it."""
+    out = []
+    for fields in found:
+        column = next(c for c in codec.features if c.name == fields["name"])
+        ours, theirs = (fields["quantiles"][which][len(QUANTILES) // 2] for which in ("synthetic", "real"))
+        middle = f"median {ours}, of real records {theirs}"
+        least = MAX_LOSS + CHANCE / fields["records"] ** 0.5
+        if fields["outside"] > least:
+            out.append(
+                f"Column {brief(column.name)}: {100 * fields['outside']:.0f} % of the real values are outside the "
+                f"schema's range ({middle}); declare a wider one."
+            )
+        elif fields["cell_loss"] > least:
+            helps = column.scale != "log" and fields["log_cell_loss"] < 0.5 * fields["cell_loss"]
+            advice = "scale: log" if helps else "a narrower range or public quantiles"
+            out.append(
+                f"Column {brief(column.name)}: the schema's cells are too wide for its values ({middle}); declare "
+                f"{advice} for it."
+            )
+    return tuple(out)
+
+
+def _quantiles(column: Column, values: Floats) -> list[float | str]:
+    return [_said(column, float(v)) for v in np.quantile(values, QUANTILES)]
+
+
+def _said(column: Column, value: float) -> float | str:
+    """A number, or a date as the schema writes it."""
+    if column.type == "date":
+        return str(column.to_date(value).strftime(column.format))
+    return float(f"{float(value):.6g}")
