@@ -45,6 +45,20 @@ def test_it_is_charged_once_and_answered_alike_also_after_a_restart(tmp_path: Pa
         assert SECRET.hex()[:16] not in ledger.entries()[0].purpose
 
 
+def test_another_version_or_rounding_has_independent_noise_and_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that is fitted to an earlier one may differ there by a little, and would get fresh noise for no charge."""
+    mechanism = PrivateSketch(DESIGN, 20.0)
+    vault = open_vault(tmp_path / "l", epsilon=50.0)
+    first = blocks(vault, mechanism)
+    monkeypatch.setattr("privot.vault.vault.arithmetic_mark", lambda *given: "privot 99")
+    assert not vault.released_once(mechanism, secret=SECRET)
+    assert not np.array_equal(blocks(vault, mechanism), first)
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert len(ledger.entries()) == 2
+
+
 def test_any_other_question_secret_or_data_has_independent_noise_and_pays(tmp_path: Path) -> None:
     sigma = 20.0
     vault = open_vault(tmp_path / "l", epsilon=50.0)

@@ -300,6 +300,7 @@ def test_a_dry_run_tells_and_charges_nothing(folder: Path, capsys: Any) -> None:
     assert (said["rows"], said["partitions"], said["passes"]) == (300, 6, 3)
     assert said["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
     assert said["minutes"] is not None
+    assert said["privacy"].startswith("none: this is an exact answer")
     assert not (folder.parent / "made").exists()
     assert not list(folder.parent.glob("*.ledger"))
 

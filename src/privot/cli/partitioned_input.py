@@ -114,7 +114,8 @@ def pass_bar(source: PartitionedSource, quiet: bool = False) -> Iterator[None]:
 
 
 def dry_run(source: PartitionedSource, summands: Sequence[BlockSum]) -> dict[str, Any]:
-    """What the passes over `source` will take, as plain JSON types."""
+    """What the passes over `source` will take, as plain JSON types; the number of rows may be exact."""
+    from privot.cli.printing.guarantee_words import NO_PRIVACY
     from privot.partitions.dry_run import estimate
 
     found = estimate(source, summands)
@@ -127,4 +128,5 @@ def dry_run(source: PartitionedSource, summands: Sequence[BlockSum]) -> dict[str
         "passes": found.passes,
         "peak_memory_mib": math.ceil(found.memory),
         "minutes": None if found.seconds is None else round(found.seconds / 60.0, 2),
+        "privacy": NO_PRIVACY,
     }

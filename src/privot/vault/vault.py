@@ -31,6 +31,7 @@ from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import KeptNoise, NoiseSource, SystemNoise
 from privot.noise.kept_noise import mark_of
 from privot.partitions import Engine, PartitionedSource
+from privot.partitions.engine import arithmetic_mark
 from privot.release import Release, Value
 from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests, row_key
 from privot.vault.partitioned_records import PartitionedRecords, one_place
@@ -490,7 +491,9 @@ class Vault(Sealed):
         """The noise of one release that can be made again, and the mark of its charge.
 
         Both are bound to the very records, by a digest for which nobody without the ledger's key finds other records:
-        one noise on two data sets would show what differs between them, and the second would not pay.
+        one noise on two data sets would show what differs between them, and the second would not pay. They are bound to
+        the versions and the rounding of this machine too: a part that is fitted to an earlier one could come out a
+        little different elsewhere, and would get fresh noise; so elsewhere it is another release, and pays.
         """
         budget = self.__budget
         if not isinstance(budget, LedgerBudget):
@@ -504,6 +507,7 @@ class Vault(Sealed):
             repr(self.__facts),
             hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest(),
             repr(sorted(mechanism.event(self.__facts).to_dict().items())),
+            arithmetic_mark(("scipy",), mechanism.needs.tensors),
         ]
         about = "\n".join(named).encode() + b"\n" + mechanism.identity()
         return KeptNoise(secret, about), mark_of(secret, about)

@@ -114,6 +114,7 @@ def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:
             ("peak memory", f"about {found['peak_memory_mib']} MiB over all processes of this machine"),
             ("minutes", minutes),
             ("charged", "nothing"),
+            ("privacy", found["privacy"]),
         ]
     )
 
