@@ -26,8 +26,14 @@ from scipy.stats import spearmanr
 from privot.mechanisms import SketchDesign
 from privot.mechanisms.clipping import clip_rows
 from privot.transport._exact import couple
-from privot.valuation import CoalitionPlan, score_by_records, score_by_sketch, score_labels_by_sketch
-from privot.valuation import value_records, value_sketches
+from privot.valuation import (
+    CoalitionPlan,
+    score_by_records,
+    score_by_sketch,
+    score_labels_by_sketch,
+    value_records,
+    value_sketches,
+)
 from privot.valuation.label_scores import label_posterior
 from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
 

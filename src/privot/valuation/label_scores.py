@@ -10,7 +10,7 @@ shares of labels that one's own records of class c carry: 0.8 on the diagonal be
 that two swapped classes are recognised as such. Expectation and maximisation take turns (Dempster, Laird & Rubin 1977;
 labels with a table of errors: Dawid & Skene 1979), m_c at the posterior mean between a_c and one's own records:
 
-    r_ic ∝ p(c | u_i)·T_c,y_i        m_c = (a_c/(v_c + S/n_c) + N_c·ū_c/S) / (1/(v_c + S/n_c) + N_c/S)    (by coordinate)
+    r_ic ∝ p(c | u_i)·T_c,y_i,    m_c = (a_c/(v_c + S/n_c) + N_c·ū_c/S) / (1/(v_c + S/n_c) + N_c/S)   by coordinate
 
 The score of a record is −ln p(y | u): of its own label given its features alone. S is widened by what is uncertain of
 m_c, so noise makes scores cautious.

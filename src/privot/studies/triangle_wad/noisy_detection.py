@@ -160,10 +160,11 @@ def _findings(rows: list[dict[str, Any]], epsilon: float, delta: float) -> list[
         return ", ".join(f"{np.mean(f):.2f} ({s:.0%} noisy)" for s, f in zip(shares, found, strict=True))
 
     def least_epsilon(method: str) -> float:
-        """The ε that the rates would need, an estimate: recall ≤ e^ε·(rate of false alarms) + δ under (ε, δ)-privacy."""
+        """The ε that the rates would need, an estimate: (ε, δ)-privacy has recall ≤ e^ε·(false alarms) + δ."""
         found = []
         for share in {row["share"] for row in rows}:
-            reached = float(np.mean([r["recall"] for r in rows if (r["method"], r["share"]) == (method, share)]))
+            these = [r["recall"] for r in rows if (r["method"], r["share"]) == (method, share)]
+            reached = float(np.mean(these))
             false = max(share * (1.0 - reached) / (1.0 - share), 1e-3)
             found.append(float(np.log(max(reached - delta, 1e-9) / false)))
         return max(found)
@@ -185,7 +186,7 @@ def _findings(rows: list[dict[str, Any]], epsilon: float, delta: float) -> list[
                      StudyVerdict.REFUTED if refuted > epsilon else StudyVerdict.REPRODUCED,
                      why="under (ε, δ)-privacy recall is at most e^ε times the rate of false alarms plus δ"),
         StudyFinding("finding them needs transport",
-                     f"the norm of a record, at home and without any other side: {by_share('home, norm of the record')}; "
+                     f"the norm of a record, at home, no other side: {by_share('home, norm of the record')}; "
                      f"a sketch, ε = {epsilon:g}, proven: {by_share('home, sketch')}",
                      StudyVerdict.REFUTED if mean("home, norm of the record") >= triangle - 0.05
                      else StudyVerdict.REPRODUCED,

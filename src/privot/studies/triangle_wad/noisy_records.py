@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def compute(
 def _findings(rows: list[dict[str, float]], distance: float) -> list[StudyFinding]:
     said = [(row["epsilon"], row["records"], row["sketches"]) for row in rows]
     by_records, by_sketches = [row["records"] for row in rows], [row["sketches"] for row in rows]
-    falls = all(one > two for one, two in zip(by_records, by_records[1:], strict=False))
+    falls = all(one > two for one, two in pairwise(by_records))
     better = all(one < two for one, two in zip(by_sketches, by_records, strict=True))
     return [
         StudyFinding(
@@ -91,7 +92,7 @@ def _gaps(
     epsilon: float, delta: float, distance: float, radius: float, records: int, sigma: float, seed: int
 ) -> dict[str, float]:
     random = np.random.default_rng(seed)
-    one, two = (clip_rows(random.standard_normal((records, 2)) + [at, 0.0], radius) for at in (0.0, distance))
+    one, two = (clip_rows(random.standard_normal((records, 2)) + np.array([at, 0.0]), radius) for at in (0.0, distance))
     direct = float(exact(one, two).value)
     noisy = one + sigma * random.standard_normal(one.shape)
     design = SketchDesign.plain(2, radius, seed=0)
