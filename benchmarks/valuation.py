@@ -1,6 +1,7 @@
 """Scores of records and values of parties, measured: recall of bad records, ranks of parties, coverage of intervals.
 
     python benchmarks/valuation.py DATA_DIR points   [--set mnist] [--seeds 100 101 …] [--validation 1000 5000]
+    python benchmarks/valuation.py DATA_DIR labels   [--set mnist] [--seeds 100 101 …] [--validation 1000 5000 10000]
     python benchmarks/valuation.py DATA_DIR parties  [--set mnist] [--seeds 100 101 …] [--records 1000 5000]
     python benchmarks/valuation.py DATA_DIR coverage [--set mnist] [--repeats 40]
     python benchmarks/valuation.py DATA_DIR synthetic [--repeats 40]     (reads no data)
@@ -23,8 +24,17 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
 from privot.mechanisms import SketchDesign
+from privot.mechanisms.clipping import clip_rows
 from privot.transport._exact import couple
-from privot.valuation import CoalitionPlan, score_by_records, score_by_sketch, value_records, value_sketches
+from privot.valuation import (
+    CoalitionPlan,
+    score_by_records,
+    score_by_sketch,
+    score_labels_by_sketch,
+    value_records,
+    value_sketches,
+)
+from privot.valuation.label_scores import label_posterior
 from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
 
 EPSILONS = (1.0, 10.0)
@@ -75,11 +85,36 @@ def points(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -
             found["baseline: norm", kind].append(recall((x * x).sum(1), bad))
             found["chance", kind].append(len(bad) / OWN)
         print(f"seed {seed} done", flush=True)
-    print("recall," + ",".join(KINDS))
+    _print_recall(found, KINDS, len(seeds))
+
+
+def labels(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -> None:
+    """Wrong labels found by the scores of labels; the baseline has the same scores from one's own records alone."""
+    design = SketchDesign.around(public).labelled(10)
+    found = defaultdict(list)
+    for seed in seeds:
+        g = np.random.default_rng(seed)
+        pick = g.permutation(len(base[0]))
+        at = pick[OWN : OWN + max(sizes)]
+        sketches = {(n, e): made(base[0][at[:n]], base[1][at[:n]], e, design) for e in EPSILONS for n in sizes}
+        for kind in KINDS[3:]:
+            x, y, bad = spoiled(kind, (base[0][pick[:OWN]], base[1][pick[:OWN]]), g)
+            for (n, e), sketch in sketches.items():
+                score = score_labels_by_sketch((x, y), sketch, design).score
+                found[f"labels by a sketch of {n}, ε = {e:g}", kind].append(recall(score, bad))
+            u = clip_rows((x - design.centre) @ design.matrix, 1.0)[:, : design.basis.shape[1]]
+            logs, _ = label_posterior(u, y, np.zeros((10, u.shape[1])), np.zeros(10), 1.0, 1.0)
+            found["baseline: labels by one's own records alone", kind].append(recall(-logs[np.arange(OWN), y], bad))
+        print(f"seed {seed} done", flush=True)
+    _print_recall(found, KINDS[3:], len(seeds))
+
+
+def _print_recall(found: dict[tuple[str, str], list[float]], kinds: tuple[str, ...], seeds: int) -> None:
+    print("recall," + ",".join(kinds))
     for name in dict.fromkeys(name for name, _ in found):
-        print(f"{name}," + ",".join(f"{np.mean(found[name, kind]):.2f}" for kind in KINDS))
+        print(f"{name}," + ",".join(f"{np.mean(found[name, kind]):.2f}" for kind in kinds))
     spread = max(np.std(values) for values in found.values())
-    print(f"{len(seeds)} seeds; largest standard deviation over seeds {spread:.2f}")
+    print(f"{seeds} seeds; largest standard deviation over seeds {spread:.2f}")
 
 
 def parties(base: Pair, other: Pair, n: int, g: np.random.Generator) -> Iterator[tuple[str, Pair]]:
@@ -254,7 +289,7 @@ def synthetic(repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("what", choices=("points", "parties", "coverage", "synthetic"))
+    parser.add_argument("what", choices=("points", "labels", "parties", "coverage", "synthetic"))
     parser.add_argument("--set", default="mnist", choices=("mnist", "fashion_mnist"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(100, 105)))
     parser.add_argument("--validation", type=int, nargs="+", default=[1000, 5000])
@@ -267,6 +302,8 @@ def main() -> None:
     other = images(said.data, "fashion_mnist" if said.set == "mnist" else "mnist", "train")
     if said.what == "points":
         points(base, public, said.seeds, said.validation)
+    elif said.what == "labels":
+        labels(base, public, said.seeds, said.validation)
     elif said.what == "parties":
         ranks(base, other, public, said.seeds, said.records)
     else:

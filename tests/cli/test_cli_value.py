@@ -68,6 +68,12 @@ def test_points_scores_records_against_a_sketch_and_against_records(capsys, fold
     assert "do not publish" in told
     assert "validation side" in told
     assert "--trust names the keys" in told
+    assert run([*order, "--method", "labels", "--top", "90", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["method"], said["guarantee"]["epsilon"] <= 4.0) == ("labels", True)
+    assert sum(w["row"] < 90 for w in said["worst"]) > 85
+    assert run([*order, "--method", "labels", "--top", "3"]) == 0
+    assert "a high score is a label probably wrong" in capsys.readouterr().out
     assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300"]) == 0
     assert "none: this is an exact answer" in capsys.readouterr().out
     assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300", "--json"]) == 0
@@ -153,6 +159,7 @@ def test_bad_data_ends_with_3_and_wrong_usage_with_2(capsys, folder) -> None:
     bad.append(["value", "copy.sketch", "--validation", "hub.sketch"])
     wrong = [
         ["points", "south.npz", "--validation", "hub.sketch"],
+        ["points", "south.npz", "--validation", "hub.npz", "--method", "labels"],
         ["points", "south.npz", *by_sketch, "--out", "scores.txt"],
         ["points", "south.npz", *by_sketch, "--plot", "scores.jpg"],
         ["value", "--validation", "hub.npz"],

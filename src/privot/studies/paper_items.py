@@ -160,7 +160,7 @@ ITEMS: tuple[PaperItem, ...] = (
         "what messages hide",
         "triangle-wad-figure-1",
     ),
-    PaperItem(TRIANGLE_WAD, "Figure 1 (c)", "the gap that noise on the records leaves"),
+    PaperItem(TRIANGLE_WAD, "Figure 1 (c)", "the gap that noise on the records leaves", "triangle-wad-figure-1c"),
     PaperItem(TRIANGLE_WAD, "Figure 2", "overview", verdict="a drawing: nothing to run"),
     PaperItem(TRIANGLE_WAD, "Table 1, equation 7", "direct, FedWad and TriangleWad", "triangle-wad-table-1"),
     PaperItem(
@@ -174,14 +174,12 @@ ITEMS: tuple[PaperItem, ...] = (
         TRIANGLE_WAD,
         "Figure 5",
         "contributions of five parties",
-        command="`privot value`",
-        verdict="measured in part (results/valuation); not a study yet",
+        "triangle-wad-figure-5",
     ),
     PaperItem(
         TRIANGLE_WAD,
         "Section 6.3",
         "detection of noisy features",
-        command="`privot points`",
-        verdict="measured in part (results/valuation); not a study yet",
+        "triangle-wad-section-6-3",
     ),
 )

@@ -5,6 +5,7 @@ A *score* belongs to a record, and high is harmful; a *value* belongs to a party
 are a tuple `(x, y)`: numbers (records, columns) and whole numbers (records,).
 """
 
+from privot.valuation.label_scores import score_labels_by_sketch
 from privot.valuation.party_values import Contributions, value_records, value_sketches
 from privot.valuation.record_scores import Scores, score_by_records, score_by_sketch
 from privot.valuation.shapley import CoalitionPlan
@@ -15,6 +16,7 @@ __all__ = [
     "Scores",
     "score_by_records",
     "score_by_sketch",
+    "score_labels_by_sketch",
     "value_records",
     "value_sketches",
 ]

@@ -182,7 +182,7 @@ def score_by_sketch(
     means, seen = _between(mine, sums, seen_count, count_noise, sum_noise, design.basis.shape[1])
     cost = (z * z).sum(1)[:, None] - 2.0 * features @ means.T + (means * means).sum(1)
     cost += label_weight * cdist(means, means, "sqeuclidean")[own.y]
-    share = _shares(members / len(z), seen_count / validation.records, count_noise / validation.records)
+    share = likely_shares(members / len(z), seen_count / validation.records, count_noise / validation.records)
     within = float(np.median((z * z).sum(1))) - float(share @ (means * means).sum(1))
     typical = float(np.median(cost)) + max(within, 0.0)
     return Scores(_calibrated(cost, share, typical), own.y, validation.guarantee, seen)
@@ -213,7 +213,7 @@ def _unexplained(square: float, noise: float) -> float:
     return max(0.0, 1.0 - noise / square) if square > 0.0 else 0.0
 
 
-def _shares(mine: Array, theirs: Array, noise: float) -> Array:
+def likely_shares(mine: Array, theirs: Array, noise: float) -> Array:
     """Shares of classes on the validation side, shrunk towards one's own by noise of this deviation."""
     gap = simplex(theirs) - mine
     share = np.maximum(mine + _unexplained(float(gap @ gap), len(gap) * noise**2) * gap, MIN_SHARE / len(gap))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,6 +21,10 @@ def points(
     validation: Annotated[
         str, typer.Option(help="Labelled sketch of the validation set, or its records if you hold them.")
     ],
+    method: Annotated[
+        Literal["transport", "labels"],
+        typer.Option(help="transport: noisy or far records, and labels; labels: wrong labels (sketch only)."),
+    ] = "transport",
     prototypes: shared.Prototypes = None,
     value_range: shared.ValueRange = None,
     radius: shared.Radius = None,
@@ -41,7 +45,8 @@ def points(
 
     For a sketch, repeat the --prototypes, --range or --radius that it was made with.
 
-    Example: privot points a.npz --validation v.sketch --prototypes public.npy --out scores.csv
+    Examples: privot points a.npz --validation v.sketch --prototypes public.npy --out scores.csv;
+    privot points a.npz --validation v.sketch --prototypes public.npy --method labels
     """
     from privot.cli.records import stated
     from privot.cli.running import own_scores
@@ -57,8 +62,9 @@ def points(
     facts, design = stated(classes, shape), (prototypes, value_range, radius)
     # options that only a sketch needs mean that V is one, if a damaged one, which is then said
     if is_sketch(validation) or trust or any(given is not None for given in design):
-        found, dim, answer = own_scores.score_against_sketch(data, validation, facts, trust, *design)
+        found, dim, answer = own_scores.score_against_sketch(data, validation, facts, trust, *design, method)
     else:
+        own_scores.check_method(method)
         found, dim, answer = own_scores.score_against_records(data, validation, facts, most, seed)
     worst = [{"row": i, "label": int(found.labels[i]), "score": float(found.score[i])} for i in found.worst(top)]
     if plot is not None:
@@ -72,7 +78,8 @@ def points(
     answer = {
         "records": len(found.score),
         "dimension": dim,
-        "score": "calibrated gradient: high is harmful",
+        "method": method,
+        "score": own_scores.MEANINGS[method],
         "worst": worst,
         **answer,
         "scores": KEEP,
@@ -89,7 +96,8 @@ def _print(answer: dict[str, Any]) -> None:
     rows = [[str(k + 1), str(w["row"]), str(w["label"]), number(w["score"])] for k, w in enumerate(answer["worst"])]
     print_table(["rank", "row", "label", "score"], rows)
     against = answer["validation"]
-    lines = [("scored", f"{answer['records']} records, {answer['dimension']} dimensions; a high score is harmful")]
+    high = "a high score is harmful" if answer["method"] == "transport" else "a high score is a label probably wrong"
+    lines = [("scored", f"{answer['records']} records, {answer['dimension']} dimensions; {high}")]
     if against["kind"] == "records":
         lines.append(("against", f"{against['records']} validation records, {against['used']} used"))
     else:

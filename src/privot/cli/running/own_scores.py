@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from privot.valuation.labelled_records import Labelled
 
 
+MEANINGS = {
+    "transport": "calibrated gradient: high is harmful",
+    "labels": "−ln p(label | features): high is a label that is probably wrong",
+}
+"""What a score is, by method."""
+
+
+def check_method(method: str) -> None:
+    """Refuse a method that records cannot answer."""
+    from privot.errors import UsageError
+
+    if method != "transport":
+        raise UsageError(f"--method {method} needs a labelled sketch as --validation: make one with privot sketch.")
+
+
 def score_against_sketch(
     data: str,
     validation: str,
@@ -25,15 +40,17 @@ def score_against_sketch(
     prototypes: str | None,
     value_range: str | None,
     radius: float | None,
+    method: str = "transport",
 ) -> tuple[Scores, int, dict[str, Any]]:
     """The scores, the number of columns, and what is answered about the sketch."""
-    from privot.valuation import score_by_sketch
+    from privot.valuation import score_by_sketch, score_labels_by_sketch
 
     span = check_one_design(prototypes, value_range, radius)
     (read,), trusted = read_sketches([validation], trust)
     own = labelled_records(data, "A", facts)
     dim = own.x.shape[1]
-    found = score_by_sketch(own, read, _design(read, dim, prototypes, span, radius, facts))
+    score = score_labels_by_sketch if method == "labels" else score_by_sketch
+    found = score(own, read, _design(read, dim, prototypes, span, radius, facts))
     return found, dim, {
         "validation": {"kind": "sketch", "records": read.public["records"], "used": None},
         "seen": None if found.seen is None else found.seen.tolist(),
