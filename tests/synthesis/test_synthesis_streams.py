@@ -70,7 +70,7 @@ def test_whole_gradients_charge_what_their_plan_said(adjacency: str, method: str
     vault = open_vault(adjacency)
     design = asked(method).design(vault.facts)
     plan = gradient(
-        adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=0.5, clipping="whole"
+        adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=12, clip=0.5, clipping="matrix"
     )
     assert plan.event == Repeated(design.mechanism.event(vault.facts), 12)
     assert isinstance(design.mechanism.sampling, Poisson if adjacency == "add-remove" else FixedSize)
@@ -87,7 +87,7 @@ def test_several_samples_a_step_are_planned_and_charged_as_many_times(adjacency:
     design = several.design(vault.facts)
     assert design.mechanism.sigma == pytest.approx(
         gradient(
-            adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=36, clip=0.5, clipping="whole"
+            adjacency=adjacency, delta=1e-5, epsilon=5.0, records=400, batch=20, steps=36, clip=0.5, clipping="matrix"
         ).sigma
     )
     assert design.mechanism.sigma > asked("sinkhorn").design(vault.facts).mechanism.sigma

@@ -14,6 +14,14 @@ PAPERS = (DP_SWD, WDP, DP_SINKHORN, TRIANGLE_WAD)
 _IN = "privot.studies"
 STUDIES: tuple[Study, ...] = (
     Study(
+        "dp-sinkhorn-theorem-4-1",
+        DP_SINKHORN,
+        "Theorem 4.1",
+        "Rényi divergence of one update, rows or the matrix clipped",
+        f"{_IN}.dp_sinkhorn.row_clipping",
+        (0.2, 1.0),
+    ),
+    Study(
         "dp-swd-figure-1",
         DP_SWD,
         "Figure 1, Lemma 2",
