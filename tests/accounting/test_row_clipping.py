@@ -15,9 +15,7 @@ from privot.errors import UsageError
 @pytest.mark.parametrize("rows", [1, 50])
 def test_clipped_rows_cost_what_theorem_4_1_of_dp_sinkhorn_states(rows):
     clip, multiplier = 0.3, 8.0 * rows**0.5
-    plan = gradient(
-        adjacency="add-remove", delta=1e-5, sigma=clip * multiplier, clip=clip, clipping="row", rows=rows
-    )
+    plan = gradient(adjacency="add-remove", delta=1e-5, sigma=clip * multiplier, clip=clip, clipping="row", rows=rows)
     assert plan.sensitivity == pytest.approx(2.0 * clip * rows**0.5, rel=1e-12)
     # (α, 2αn/s²)-RDP of one update: the very curve
     orders = np.array([2.0, 5.0, 32.0])
@@ -43,7 +41,12 @@ def test_clipped_rows_cost_what_theorem_4_1_of_dp_sinkhorn_states(rows):
 
 def test_the_number_of_rows_belongs_to_clipping_by_row():
     common = {"adjacency": "add-remove", "delta": 1e-5, "sigma": 1.0}
-    wrongs = ({"clipping": "row"}, {"clipping": "matrix", "rows": 3}, {"clipping": "row", "rows": 0}, {"clipping": "all"})
+    wrongs = (
+        {"clipping": "row"},
+        {"clipping": "matrix", "rows": 3},
+        {"clipping": "row", "rows": 0},
+        {"clipping": "all"},
+    )
     for wrong in wrongs:
         with pytest.raises(UsageError):
             gradient(**common, **wrong)

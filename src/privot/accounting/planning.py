@@ -280,7 +280,7 @@ def gradient(
     clip
         C, the clipping norm. σ is the noise's standard deviation, not a multiple of it.
     clipping
-        What is clipped; it is stated because σ depends on it. "matrix": the gradient at all generated points, one matrix,
+        What is clipped; it is stated because σ depends on it. "matrix": the gradient at all generated points, as one,
         is scaled to norm ≤ C as a whole, so any two values differ by at most 2C whatever the neighbours (`privot synth
         --method sinkhorn`). "row": each of its `rows` rows is scaled to norm ≤ C by itself (DP-Sinkhorn, Theorem 4.1).
         One record can move every row by 2C, and the matrix by 2C√rows. "per-example" (DP-SGD): a sum of gradients each
@@ -304,8 +304,8 @@ def gradient(
 
     References
     ----------
-    Abadi et al. 2016, "Deep learning with differential privacy"; Cao et al. 2021, "Don't Generate Me", Theorem 4.1: with
-    noise N(0, C²s²) on rows clipped to C, one update is (α, 2αn/s²)-RDP, which is αΔ²/2σ² for Δ = 2C√n and σ = Cs.
+    Abadi et al. 2016, "Deep learning with differential privacy"; Cao et al. 2021, "Don't Generate Me", Theorem 4.1:
+    with noise N(0, C²s²) on rows clipped to C, one update is (α, 2αn/s²)-RDP, which is αΔ²/2σ² for Δ = 2C√n and σ = Cs.
 
     Examples
     --------

@@ -68,6 +68,16 @@ STUDIES: tuple[Study, ...] = (
         (0.2, 1.0),
     ),
     Study(
+        "dp-swd-figure-3",
+        DP_SWD,
+        "Figure 3",
+        "Accuracy on a private target against ε, by bound",
+        f"{_IN}.dp_swd.epsilon_figure",
+        (1.0, 60.0),
+        "GPU",
+        needs=("mnist", "usps"),
+    ),
+    Study(
         "dp-swd-figure-7",
         DP_SWD,
         "Figure 7, Lemma 1",

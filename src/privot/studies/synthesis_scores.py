@@ -63,6 +63,15 @@ def synthesis_scores(
     }
 
 
+def shortened(options: Mapping[str, Any]) -> str:
+    """What a verdict has to say of a run with fewer steps than the product takes by itself; "" for a whole one."""
+    return (
+        f"a run of {options['steps']} steps, too short to judge the claim: see the full mode"
+        if "steps" in options
+        else ""
+    )
+
+
 def mean_of(found: Sequence[Mapping[str, Any]], name: str) -> float:
     """The mean accuracy over seeds, in per cent."""
     return 100.0 * float(np.mean([each[name] for each in found]))

@@ -94,7 +94,9 @@ def compare(
             allow_unproven=allow_unproven,
         )  # fmt: skip
         return print_json(answer) if as_json else _print_protocol(answer, p)
-    answer = compare_records(sides, method, p=p, slices=1000 if slices is None else slices, reg=reg, most=most, seed=seed, out=out)
+    answer = compare_records(
+        sides, method, p=p, slices=1000 if slices is None else slices, reg=reg, most=most, seed=seed, out=out
+    )
     return print_json(answer) if as_json else _print_records(answer, p)
 
 

@@ -1,4 +1,4 @@
-"""One `privot compare --method dp-swd`: both sides checked, each private one charged to its own ledger, then compared."""
+"""One `privot compare --method dp-swd`: both sides checked, each private one charged to its ledger, then compared."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ class PrivateAnswer:
         }
 
 
-def compare_privately(
-    sides: Sides, asked: PrivateOptions, *, p: float, slices: int | None, seed: int
-) -> PrivateAnswer:
+def compare_privately(sides: Sides, asked: PrivateOptions, *, p: float, slices: int | None, seed: int) -> PrivateAnswer:
     """Check everything, charge the ledger of every private side, and compare what was released."""
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
@@ -108,9 +106,7 @@ def compare_privately(
                 continue
             place = asked.ledger or ledgers.default_ledger(data, Path(data))
             book = stack.enter_context(ledgers.open_ledger(place, only_open=False))
-            vaults.append(
-                ledgers.open_vault(book, terms=terms, new_records=asked.new_records, where=data, **each)
-            )
+            vaults.append(ledgers.open_vault(book, terms=terms, new_records=asked.new_records, where=data, **each))
             payers.append(book.path)
         if all(private) and payers[0] is not None and payers[0] == payers[1]:
             raise UsageError("Both sides are guarded by one ledger: a private distance needs two data sets.")

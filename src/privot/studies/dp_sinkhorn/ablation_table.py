@@ -9,7 +9,7 @@ from typing import Any
 
 from privot.studies.study import StudyFinding, StudyVerdict
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, listed, mean_of, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, listed, mean_of, shortened, synthesis_scores
 
 _L2, _L1, _BOTH = {"mixture": 0.0, "square": 1.0}, {"mixture": 1.0, "square": 0.0}, {"mixture": 1.0, "square": 1.0}
 VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[float, float]]] = {
@@ -70,13 +70,16 @@ def compute(
         "epsilon": epsilon,
         "delta": DELTA,
         "adjacency": "replace-one",
-        "findings": [f.to_dict() for f in _findings(rows, classifiers, data, epsilon)],
+        "findings": [f.to_dict() for f in _findings(rows, classifiers, data, epsilon, shortened(options))],
     }
 
 
-def _findings(rows: list[dict[str, Any]], names: list[str], data: str, epsilon: float) -> list[StudyFinding]:
+def _findings(
+    rows: list[dict[str, Any]], names: list[str], data: str, epsilon: float, short_run: str
+) -> list[StudyFinding]:
     held = {row["variant"]: row["found"] for row in rows}
-    terms = f"{data}, {' / '.join(names)}, ε = {epsilon:g} at δ = {DELTA:g}, replace-one, {rows[0]['found'][0]['standing']}"
+    standing = rows[0]["found"][0]["standing"]
+    terms = f"{data}, {' / '.join(names)}, ε = {epsilon:g} at δ = {DELTA:g}, replace-one, {standing}"
     best = {name: max(held, key=lambda v, name=name: mean_of(held[v], name)) for name in names}  # type: ignore[misc]
     semi, full, biased = (held[f"L1 + L2{rest}"] for rest in (", semi-debiased", ", debiased", ""))
     at = names[0]
@@ -106,9 +109,8 @@ def _findings(rows: list[dict[str, Any]], names: list[str], data: str, epsilon: 
     out = []
     for text, measured, holds, published, why in claims:
         verdict = StudyVerdict.CORRECTED if holds else StudyVerdict.NOT_REPRODUCED
-        out.append(
-            StudyFinding(text, measured, verdict, published=published, why=why if not holds else "one noise, stated once")
-        )
+        told = short_run or ("one noise, stated once" if holds else why)
+        out.append(StudyFinding(text, measured, verdict, published=published, why=told))
     return out
 
 

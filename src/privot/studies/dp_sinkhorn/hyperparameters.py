@@ -14,7 +14,7 @@ from privot.studies.study import StudyFinding, StudyVerdict
 from privot.studies.study_charts import draw_panels
 from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, mean_of, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, mean_of, shortened, synthesis_scores
 
 SETTINGS = {
     "quick": {
@@ -79,15 +79,13 @@ def compute(
         {
             "optimizer": how,
             "rate": rate,
-            "accuracy": mean_of(
-                scores(f"{how}, rate {rate:g}", most, {"optimizer": how, "learning_rate": rate}), AT
-            ),
+            "accuracy": mean_of(scores(f"{how}, rate {rate:g}", most, {"optimizer": how, "learning_rate": rate}), AT),
         }
         for how, some in rates.items()
         for rate in some
     ]
     spread = run.part("bias and variance", partial(_spread, run, data, fractions, batches, batch))
-    findings = _findings(by_epsilon, by_rate, spread, data)
+    findings = _findings(by_epsilon, by_rate, spread, data, shortened(options))
     return {
         "by_epsilon": by_epsilon,
         "by_rate": by_rate,
@@ -141,7 +139,11 @@ def _spread(run: StudyRun, data: str, fractions: list[float], batches: int, n: i
 
 
 def _findings(
-    by_epsilon: list[dict[str, Any]], by_rate: list[dict[str, Any]], spread: list[dict[str, float]], data: str
+    by_epsilon: list[dict[str, Any]],
+    by_rate: list[dict[str, Any]],
+    spread: list[dict[str, float]],
+    data: str,
+    short_run: str,
 ) -> list[StudyFinding]:
     terms = f"{data}, {AT}, δ = {DELTA:g}, replace-one, proven"
     best = max(row["accuracy"] for row in by_rate)
@@ -156,19 +158,19 @@ def _findings(
             "; ".join(f"{row['optimizer']} {row['rate']:g}: {row['accuracy']:.1f}" for row in by_rate)
             + f" ({terms}, ε = {max(row['epsilon'] for row in by_epsilon):g})",
             StudyVerdict.CORRECTED if len(working) >= 2 else StudyVerdict.NOT_REPRODUCED,
-            why="GS-WGAN beside it is not run; rates too small for the number of steps do not get far",
+            why=short_run or "GS-WGAN beside it is not run; rates too small for the number of steps do not get far",
         ),
         StudyFinding(
             "(b) Utility grows with ε and stays useful at small ε",
             "; ".join(f"ε = {row['epsilon']:g}: {row['accuracy']:.1f}" for row in by_epsilon) + f" ({terms})",
             StudyVerdict.CORRECTED if rising else StudyVerdict.NOT_REPRODUCED,
-            why="ε sets the noise, not the number of steps" if rising else "not monotonic within two points",
+            why=short_run or ("ε sets the noise, not the steps" if rising else "not monotonic within two points"),
         ),
         StudyFinding(
             "(c) With the fraction p of points drawn anew, the bias of the gradient falls and its variance grows",
             "; ".join(f"p = {row['p']:g}: bias {row['bias']:.2f}, variance {row['variance']:.2f}" for row in spread),
             falls and grows,
-            why="bias " + ("falls" if falls else "does not fall") + ", variance " + ("grows" if grows else "does not grow"),
+            why=f"bias {'falls' if falls else 'does not fall'}, variance {'grows' if grows else 'does not grow'}",
         ),
     ]
 
@@ -185,9 +187,8 @@ def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
     fractions = [row["p"] for row in found["by_fraction"]]
     first = [("learning rate", [(how, *held, "o-") for how, held in rates.items()])]
     second = [("ε", [("sinkhorn", epsilons, accuracies, "o-")])]
-    third = [
-        ("fraction p", [(name, fractions, [row[name] for row in found["by_fraction"]], "o-") for name in ("bias", "variance")])
-    ]  # fmt: skip
+    curves = {name: [row[name] for row in found["by_fraction"]] for name in ("bias", "variance")}
+    third = [("fraction p", [(name, fractions, curve, "o-") for name, curve in curves.items()])]
     log = {"xscale": "log"}
     return [
         draw_panels(first, out / "dp-sinkhorn-figure-4a.png", x="learning rate", y="accuracy, %", scales=log),

@@ -9,7 +9,7 @@ from typing import Any
 
 from privot.studies.study import StudyFinding, StudyVerdict
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, listed, mean_of, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, listed, mean_of, shortened, synthesis_scores
 
 NAMES = ["logreg", "mlp", "cnn"]
 PRINTED: dict[str, dict[str, tuple[float, ...]]] = {
@@ -74,7 +74,7 @@ def compute(
                 for seed in range(seeds)
             ]  # fmt: skip
             rows.append({"data": data, "method": method, "found": found})
-    findings = [f for data in sets for f in _findings(data, rows, classifiers, epsilon)]
+    findings = [f for data in sets for f in _findings(data, rows, classifiers, epsilon, shortened(options))]
     return {
         "rows": rows,
         "epsilon": epsilon,
@@ -84,7 +84,9 @@ def compute(
     }
 
 
-def _findings(data: str, rows: list[dict[str, Any]], names: list[str], epsilon: float) -> list[StudyFinding]:
+def _findings(
+    data: str, rows: list[dict[str, Any]], names: list[str], epsilon: float, short_run: str
+) -> list[StudyFinding]:
     held = {row["method"]: row["found"] for row in rows if row["data"] == data}
     ours, other = held["sinkhorn"], held["embedding"]
     terms = f"ε = {epsilon:g} at δ = {DELTA:g}, replace-one, {ours[0]['standing']}"
@@ -96,7 +98,8 @@ def _findings(data: str, rows: list[dict[str, Any]], names: list[str], epsilon: 
         f"{cells}: sinkhorn {listed(ours, names)}, embedding {listed(other, names)} ({terms})",
         better == len(names),
         published="" if printed is None else "; ".join(f"{m} {' / '.join(map(str, v))}" for m, v in printed.items()),
-        why="features with bandwidths chosen by public facts, released once, carry more than gradients in many steps",
+        why=short_run
+        or "features with bandwidths chosen by public facts, released once, carry more than gradients in many steps",
     )
     if printed is None:
         return [ordered]

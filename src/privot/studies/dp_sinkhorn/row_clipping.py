@@ -1,4 +1,4 @@
-"""Theorem 4.1: the Rényi divergence of one update with clipped rows, and what the three printed noises cost. No data."""
+"""Theorem 4.1: the Rényi divergence of one update with clipped rows, and what three printed noises cost. No data."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def compute(
             all(m == by_rows[0][2] for _, _, m in by_rows) and all(r >= m for _, r, m in by_rows),
         ),
         StudyFinding(
-            f"One noise scale stands behind (10, 1e-5): ∆σ in the equation, 2∆σ in Algorithm 1, rows in the theorem",
+            "One noise scale stands behind (10, 1e-5): ∆σ in the equation, 2∆σ in Algorithm 1, rows in the theorem",
             f"σ/∆ that {steps} updates need for ε = {EPSILON:g} at δ = {DELTA:g} (add-remove, Poisson {batch} of "
-            f"{records}, proven): {plans['matrix']:.3g} with the matrix clipped, {plans['row']:.3g} with {largest} rows "
-            f"clipped; ε of the first with rows clipped: {plans['row_at_matrix_noise']:.3g}",
+            f"{records}, proven): {plans['matrix']:.3g} with the matrix clipped, {plans['row']:.3g} with {largest} "
+            f"rows clipped; ε of the first with rows clipped: {plans['row_at_matrix_noise']:.3g}",
             StudyVerdict.REFUTED,
             published="∆σ, 2∆σ, and n rows",
             why="the three differ by factors of 2 and √n in σ; privot states what is clipped (--clipping row|matrix)",
@@ -147,7 +147,8 @@ def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
     held = found["epsilon_of_one_update"]
     xs = [row["rows"] for row in held]
     lines = [
-        (f"{name} clipped", xs, [row[name] for row in held], style) for name, style in (("row", "o-"), ("matrix", "s--"))
+        (f"{name} clipped", xs, [row[name] for row in held], style)
+        for name, style in (("row", "o-"), ("matrix", "s--"))
     ]
     panel = [("one update", lines)]
     return [draw_panels(panel, out / "dp-sinkhorn-theorem-4-1.png", x="n", y="ε at δ = 1e-5", scales={"xscale": "log"})]
