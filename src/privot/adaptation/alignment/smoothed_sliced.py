@@ -1,8 +1,8 @@
 """The loss that aligns a public source with released projections: a Gaussian-smoothed sliced distance, one-sided.
 
 L_c + λ·(√d/C)^q·mean over directions u of W_q^q(clip(g(x_s))·u + N(0, σ²), released), between as many rows of each.
-The source side is smoothed by the noise of the release, so that equal distributions are at distance 0. The released rows
-are a constant: no gradient can flow back through them.
+The source side is smoothed by the noise of the release, so that equal distributions are at distance 0. The released
+rows are a constant: no gradient can flow back through them.
 """
 
 from __future__ import annotations
