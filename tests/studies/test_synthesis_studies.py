@@ -32,7 +32,11 @@ def given(monkeypatch: pytest.MonkeyPatch, module: str, scores: Any) -> list[tup
 
 def test_theorem_4_1_holds_and_a_smaller_divergence_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"rows": [1, 4], "steps": 10, "tried": 20}
-    assert [f["verdict"] for f in findings("dp-sinkhorn-theorem-4-1", **small)] == ["reproduced", "reproduced", "refuted"]
+    assert [f["verdict"] for f in findings("dp-sinkhorn-theorem-4-1", **small)] == [
+        "reproduced",
+        "reproduced",
+        "refuted",
+    ]
     from privot.studies.dp_sinkhorn import row_clipping
 
     real = row_clipping._divergences

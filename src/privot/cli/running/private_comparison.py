@@ -13,7 +13,7 @@ from privot.cli.records import load_points, same_space
 
 if TYPE_CHECKING:
     from privot.cli.running.comparisons import Sides
-    from privot.federation.private_sliced import PrivateSliced
+    from privot.federation.private_distance import PrivateSliced
     from privot.vault import Vault
 
 UNIT = "one record"
@@ -74,7 +74,7 @@ def compare_privately(sides: Sides, asked: PrivateOptions, *, p: float, slices: 
     """Check everything, charge the ledger of every private side, and compare what was released."""
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UsageError
-    from privot.federation.private_sliced import private_sliced
+    from privot.federation.private_distance import private_sliced
     from privot.vault import Vault
 
     _check(sides, asked)
@@ -140,6 +140,6 @@ def _check(sides: Sides, asked: PrivateOptions) -> None:
 
 def _rehearse(trials: list[Vault], how: dict[str, Any]) -> None:
     """Refuse, before a ledger exists, all that the comparison would refuse by public facts."""
-    from privot.federation.private_sliced import check_comparison
+    from privot.federation.private_distance import check_comparison
 
     check_comparison(trials[0], trials[1], **{name: how[name] for name in ("epsilon", "delta", "slices", "p")})

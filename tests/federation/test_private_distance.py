@@ -13,7 +13,7 @@ from privot import Ledger, Vault
 from privot.accounting import projection
 from privot.cli import run
 from privot.errors import BudgetError, DataError, NoTheoremError, UsageError
-from privot.federation.private_sliced import check_comparison, compare_projections, private_sliced
+from privot.federation.private_distance import check_comparison, compare_projections, private_sliced
 from privot.mechanisms.directions import directions_of
 from privot.release import Release
 from weaker_noise import WeakerNoise
