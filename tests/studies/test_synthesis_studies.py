@@ -1,4 +1,4 @@
-"""Studies of generated images and of clipped rows: verdicts follow the numbers, and the numbers come from the product."""
+"""Studies of generated images and of clipped rows: verdicts follow the numbers, which come from the product."""
 
 from __future__ import annotations
 

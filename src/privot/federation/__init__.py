@@ -1,7 +1,8 @@
 """Distances between organisations that may not share records: what each sends, and what is computed from it.
 
 `sketch` is proven: each party releases one private sketch, and anybody may compare sketches (`compare_sketches`), at no
-further privacy cost. `private_sliced` is proven too: DP-SWD, one distance for one release per side. `fedwad` and `triangle` are published protocols, with corrections, and protect nobody: see each.
+further privacy cost. `private_sliced` is proven too: DP-SWD, one distance for one release per side. `fedwad` and
+`triangle` are published protocols, with corrections, and protect nobody: see each.
 The functions here run in one process; `privot.federation.flower` carries the same messages between machines.
 """
 
