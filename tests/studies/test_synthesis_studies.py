@@ -46,7 +46,7 @@ def test_theorem_4_1_holds_and_a_smaller_divergence_would_not(monkeypatch: pytes
 
 def test_table_1_compares_methods_seed_by_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = given(monkeypatch, "dp_sinkhorn.image_table", lambda m, e, o: {"sinkhorn": 0.9, "embedding": 0.8}[m])
-    (found,) = findings("dp-sinkhorn-table-1", seeds=2)
+    (found,) = findings("dp-sinkhorn-table-1", seeds=2, options={})
     assert found["verdict"] == "reproduced"
     assert [(a[1], a[3]) for a in asked] == [("sinkhorn", 0), ("sinkhorn", 1), ("embedding", 0), ("embedding", 1)]
     given(monkeypatch, "dp_sinkhorn.image_table", lambda m, e, o: {"sinkhorn": 0.7, "embedding": 0.8}[m])
@@ -65,17 +65,20 @@ def test_table_2_runs_every_variant_and_finds_the_best(monkeypatch: pytest.Monke
         return {0.4: 0.9, 1.0: 0.5}.get(options.get("p", -1.0), 0.7)
 
     asked = given(monkeypatch, "dp_sinkhorn.ablation_table", semi)
-    found = findings("dp-sinkhorn-table-2")
+    # a run that was shortened reproduces nothing, whatever its numbers
+    assert {f["verdict"] for f in findings("dp-sinkhorn-table-2")} == {"not reproduced"}
+    asked.clear()
+    found = findings("dp-sinkhorn-table-2", options={})
     assert [f["verdict"] for f in found] == ["reproduced with the corrected method"] * 3
     assert len(asked) == len(VARIANTS) == 6
     assert {a[1] for a in asked} == {"sinkhorn", "sinkhorn-parameters"}
     given(monkeypatch, "dp_sinkhorn.ablation_table", lambda m, e, o: 0.9 if o["square"] == 0.0 else 0.5)
-    assert findings("dp-sinkhorn-table-2")[0]["verdict"] == "not reproduced"
+    assert findings("dp-sinkhorn-table-2", options={})[0]["verdict"] == "not reproduced"
 
 
 def test_figure_4_reads_a_curve_that_does_not_rise(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, "dp_sinkhorn.hyperparameters", lambda m, e, o: 0.5 + 0.02 * e)
-    small = {"batches": 4, "batch": 8, "fractions": [0.0, 1.0]}
+    small = {"batches": 4, "batch": 8, "fractions": [0.0, 1.0], "options": {}}
     found = findings("dp-sinkhorn-figure-4", **small)
     assert [f["verdict"] for f in found[:2]] == ["reproduced with the corrected method"] * 2
     assert "p = 0: bias" in found[2]["measured"]
@@ -86,14 +89,14 @@ def test_figure_4_reads_a_curve_that_does_not_rise(monkeypatch: pytest.MonkeyPat
 
 def test_table_2_of_dp_swd_runs_published_bounds_on_independent_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = given(monkeypatch, "dp_swd.generative_table", lambda m, e, o: 0.7)
-    found = findings("dp-swd-table-2")
+    found = findings("dp-swd-table-2", options={})
     assert [f["verdict"] for f in found] == ["reproduced with the corrected method"] * 2
     frames = {a[4]["options"]["bound"]: a[4]["options"]["frame"] for a in asked if a[1] == "sliced"}
     assert frames == {"exact": "orthogonal", "bernstein": "independent", "clt": "independent"}
     # only the limit argument needs an opt-in
     assert [a[4]["allow_unproven"] for a in asked] == [False, False, True, False]
     given(monkeypatch, "dp_swd.generative_table", lambda m, e, o: 0.8 if m == "embedding" else 0.6)
-    assert findings("dp-swd-table-2")[0]["verdict"] == "not reproduced"
+    assert findings("dp-swd-table-2", options={})[0]["verdict"] == "not reproduced"
 
 
 def test_figure_3_gives_the_adapter_what_the_noise_of_a_bound_really_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +107,7 @@ def test_figure_3_gives_the_adapter_what_the_noise_of_a_bound_really_costs(monke
         return 0.5
 
     monkeypatch.setattr("privot.studies.dp_swd.epsilon_figure.target_accuracy", stand_in)
-    found = findings("dp-swd-figure-3", size=60, slices=6, releases=2)
+    found = findings("dp-swd-figure-3", size=60, slices=6, releases=2, steps=0)
     assert [f["verdict"] for f in found] == ["reproduced with the corrected method"] * 2
     exact, loose = asked[:2], asked[2:]
     assert exact == pytest.approx([3.0, 10.0], rel=1e-3)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from privot.studies.study import StudyVerdict
 from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
 
@@ -70,6 +71,11 @@ def shortened(options: Mapping[str, Any]) -> str:
         if "steps" in options
         else ""
     )
+
+
+def judged(holds: bool, short_run: str) -> StudyVerdict:
+    """The verdict on a claim about training: a run that was shortened (`shortened`) reproduces nothing."""
+    return StudyVerdict.CORRECTED if holds and not short_run else StudyVerdict.NOT_REPRODUCED
 
 
 def mean_of(found: Sequence[Mapping[str, Any]], name: str) -> float:

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privot.studies.study import StudyFinding, StudyVerdict
+from privot.studies.study import StudyFinding
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, listed, mean_of, shortened, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, judged, listed, mean_of, shortened, synthesis_scores
 
 _L2, _L1, _BOTH = {"mixture": 0.0, "square": 1.0}, {"mixture": 1.0, "square": 0.0}, {"mixture": 1.0, "square": 1.0}
 VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[float, float]]] = {
@@ -109,9 +109,8 @@ def _findings(
     ]
     out = []
     for text, measured, holds, published, why in claims:
-        verdict = StudyVerdict.CORRECTED if holds else StudyVerdict.NOT_REPRODUCED
         told = short_run or ("one noise, stated once" if holds else why)
-        out.append(StudyFinding(text, measured, verdict, published=published, why=told))
+        out.append(StudyFinding(text, measured, judged(holds, short_run), published=published, why=told))
     return out
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from privot.studies.study import StudyFinding, StudyVerdict
+from privot.studies.study import StudyFinding
 from privot.studies.study_charts import draw_panels
 from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, mean_of, shortened, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, judged, mean_of, shortened, synthesis_scores
 
 SETTINGS = {
     "quick": {
@@ -157,13 +157,13 @@ def _findings(
             "(a) Training converges for small enough learning rates, whatever the optimiser",
             "; ".join(f"{row['optimizer']} {row['rate']:g}: {row['accuracy']:.1f}" for row in by_rate)
             + f" ({terms}, ε = {max(row['epsilon'] for row in by_epsilon):g})",
-            StudyVerdict.CORRECTED if len(working) >= 2 else StudyVerdict.NOT_REPRODUCED,
+            judged(len(working) >= 2, short_run),
             why=short_run or "GS-WGAN beside it is not run; rates too small for the number of steps do not get far",
         ),
         StudyFinding(
             "(b) Utility grows with ε and stays useful at small ε",
             "; ".join(f"ε = {row['epsilon']:g}: {row['accuracy']:.1f}" for row in by_epsilon) + f" ({terms})",
-            StudyVerdict.CORRECTED if rising else StudyVerdict.NOT_REPRODUCED,
+            judged(rising, short_run),
             why=short_run or ("ε sets the noise, not the steps" if rising else "not monotonic within two points"),
         ),
         StudyFinding(

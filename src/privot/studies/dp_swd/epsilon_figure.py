@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from privot.studies.dp_swd.adaptation_table import DELTA, target_accuracy
-from privot.studies.study import StudyFinding, StudyVerdict
+from privot.studies.study import StudyFinding
 from privot.studies.study_charts import draw_panels
 from privot.studies.study_run import StudyRun
+from privot.studies.synthesis_scores import judged, shortened
 
 SETTINGS = {
     "quick": {
@@ -80,7 +81,9 @@ def compute(
                         "accuracy": found,
                     }
                 )
-    findings = [f for pair in pairs for f in _findings(pair, rows, bounds)]
+    findings = [
+        f for pair in pairs for f in _findings(pair, rows, bounds, shortened({"steps": steps} if steps else {}))
+    ]
     return {
         "rows": rows,
         "delta": DELTA,
@@ -100,7 +103,7 @@ def _really_paid(epsilon: float, bound: str, size: int, slices: int, releases: i
     return planned.sigma, projection(size, slices, sigma=planned.sigma, **terms).guarantee.epsilon()
 
 
-def _findings(pair: list[str], rows: list[dict[str, Any]], bounds: list[str]) -> list[StudyFinding]:
+def _findings(pair: list[str], rows: list[dict[str, Any]], bounds: list[str], short_run: str) -> list[StudyFinding]:
     out = []
     for bound in bounds:
         held = [row for row in rows if [row["source"], row["target"]] == pair and row["bound"] == bound]
@@ -117,11 +120,14 @@ def _findings(pair: list[str], rows: list[dict[str, Any]], bounds: list[str]) ->
                     for row in held
                 )
                 + f"; δ = {DELTA:g}, replace-one, {standing}",
-                StudyVerdict.CORRECTED if constant else StudyVerdict.NOT_REPRODUCED,
+                judged(constant, short_run),
                 published="almost constant" if bound == "bernstein" else "",
-                why="the proven variant: private representations are constants, every draw is charged"
-                if constant
-                else "the noise still matters",
+                why=short_run
+                or (
+                    "the proven variant: private representations are constants, every draw is charged"
+                    if constant
+                    else "the noise still matters"
+                ),
             )
         )
     return out

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privot.studies.study import StudyFinding, StudyVerdict
+from privot.studies.study import StudyFinding
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, listed, mean_of, shortened, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, judged, listed, mean_of, shortened, synthesis_scores
 
 NAMES = ["mlp", "logreg"]
 PRINTED: dict[str, dict[str, tuple[float, float]]] = {
@@ -97,7 +97,7 @@ def _findings(
         StudyFinding(
             f"{data}: DP-SWD and DP-MERF perform on par",
             f"{shown}; {terms}",
-            StudyVerdict.CORRECTED if max(apart) >= -3.0 else StudyVerdict.NOT_REPRODUCED,
+            judged(max(apart) >= -3.0, short_run),
             published=said,
             why=short_run
             or (
@@ -113,7 +113,7 @@ def _findings(
             StudyFinding(
                 f"{data}: the bound hardly matters here (DP-SWD-b and DP-SWD-c within a point)",
                 f"{at}: " + ", ".join(f"{b} {mean_of(held[b], at):.1f}" for b in bounds),
-                StudyVerdict.CORRECTED if abs(gain) <= 2.0 else StudyVerdict.NOT_REPRODUCED,
+                judged(abs(gain) <= 2.0, short_run),
                 published=", ".join(f"{b} {printed[b][0]:g}" for b in bounds if b in printed),
                 why=short_run
                 or "the failure of a bound is charged at every draw, so Bernstein needs more noise than was published",
@@ -125,7 +125,7 @@ def _findings(
             StudyFinding(
                 f"{data}: accuracies of DP-SWD within two points",
                 listed(held["exact"], names),
-                StudyVerdict.CORRECTED if max(short) <= 2.0 else StudyVerdict.NOT_REPRODUCED,
+                judged(max(short) <= 2.0, short_run),
                 published=" / ".join(map(str, printed["exact"])),
                 why=f"{max(short):.1f} points are missing" if max(short) > 2.0 else "by the exact law of directions",
             )
