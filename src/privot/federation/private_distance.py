@@ -18,8 +18,8 @@ from privot.common import arguments
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.mechanisms import RandomProjection
-from privot.mechanisms.directions import Frame
 from privot.release import Release
+from privot.transport.slice_directions import Frame
 from privot.vault import Vault
 
 MIN_RECORDS = 8

@@ -54,6 +54,7 @@ def synthesis_scores(
     ).fit(vault)
     assert made.guarantee_ is not None
     drawn, marks = made.sample(samples, seed=seed)
+    assert marks is not None
     found = {
         name: score(name, drawn, marks, test, labels, shape=shape, device=run.device, seed=seed) for name in classifiers
     }
