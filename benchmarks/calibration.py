@@ -21,9 +21,9 @@ def plan(kind: str, epsilon: float, delta: float, steps: int) -> Plan:
     """One calibration: 100 of 60,000 records a step."""
     sizes: dict[str, Any] = {"records": 60_000, "batch": 100, "steps": steps}
     if kind == "poisson":
-        return gradient(adjacency="add-remove", delta=delta, epsilon=epsilon, clipping="whole", **sizes)
+        return gradient(adjacency="add-remove", delta=delta, epsilon=epsilon, clipping="matrix", **sizes)
     if kind == "fixed-size":
-        return gradient(adjacency="replace-one", delta=delta, epsilon=epsilon, clipping="whole", **sizes)
+        return gradient(adjacency="replace-one", delta=delta, epsilon=epsilon, clipping="matrix", **sizes)
     if kind == "embedding":
         return embedding(adjacency="add-remove", delta=delta, epsilon=epsilon, releases=steps)
     frame: Any = kind.split()[1]

@@ -61,7 +61,7 @@ CALLS: list[tuple[list[str], list[str]]] = [
     (["account", "claims", "--steps", "3", "--points", "2", "--rate", "0.1"], []),
     (["account", "projection", *ACCOUNT, "--dim", "20", "--slices", "5"], []),
     (["account", "projection", *ACCOUNT, "--dim", "20", "--slices", "5", "--records", "100", "--batch", "10", "--steps", "3"], []),
-    (["account", "gradient", *ACCOUNT, "--clipping", "whole", "--records", "100", "--batch", "10", "--epochs", "1"], []),
+    (["account", "gradient", *ACCOUNT, "--clipping", "matrix", "--records", "100", "--batch", "10", "--epochs", "1"], []),
     (["account", "embedding", *ACCOUNT, "--releases", "2", "--norm", "1"], []),
     (["account", "laplace", "--adjacency", "add-remove", "--epsilon", "1", "--releases", "3"], []),
     (["account", "compare", *ACCOUNT[:4], "--dim", "20", "--slices", "5", "--steps", "2", "--points", "2"], []),

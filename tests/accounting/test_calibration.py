@@ -110,12 +110,12 @@ def test_the_largest_count_is_exact_below_a_thousand(sigma: float, epsilon: floa
 @pytest.mark.slow
 def test_steps_that_a_sigma_pays_for() -> None:
     plan = gradient(
-        adjacency="add-remove", delta=1e-5, sigma=4.0, epsilon=2.0, records=10_000, batch=100, clipping="whole"
+        adjacency="add-remove", delta=1e-5, sigma=4.0, epsilon=2.0, records=10_000, batch=100, clipping="matrix"
     )
     assert plan.guarantee.epsilon() <= 2.0
     more = gradient(
         adjacency="add-remove",
-        clipping="whole",
+        clipping="matrix",
         delta=1e-5,
         sigma=4.0,
         records=10_000,
@@ -129,7 +129,7 @@ def test_steps_that_a_sigma_pays_for() -> None:
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_the_largest_batch(adjacency: str) -> None:
     common = {"adjacency": adjacency, "delta": 1e-5, "sigma": 3.0, "records": 2000, "steps": 200}
-    common["clipping"] = "whole"
+    common["clipping"] = "matrix"
     plan = gradient(epsilon=2.0, **common)
     assert plan.batch is not None
     assert gradient(batch=plan.batch, **common).guarantee.epsilon() <= 2.0
@@ -170,7 +170,7 @@ def test_published_bounds_split_their_failure_over_all_steps() -> None:
 
 def test_sensitivities_follow_the_clipping_and_the_neighbours() -> None:
     def of(adjacency: str, **more: object) -> float:
-        return gradient(adjacency=adjacency, delta=1e-5, sigma=1.0, **{"clipping": "whole", **more}).sensitivity
+        return gradient(adjacency=adjacency, delta=1e-5, sigma=1.0, **{"clipping": "matrix", **more}).sensitivity
 
     assert of("add-remove", clip=0.3) == of("replace-one", clip=0.3) == 0.6
     assert of("add-remove", clip=0.3, clipping="per-example") == 0.3
@@ -187,7 +187,7 @@ def test_an_embedding_is_one_gaussian_release() -> None:
 
 
 def test_a_plan_is_plain_json() -> None:
-    terms = {"records": 1000, "batch": 10, "epochs": 2, "clipping": "whole"}
+    terms = {"records": 1000, "batch": 10, "epochs": 2, "clipping": "matrix"}
     answer = gradient(adjacency="add-remove", delta=1e-5, sigma=1.0, **terms).to_dict()
     assert answer["steps"] == 200
     assert answer["sampling"].startswith("Poisson")
@@ -216,7 +216,7 @@ def test_a_plan_is_plain_json() -> None:
 )
 def test_contradictory_plans_are_refused(arguments: dict[str, object], error: str) -> None:
     with pytest.raises(UsageError, match=error):
-        gradient(**{"adjacency": "add-remove", "clipping": "whole", **arguments})
+        gradient(**{"adjacency": "add-remove", "clipping": "matrix", **arguments})
 
 
 def test_projections_under_add_remove_are_refused() -> None:

@@ -298,7 +298,7 @@ def test_odd_arguments_of_account_and_its_guarantee() -> None:
 @example({"adjacency": "add-remove", "delta": 1e-5, "sigma": 2.0, "records": HUGE, "batch": 10, "epochs": 1.0})
 @example({"adjacency": "add-remove", "delta": 1e-5, "epsilon": 2.0, "sigma": 1.0, "records": "x", "steps": 3})
 def test_odd_gradient_plans(arguments: dict[str, Any]) -> None:
-    only_ours(lambda: gradient(**{"clipping": "whole", **arguments}))
+    only_ours(lambda: gradient(**{"clipping": "matrix", **arguments}))
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

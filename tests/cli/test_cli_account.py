@@ -62,8 +62,11 @@ def test_what_is_clipped_is_stated_because_the_noise_depends_on_it(capsys):
     asked = "account gradient --sigma 2 --delta 1e-5 --adjacency add-remove --json".split()
     assert run(asked) == 2
     assert "--clipping" in capsys.readouterr().err
-    found = {how: answer(capsys, *asked, "--clipping", how)["sensitivity"] for how in ("whole", "per-example")}
-    assert found == {"whole": 2.0, "per-example": 1.0}
+    found = {how: answer(capsys, *asked, "--clipping", how)["sensitivity"] for how in ("matrix", "per-example")}
+    assert found == {"matrix": 2.0, "per-example": 1.0}
+    assert answer(capsys, *asked, "--clipping", "row", "--rows", "25")["sensitivity"] == 10.0
+    for wrong in (["row"], ["matrix", "--rows", "25"], ["whole"]):
+        assert run([*asked, "--clipping", *wrong]) == 2
 
 
 def test_pure_privacy_is_planned_for_laplace_noise_and_refused_for_gaussian_noise(capsys):
@@ -83,7 +86,7 @@ def test_gradient_and_embedding_answer_with_sampling_and_sensitivity(capsys):
     gradient = answer(
         capsys,
         *"account gradient --records 60000 --batch 50 --steps 1000 --clip 0.5 --epsilon 10 --delta 1e-5".split(),
-        *"--clipping whole --adjacency add-remove --json".split(),
+        *"--clipping matrix --adjacency add-remove --json".split(),
     )
     assert gradient["sampling"].startswith("Poisson")
     assert gradient["sensitivity"] == 1.0
@@ -188,7 +191,7 @@ def test_compare_draws_and_orders_the_accountants(capsys, tmp_path):
     assert curves["CLT, as published"]["standing"] == "asymptotic"
     assert drawn.read_bytes().startswith(b"\x89PNG")
     gradients = "account compare --delta 1e-5 --adjacency add-remove --mechanism gradient --points 3".split()
-    assert run([*gradients, "--clipping", "whole"]) == 0
+    assert run([*gradients, "--clipping", "matrix"]) == 0
     assert run(gradients) == 2
     assert "composed privacy losses" in capsys.readouterr().out
     assert run(f"account compare --delta 1e-5 --adjacency replace-one --out {tmp_path}/x.txt".split()) == 2

@@ -103,7 +103,7 @@ def test_the_event_is_what_runs() -> None:
         drawn = ("poisson", 12, 0.5) if adjacency is A else ("fixed", 12, 4)
         assert sorted(noise.asked) == sorted([("normal", (1, 1, 6, 5), 3.0), drawn])
     # the plan that a budget is calibrated with is the same event
-    plan = gradient(adjacency=R, delta=1e-5, sigma=3.0, records=12, batch=4, steps=7, clip=0.5, clipping="whole")
+    plan = gradient(adjacency=R, delta=1e-5, sigma=3.0, records=12, batch=4, steps=7, clip=0.5, clipping="matrix")
     assert plan.event.event == event
 
 

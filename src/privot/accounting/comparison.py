@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from privot.accounting import rdp
 from privot.accounting.events import Event, Renyi, Sampled, leaves
-from privot.accounting.planning import Plan, gradient, projection
+from privot.accounting.planning import Clipping, Plan, gradient, projection
 from privot.common.arguments import check_count, check_positive
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
@@ -82,11 +82,12 @@ def compare(
     batch: int | None = None,
     epochs: float | None = None,
     steps: int | None = None,
-    clipping: Literal["whole", "per-example"] | None = None,
+    clipping: Clipping | None = None,
+    rows: int | None = None,
 ) -> AccountantComparison:
     """ε at `points` σ from `smallest` to `largest` (evenly in logarithms), by each accountant.
 
-    `clipping` is that of `gradient`, which it has to be stated for.
+    `clipping` and `rows` are those of `gradient`, which the clipping has to be stated for.
     """
     check_positive("The smallest σ", smallest)
     check_positive("The largest σ", largest)
@@ -98,8 +99,8 @@ def compare(
 
     def gradients(sigma: float) -> Plan:
         if clipping is None:
-            raise UsageError("Gradients are clipped whole or per example, and σ depends on it: state the clipping.")
-        return gradient(adjacency=adjacency, delta=delta, sigma=sigma, clipping=clipping, **sizes)
+            raise UsageError("σ depends on what is clipped: state the clipping, matrix, row or per-example.")
+        return gradient(adjacency=adjacency, delta=delta, sigma=sigma, clipping=clipping, rows=rows, **sizes)
 
     def projections(frame: str, bound: str = "exact") -> Callable[[float], Plan]:
         def plan(sigma: float) -> Plan:

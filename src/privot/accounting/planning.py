@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from privot.accounting.accountant import account
 from privot.accounting.calibration import calibrate, largest_count
@@ -28,6 +28,8 @@ from privot.errors import NoTheoremError, UsageError, brief
 from privot.guarantee import Adjacency, Guarantee
 
 MAX_STEPS = 10**9
+Clipping = Literal["matrix", "row", "per-example"]
+"""What of a gradient is clipped, see `gradient`."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,8 @@ def gradient(
     *,
     adjacency: Adjacency | str,
     delta: float,
-    clipping: Literal["whole", "per-example"],
+    clipping: Clipping,
+    rows: int | None = None,
     sigma: float | None = None,
     epsilon: float | None = None,
     records: int | None = None,
@@ -277,9 +280,13 @@ def gradient(
     clip
         C, the clipping norm. σ is the noise's standard deviation, not a multiple of it.
     clipping
-        What is clipped; it is stated because σ depends on it. "whole" (DP-Sinkhorn): the whole matrix is scaled to norm
-        ≤ C, so any two values differ by at most 2C whatever the neighbours. "per-example" (DP-SGD): a sum of gradients
-        each of norm ≤ C, so the difference is C when a record is added or removed and 2C when one is replaced.
+        What is clipped; it is stated because σ depends on it. "matrix": the gradient at all generated points, as one,
+        is scaled to norm ≤ C as a whole, so any two values differ by at most 2C whatever the neighbours (`privot synth
+        --method sinkhorn`). "row": each of its `rows` rows is scaled to norm ≤ C by itself (DP-Sinkhorn, Theorem 4.1).
+        One record can move every row by 2C, and the matrix by 2C√rows. "per-example" (DP-SGD): a sum of gradients each
+        of norm ≤ C, so the difference is C when a record is added or removed and 2C when one is replaced.
+    rows
+        n, the number of generated points, which is public; for "row" only.
 
     Returns
     -------
@@ -297,7 +304,8 @@ def gradient(
 
     References
     ----------
-    Abadi et al. 2016, "Deep learning with differential privacy"; Cao et al. 2021, "Don't Generate Me".
+    Abadi et al. 2016, "Deep learning with differential privacy"; Cao et al. 2021, "Don't Generate Me", Theorem 4.1:
+    with noise N(0, C²s²) on rows clipped to C, one update is (α, 2αn/s²)-RDP, which is αΔ²/2σ² for Δ = 2C√n and σ = Cs.
 
     Examples
     --------
@@ -311,9 +319,15 @@ def gradient(
     adjacency = Adjacency.parse(adjacency)
     check_positive("The clipping bound", clip)
     check_kind("The clipping", clipping, str)
-    if clipping not in ("whole", "per-example"):
-        raise UsageError(f"Unknown clipping {brief(clipping)}: say whole or per-example.")
-    sensitivity = 2.0 * clip if clipping == "whole" else adjacency.sensitivity(clip)
+    if clipping not in get_args(Clipping):
+        raise UsageError(f"Unknown clipping {brief(clipping)}: say matrix, row or per-example.")
+    if (rows is not None) != (clipping == "row"):
+        raise UsageError("Clipping by row, and no other, needs the number of rows: the generated points of one step.")
+    if rows is not None:
+        check_count("The number of rows", rows)
+        sensitivity = 2.0 * clip * math.sqrt(rows)
+    else:
+        sensitivity = 2.0 * clip if clipping == "matrix" else adjacency.sensitivity(clip)
     terms = _Terms(adjacency, delta, sigma, epsilon, records, batch, epochs, steps)
     return terms.solve(lambda s, _: Gaussian(s, sensitivity, adjacency), sensitivity)
 

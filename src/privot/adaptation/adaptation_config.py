@@ -65,6 +65,8 @@ class AdaptationConfig:
     """… records that are drawn as the stand-in, …"""
     generator: int | None = None
     """… and steps of their generator; None for as many as a synthesis would take."""
+    power: float = 2.0
+    """Of the method sliced: q ≥ 1 of the aligned distance, W_q^q along every direction."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -82,7 +84,7 @@ class AdaptationConfig:
             ("samples", 2),
         ):
             arguments.whole(f"The number of {name}", getattr(self, name), least)
-        for name in ("learning_rate", "weight", "clip", "wide", "threshold"):
+        for name in ("learning_rate", "weight", "clip", "wide", "threshold", "power"):
             if not arguments.is_number(getattr(self, name)):
                 raise UsageError(f"{name} must be a number, got {brief(getattr(self, name))}.")
         if not isinstance(self.augment, bool) or not isinstance(self.network, str):
@@ -105,6 +107,8 @@ class AdaptationConfig:
             raise UsageError("The learning rate and the clip must be greater than 0, and λ at least 0.")
         if not 1.0 <= self.wide < 10.0:
             raise UsageError("wide, the factor on fitted spreads, must be at least 1.")
+        if not 1.0 <= self.power <= 10.0 or (self.power != 2.0 and self.method == "published"):
+            raise UsageError(f"power must be from 1 to 10, and 2 with the method published, got {self.power:g}.")
         arguments.check_frame(self.frame)
 
     @property
@@ -120,10 +124,12 @@ class AdaptationConfig:
     def from_dict(cls, given: Mapping[str, Any]) -> AdaptationConfig:
         """Read what `to_dict` wrote."""
         names = {f.name for f in fields(cls)}
-        if set(given) != names:
+        # settings that were written before there was a choice
+        held = {"power": 2.0, **given}
+        if set(held) != names:
             raise DataError("These are not the settings of an adaptation.")
         try:
-            return cls(**dict(given))
+            return cls(**held)
         except (TypeError, UsageError) as error:
             raise DataError(f"These are not the settings of an adaptation ({type(error).__name__}).") from None
 

@@ -191,7 +191,9 @@ class Learner:
             self.fitted, self._shares = True, None
         elif method == "sliced":
             batch = self.design.settings.batch
-            loss, before = smoothed(self.networks, release, batch, self.aligning, self.random)
+            loss, before = smoothed(
+                self.networks, release, batch, self.aligning, self.random, self.design.settings.power
+            )
             self.steps(self.step + steps, loss, tell, before=before)
         elif method == "published":
             self._published(release, tell)

@@ -1,13 +1,25 @@
 """Distances between organisations that may not share records: what each sends, and what is computed from it.
 
 `sketch` is proven: each party releases one private sketch, and anybody may compare sketches (`compare_sketches`), at no
-further privacy cost. `fedwad` and `triangle` are published protocols, with corrections, and protect nobody: see each.
+further privacy cost. `private_sliced` is proven too: DP-SWD, one distance for one release per side. `fedwad` and
+`triangle` are published protocols, with corrections, and protect nobody: see each.
 The functions here run in one process; `privot.federation.flower` carries the same messages between machines.
 """
 
+from privot.federation.private_distance import PrivateSliced, private_sliced
 from privot.federation.protocols.fedwad import fedwad
 from privot.federation.protocols.triangle import triangle
 from privot.federation.sketches.signed_sketch import Sketch, sketch
 from privot.federation.sketches.sketch_comparison import SketchComparison, compare_sketches, label_distance
 
-__all__ = ["Sketch", "SketchComparison", "compare_sketches", "fedwad", "label_distance", "sketch", "triangle"]
+__all__ = [
+    "PrivateSliced",
+    "Sketch",
+    "SketchComparison",
+    "compare_sketches",
+    "fedwad",
+    "label_distance",
+    "private_sliced",
+    "sketch",
+    "triangle",
+]

@@ -1,8 +1,8 @@
 """The loss that aligns a public source with released projections: a Gaussian-smoothed sliced distance, one-sided.
 
-L_c + λ·(d/C²)·mean over directions u of W₂²(clip(g(x_s))·u + N(0, σ²), released), between as many rows of each. The
-source side is smoothed by the noise of the release, so that equal distributions are at distance 0. The released rows
-are a constant: no gradient can flow back through them.
+L_c + λ·(√d/C)^q·mean over directions u of W_q^q(clip(g(x_s))·u + N(0, σ²), released), between as many rows of each.
+The source side is smoothed by the noise of the release, so that equal distributions are at distance 0. The released
+rows are a constant: no gradient can flow back through them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def smoothed(
-    networks: Networks, release: Release, batch: int, weight: Tensor, random: torch.Generator
+    networks: Networks, release: Release, batch: int, weight: Tensor, random: torch.Generator, power: float = 2.0
 ) -> tuple[Loss, Callable[[], None]]:
-    """(loss, draw): `draw` is called before each step and draws noise and released rows. λ is read from `weight`."""
+    """(loss, draw): `draw` is called before each step and draws noise and released rows. λ is read from `weight`.
+
+    `power` is q.
+    """
     device = weight.device
     released = torch.as_tensor(np.array(release.value), dtype=torch.float32, device=device)
     directions = torch.tensor(directions_of(release.public), dtype=torch.float32, device=device)
@@ -41,7 +44,8 @@ def smoothed(
         norms = torch.linalg.vector_norm(latent, dim=1, keepdim=True).clamp(min=1e-12)
         moved = (latent * (clip / norms).clamp(max=1.0)) @ directions + sigma * fuzz
         gap = moved.sort(dim=0).values - shown.sort(dim=0).values
-        aligned = gap.square().mean() * (directions.shape[0] / clip**2)
+        moved_mass = gap.square().mean() if power == 2.0 else gap.abs().pow(power).mean()
+        aligned = moved_mass * (directions.shape[0] / clip**2) ** (power / 2.0)
         out: Tensor = nn.functional.cross_entropy(networks.h(latent), labels) + weight * aligned
         return out
 

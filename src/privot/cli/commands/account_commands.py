@@ -18,7 +18,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-CLIPPING = "Clipping of gradients: whole, one matrix (DP-Sinkhorn), or per-example, then summed (DP-SGD)."
+CLIPPING = "What is clipped: matrix (all rows as one), row (each by itself: needs --rows), or per-example (DP-SGD)."
+Rows = Annotated[int | None, typer.Option(help="Generated points per step, the rows of the gradient (clipping row).")]
 Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; leave it out to compute it.")]
 Sigma = Annotated[float | None, typer.Option(help="Standard deviation of the noise; leave it out to compute it.")]
 Records = Annotated[int | None, typer.Option(help="Number of records; needed with --batch.")]
@@ -147,6 +148,7 @@ def gradient(
         str,
         typer.Option(help=CLIPPING),
     ],
+    rows: Rows = None,
     epsilon: Epsilon = None,
     sigma: Sigma = None,
     records: Records = None,
@@ -158,8 +160,11 @@ def gradient(
 ) -> None:
     """Plan noisy clipped gradients (DP-Sinkhorn, DP-SGD).
 
-    Example: privot account gradient --clipping per-example --records 60000 --batch 50 --steps 100000 --clip 0.5
-    --epsilon 10 --delta 1e-5 --adjacency add-remove
+    One record moves a clipped matrix by 2C, a matrix of n rows each clipped to C by 2C√n.
+
+    Examples: privot account gradient --clipping per-example --records 60000 --batch 50 --steps 100000 --clip 0.5
+    --epsilon 10 --delta 1e-5 --adjacency add-remove; privot account gradient --clipping row --rows 50 --sigma 20
+    --clip 0.5 --delta 1e-5 --adjacency add-remove
     """
     from privot.accounting import gradient as plan
 
@@ -175,6 +180,7 @@ def gradient(
             steps=steps,
             clip=clip,
             clipping=clipping,  # type: ignore[arg-type]
+            rows=rows,
         ),
         as_json,
     )
@@ -232,6 +238,7 @@ def compare(
     steps: Steps = None,
     clip: Clip = 0.5,
     clipping: Annotated[str | None, typer.Option(help=CLIPPING)] = None,
+    rows: Rows = None,
     smallest: Smallest = 0.3,
     largest: Largest = 10.0,
     points: Points = 12,
@@ -249,7 +256,7 @@ def compare(
     answer = count(
         mechanism, adjacency=adjacency, delta=delta, dim=dim, slices=slices, records=records, batch=batch,
         epochs=epochs, steps=steps, clip=clip, smallest=smallest, largest=largest, points=points,
-        clipping=clipping,  # type: ignore[arg-type]
+        clipping=clipping, rows=rows,  # type: ignore[arg-type]
     )  # fmt: skip
     if out is not None:
         from privot.cli.printing.charts import draw_comparison

@@ -1,4 +1,4 @@
-"""`privot compare A B`: how far apart two data sets are, without privacy; or two private sketches."""
+"""`privot compare A B`: how far apart two data sets are, without privacy; by DP-SWD; or two private sketches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.parsing import options as shared
-from privot.cli.parsing.options import AsJson, Chart, Classes, PublicSeed, Shape
+from privot.cli.parsing.options import AsJson, Chart, Classes, LedgerFile, NewRecords, PublicSeed, Shape
 from privot.cli.printing.output import number, print_facts, print_json
 
 if TYPE_CHECKING:
+    from privot.cli.running.private_comparison import PrivateAnswer
     from privot.federation.sketches.sketch_comparison import Distance
 
 VERDICTS = {
@@ -27,10 +28,14 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="B", help="The other one, with as many columns.")],
     method: Annotated[
         str | None,
-        typer.Option(help="Method: exact, sinkhorn, sliced, fedwad, triangle, or sketch. Default: sliced or sketch."),
+        typer.Option(
+            help="Method: exact, sinkhorn, sliced, dp-swd, fedwad, triangle, or sketch. Default: sliced or sketch."
+        ),
     ] = None,
-    p: Annotated[float, typer.Option(help="Order of the distance (exact, sliced).")] = 2.0,
-    slices: Annotated[int, typer.Option(help="Number of directions (sliced).")] = 1000,
+    p: Annotated[float, typer.Option(help="Order of the distance (exact, sliced, dp-swd).")] = 2.0,
+    slices: Annotated[
+        int | None, typer.Option(help="Number of directions. Default: 1000 (sliced), at most 50 (dp-swd).")
+    ] = None,
     reg: Annotated[float, typer.Option(help="Regularisation divided by the mean cost (sinkhorn).")] = 0.05,
     most: Annotated[int, typer.Option(help="Largest number of records per side (not sliced).")] = 2000,
     seed: PublicSeed = 0,
@@ -42,33 +47,56 @@ def compare(
     labels: Annotated[bool, typer.Option(help="Compare labels too, by OTDD (exact, fedwad, triangle).")] = False,
     classes: Classes = None,
     shape: Shape = None,
+    epsilon: shared.OptionalEpsilon = None,
+    delta: shared.OptionalDelta = None,
+    adjacency: shared.OptionalNeighbours = None,
+    clip: Annotated[float | None, typer.Option(help="Public bound to which norms are clipped (dp-swd).")] = None,
+    public: Annotated[
+        str | None, typer.Option(help="Side that is public and pays nothing: a or b (dp-swd). Default: none.")
+    ] = None,
+    ledger: LedgerFile = None,
+    new_records: NewRecords = False,
     allow_unproven: shared.AllowUnproven = False,
     out: Chart = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how far apart two data sets are by optimal transport; there is no privacy unless both are sketches.
+    """Measure how far apart two data sets are by optimal transport; only dp-swd and sketches give privacy.
 
-    Examples: privot compare a.npz b.npz --method exact --out transport.png; privot compare a.sketch b.sketch
+    With dp-swd every private side releases its records' noisy projections once and its ledger is charged.
+
+    Examples: privot compare a.npz b.npz --method exact --out transport.png; privot compare a.sketch b.sketch;
+    privot compare a.npz b.npz --method dp-swd --epsilon 5 --delta 1e-5 --adjacency replace-one --clip 1 --public b
     """
     from privot.cli.records import stated
     from privot.cli.running.comparisons import PROTOCOLS, Sides, chosen_method, compare_by_protocol, compare_records
+    from privot.cli.running.private_comparison import PrivateOptions, compare_privately
     from privot.errors import UsageError
     from privot.transport.slice_directions import check_seed
 
     method = method or chosen_method(first, second)
     check_seed(seed)
+    private = PrivateOptions(epsilon, delta, adjacency, clip, public, ledger, new_records)
+    if method != "dp-swd":
+        private.refuse_any(method)
     sides = Sides(first, second, words, labels, stated(classes, shape))
     if method == "sketch":
         if out is not None:
             raise UsageError("--out cannot be combined with sketches: use privot federate matrix to draw many of them.")
         return _print_sketches(first, second, trust, as_json)
+    if method == "dp-swd":
+        if out is not None:
+            raise UsageError("--out cannot be combined with dp-swd: leave it out.")
+        made = compare_privately(sides, private, p=p, slices=slices, seed=seed)
+        return print_json(made.to_dict()) if as_json else _print_private(made)
     if method in PROTOCOLS:
         answer = compare_by_protocol(
             sides, method, p=p, rounds=rounds, share=share, defence=defence, most=most, seed=seed,
             allow_unproven=allow_unproven,
         )  # fmt: skip
         return print_json(answer) if as_json else _print_protocol(answer, p)
-    answer = compare_records(sides, method, p=p, slices=slices, reg=reg, most=most, seed=seed, out=out)
+    answer = compare_records(
+        sides, method, p=p, slices=1000 if slices is None else slices, reg=reg, most=most, seed=seed, out=out
+    )
     return print_json(answer) if as_json else _print_records(answer, p)
 
 
@@ -80,6 +108,31 @@ def _print_protocol(answer: dict[str, Any], p: float) -> None:
             ("privacy", answer["privacy"]),
         ]
     )
+
+
+def _print_private(made: PrivateAnswer) -> None:
+    from privot.cli.printing.guarantee_words import in_words
+    from privot.cli.running.private_comparison import UNIT
+
+    found = made.found
+    low, high = found.interval
+    sizes, slices = found.public["records"], found.public["slices"]
+    verdict = "distinguishable: the interval excludes 0" if found.distinguishable else "not distinguishable from 0"
+    facts = [
+        (f"smoothed sliced W_{found.p:g}", f"{number(found.value, 6)}, debiased ({verdict})"),
+        ("interval", f"{number(low, 5)} to {number(high, 5)}: {found.interval_of}"),
+        ("null level", f"{number(found.null_level, 5)}: two samples of one distribution under this noise"),
+        ("not debiased", f"{number(found.raw, 5)}, as published"),
+        ("noise", f"σ = {number(found.public['sigma'], 5)} on {slices} directions, clip {found.public['clip']:g}"),
+        ("records", f"{sizes[0]} and {sizes[1]}, {found.public['dim']} dimensions; the unit protected is {UNIT}"),
+    ]
+    for name, guarantee, payer in zip("AB", found.guarantees, made.payers, strict=True):
+        if guarantee is None:
+            facts.append((f"privacy of {name}", "none: stated to be public"))
+        else:
+            paid = "nobody: this data is built in" if payer is None else str(payer)
+            facts.append((f"privacy of {name}", f"{in_words(guarantee)}; charged to {paid}"))
+    print_facts(facts)
 
 
 def _print_records(answer: dict[str, Any], p: float) -> None:

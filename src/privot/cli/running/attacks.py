@@ -53,7 +53,7 @@ def attack_on(name: str, **said: Any) -> Attack:
         dim, slices, frame = said["dim"], said["slices"] or said["dim"], said["frame"]
         made = projection(dim, slices, frame=frame, **terms)
         return ProjectionAttack(dim, slices, made.sigma, delta, clip, frame, records, batch, steps, device=device)
-    made = gradient(clipping="whole" if name == "gradient" else "per-example", **terms)
+    made = gradient(clipping="matrix" if name == "gradient" else "per-example", **terms)
     sampling = _sampling(adjacency, records, batch)
     kind = GradientAttack if name == "gradient" else DPSGDAttack
     return kind(made.sigma, delta, sampling, clip, records, steps, device=device)

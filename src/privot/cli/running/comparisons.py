@@ -1,4 +1,4 @@
-"""The three ways in which `privot compare` measures: on records, by a published protocol, between sketches."""
+"""Ways in which `privot compare` measures without paying: on records, by a published protocol, between sketches."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def compare_records(
     from privot.transport._intervals import over_slices
 
     if method not in RECORD_METHODS:
-        known = ", ".join((*RECORD_METHODS, "sketch", *PROTOCOLS))
+        known = ", ".join((*RECORD_METHODS, "dp-swd", "sketch", *PROTOCOLS))
         raise UsageError(f"Unknown method {method!r}: use one of {known}.")
     if most < 2 or not 0.0 < reg < float("inf"):
         raise UsageError("--most must be at least 2, and --reg a number greater than 0.")

@@ -65,7 +65,7 @@ def compute(
             found = [
                 run.part(
                     f"{source} to {target}, {method}, ε = {epsilon}, seed {seed}",
-                    partial(_accuracy, run, source, target, method, epsilon, run.seed + seed, records, steps),
+                    partial(target_accuracy, run, source, target, method, epsilon, run.seed + seed, records, steps),
                 )
                 for seed in range(seeds)
             ]
@@ -91,9 +91,10 @@ def _data(run: StudyRun, name: str, part: Any) -> tuple[Array, NDArray[np.int64]
     return pixels.clamp(0.0, 1.0).reshape(len(x), -1).numpy(), y
 
 
-def _accuracy(
+def target_accuracy(
     run: StudyRun, source: str, target: str, method: str, epsilon: float | None, seed: int, records: int, steps: int
 ) -> float:
+    """Accuracy on the target's test images of one adaptation; with `epsilon` None, of an open baseline."""
     from privot.adaptation import DomainAdapter, choose
     from privot.adaptation.learner import Learner
     from privot.adaptation.open_baselines import OPEN as WITHOUT

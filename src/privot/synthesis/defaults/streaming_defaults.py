@@ -122,6 +122,7 @@ def sliced_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]
         "slices": min(32, problem.dim),
         "frame": "orthogonal",
         "bound": "exact",
+        "power": 2.0,
         "repeats": 1,
         "replay": 8,
         "over": 4,
@@ -157,6 +158,8 @@ def _checked(usual: dict[str, Any], given: Mapping[str, Any], problem: Problem) 
         if name in options and options[name] < 1:
             raise UsageError(f"The option {name} must be at least 1, got {options[name]!r}.")
     _check_share(options.get("labelled", 0.0))
+    if not 1.0 <= options.get("power", 2.0) <= 10.0:
+        raise UsageError(f"The option power, q of W_q^q, must be from 1 to 10, got {options['power']!r}.")
     if options["warp"] < 0.0:
         raise UsageError(f"The option warp must be 0 or more, got {options['warp']!r}.")
     if options["learning_rate"] <= 0.0 or not 0.0 <= options["average"] < 1.0:

@@ -73,7 +73,7 @@ class SinkhornMethod(StreamingMethod):
             batch=batch,
             steps=options["steps"] * options["samples"],
             clip=options["clip"],
-            clipping="whole",
+            clipping="matrix",
         )
         sampling = choose_sampling(facts.adjacency, records, batch)
         assert sampling is not None

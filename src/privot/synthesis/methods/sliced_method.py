@@ -5,9 +5,10 @@ class means are means of columns, which survive much noise; or [x; w·one-hot] (
 loss is the Gaussian-smoothed sliced distance: generated rows are clipped, projected on the same U, noised by the same
 law, and
 
-    mean over slices j of  1/B·Σ_i (sort(XU_j + V_j)_i − sort(GU_j + V′_j)_i)²           (W₂² of sorted columns)
+    mean over slices j of  1/B·Σ_i |sort(XU_j + V_j)_i − sort(GU_j + V′_j)_i|^q          (W_q^q of sorted columns)
 
-with each row of X repeated `over` times, where that many times as many rows are generated
+with q the option `power`, 2 unless given, and each row of X repeated `over` times, where that many times as many rows
+are generated
 
 (Rakotomamonjy & Ralaivola 2021). With `pool` p, both are images made coarser by squares of p × p pixels; the generator
 makes whole ones. A release is paid for once and may be used again: each is trained on `repeats`
@@ -163,6 +164,8 @@ class _SlicedStep:
     def __init__(self, training: TrainingState, mechanism: Any, options: Mapping[str, Any], rows: int) -> None:
         where, generator = training.device, training.generator
         self._training, self._mechanism, self._clip = training, mechanism, float(options["clip"])
+        # a design of an earlier version has no power
+        self._power = float(options.get("power", 2.0))
         self._low, high = (torch.tensor(options[name], dtype=torch.float32, device=where) for name in ("low", "high"))
         self._span = high - self._low
         self._z = torch.zeros(rows, generator.latent, device=where)
@@ -203,7 +206,8 @@ class _SlicedStep:
             assert self._hot is not None
             rows = (self._hot[:, :, None] * rows[:, None, :]).flatten(1)
         ours = (rows @ self.directions + mechanism.sigma * self._noise).sort(0).values
-        loss = (ours - self.target).square().mean()
+        gap = ours - self.target
+        loss = gap.square().mean() if self._power == 2.0 else gap.abs().pow(self._power).mean()
         loss.backward()
         self._training.optimizer.step()
         self.loss.copy_(loss.detach())
