@@ -10,8 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privot import Adjacency, DomainAdapter, Guarantee, Ledger, Mean, Release, Standing, Synthesizer, Vault, audit
-from privot import compare_sketches, sketch
+from privot import (
+    Adjacency,
+    DomainAdapter,
+    Guarantee,
+    Ledger,
+    Mean,
+    Release,
+    Standing,
+    Synthesizer,
+    Vault,
+    audit,
+    compare_sketches,
+    sketch,
+)
 from privot.accounting import Downgraded, Gaussian, account, embedding, projection
 from privot.common.html_facts import MAX_ROWS, MAX_WORDS, html_facts
 from privot.errors import BudgetError
@@ -71,7 +83,7 @@ def fitted(vault: Vault) -> Synthesizer:
 def test_a_guarantee_states_everything_that_its_number_needs(guarantee: Guarantee) -> None:
     words = shown(guarantee)
     assert f"ε = {guarantee.epsilon():.6g} at δ = 1e-05" in words
-    for needed in ("add-remove", "one record", "proven", guarantee.sampling, *guarantee.assumptions):
+    for needed in ("add-remove", "unit one record", "proven", guarantee.sampling, *guarantee.assumptions):
         assert needed in words
 
 
@@ -157,7 +169,7 @@ def test_estimators_show_what_they_ask_and_then_what_they_cost() -> None:
     made = fitted(vault)
     words = shown(made)
     assert made.guarantee_.stated().split(",")[0] in words
-    for needed in ("add-remove", "one record", "proven"):
+    for needed in ("add-remove", "unit one record", "proven"):
         assert needed in words
     assert not any(f"{number:.6g}" in words for number in x.ravel())
     bundle = made._repr_mimebundle_(include=None, exclude=None)
@@ -196,7 +208,7 @@ def test_findings_show_claim_measurement_and_verdict(refuted: bool) -> None:
     words = shown(type(found)(**{**vars(found), "refuted": refuted, "name": HOSTILE}))
     assert ("REFUTED" in words) is refuted
     assert ("proves nothing" in words) is not refuted
-    for needed in ("replace-one", "one record", "proven", f"ε ≤ {found.claim.epsilon:.6g}", "<script>"):
+    for needed in ("replace-one", "unit one record", "proven", f"ε ≤ {found.claim.epsilon:.6g}", "<script>"):
         assert needed in words
 
 

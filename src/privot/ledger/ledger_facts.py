@@ -1,4 +1,4 @@
-"""What a ledger says about itself in a notebook: budget, spending and charges; it reads the ledger and writes nothing."""
+"""What a ledger says about itself in a notebook: budget, spending, charges; it reads the ledger and writes nothing."""
 
 from __future__ import annotations
 
