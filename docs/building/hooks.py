@@ -7,7 +7,6 @@ from typing import Any
 
 from markdown_links import slug, without_escaped_pipes
 from mkdocs.structure.files import File, Files, InclusionLevel
-from notebook_pages import notebook_page
 from reference_pages import api_page, help_page, with_api_links
 from repository_pages import DOCS, moved_links, needed, page_text
 
@@ -22,13 +21,11 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the API, the help of commands, notebooks, and what the documents link to outside of docs/."""
+    """Adds the API, the help of commands, and what the documents link to: notebooks, code, folders."""
     listed = set(_paths(config.nav))
     for path in sorted(listed):
         if path.startswith(API):
             files.append(File.generated(config, path, content=api_page(PurePosixPath(path).stem)))
-        elif path.endswith(".ipynb.md"):
-            files.append(File.generated(config, path, content=notebook_page(DOCS / path.removesuffix(".md"))))
     files.append(File.generated(config, HELP, content=help_page()))
     pages = [DOCS / file.src_uri for file in files.documentation_pages() if file.generated_by is None]
     made = needed(pages)

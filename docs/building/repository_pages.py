@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 from markdown_links import relative_links, with_links
+from notebook_pages import notebook_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -34,7 +35,7 @@ def address(target: Path) -> PurePosixPath | None:
         base = PurePosixPath(os.path.relpath(target, DOCS if inside else ROOT).replace(os.sep, "/"))
         return (base if inside else PLACE / base) / "README.md"
     if target.is_relative_to(DOCS):
-        return None
+        return PurePosixPath(f"{target.relative_to(DOCS).as_posix()}.md") if target.suffix == ".ipynb" else None
     inner = PurePosixPath(target.relative_to(ROOT).as_posix())
     return PLACE / (inner if inner.suffix == ".md" else f"{inner}.md")
 
@@ -61,6 +62,8 @@ def page_text(target: Path, made: dict[PurePosixPath, Path]) -> str:
     name = target.relative_to(ROOT).as_posix()
     if target.is_dir():
         return f"{_UNSEARCHED}# {name}/\n\n{_listing(target, set(made.values()))}"
+    if target.suffix == ".ipynb":
+        return notebook_page(target)
     text = target.read_text()
     if target.suffix == ".md":
         return text

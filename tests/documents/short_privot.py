@@ -1,0 +1,31 @@
+"""privot with short training: what the documents print is run as it is printed, but a generator trains for few steps.
+
+Run as a program it is the `privot` command; `short_training` does the same for code in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+STEPS = 20
+
+
+@contextmanager
+def short_training() -> Iterator[None]:
+    """Every generator trains for `STEPS` steps unless a number is given; nothing of what is released or paid changes."""
+    from privot.synthesis.defaults import embedding_defaults
+
+    usual = embedding_defaults.steps
+    embedding_defaults.steps = lambda problem: STEPS
+    try:
+        yield
+    finally:
+        embedding_defaults.steps = usual
+
+
+if __name__ == "__main__":
+    from privot.cli import main
+
+    with short_training():
+        main()
