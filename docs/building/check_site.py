@@ -1,6 +1,6 @@
 """Follows every link and anchor of the built site, and refuses what a browser would fetch from somewhere else.
 
-    python docs/building/check_site.py site
+python docs/building/check_site.py site
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-FETCHED = {("img", "src"), ("script", "src"), ("link", "href"), ("source", "src"), ("iframe", "src"), ("object", "data")}
+FETCHED = {
+    ("img", "src"),
+    ("script", "src"),
+    ("link", "href"),
+    ("source", "src"),
+    ("iframe", "src"),
+    ("object", "data"),
+}
 """What a browser loads by itself; the rest of the links a reader has to follow."""
 NOT_FETCHED = {"canonical", "next", "prev"}
 """Relations of a <link> that load nothing."""
@@ -61,7 +68,10 @@ def problems(site: Path) -> list[str]:
                 if there is not None and unquote(parts.fragment) not in there.anchors:
                     found.append(f"{place} links to {link}, and there is no such anchor")
     for path in site.rglob("*.css"):
-        found += [f"{path.relative_to(site)} fetches {a}" for a in re.findall(r"url\(\s*['\"]?(https?:[^)'\"]+)", path.read_text())]
+        found += [
+            f"{path.relative_to(site)} fetches {a}"
+            for a in re.findall(r"url\(\s*['\"]?(https?:[^)'\"]+)", path.read_text())
+        ]
     return found
 
 

@@ -49,6 +49,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return moved_links(without_escaped_pipes(markdown), DOCS / source, PurePosixPath(source))
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """A name for the dialog of the search, which the theme leaves without one: screen readers say it."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"')
+
+
 def _paths(nav: Any) -> list[str]:
     """Every path of the navigation."""
     if isinstance(nav, str):

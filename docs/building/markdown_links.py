@@ -52,7 +52,10 @@ def with_links(page: str, moved: Callable[[str], str]) -> str:
 
 def without_escaped_pipes(page: str) -> str:
     """The page with `a|b` for `a\\|b` in the code of tables: GitHub wants the backslash there, Python-Markdown shows it."""
-    rows = [_CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.startswith("|") else line for line in page.split("\n")]
+    rows = [
+        _CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.startswith("|") else line
+        for line in page.split("\n")
+    ]
     return "\n".join(rows)
 
 

@@ -49,7 +49,12 @@ def needed(pages: list[Path]) -> dict[PurePosixPath, Path]:
         for link in relative_links(page.read_text()):
             target = target_of(page, link)
             where = address(target) if target else None
-            if target is None or where is None or where in made or (target.is_dir() and (target / "README.md").exists()):
+            if (
+                target is None
+                or where is None
+                or where in made
+                or (target.is_dir() and (target / "README.md").exists())
+            ):
                 continue
             made[where] = target
             if target.suffix == ".md":

@@ -98,8 +98,6 @@ def test_commands_are_joined_and_comments_left_out() -> None:
         ("ruby", "puts 1"),
     ],
 )
-def test_a_block_that_fails_is_seen(
-    language: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_block_that_fails_is_seen(language: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError):
         run_block(Block(language, text + "\n"), tmp_path, monkeypatch)

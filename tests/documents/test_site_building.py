@@ -60,7 +60,11 @@ def test_what_mkdocs_does_not_build_has_an_address(target: str, where: str | Non
 
 def test_links_lead_to_the_pages_that_are_made() -> None:
     page = DOCS / "concepts/vault.md"
-    moved = moved_links("[a](../../src/privot/vault/vault.py) [b](#c) [d](../design/decisions/)", page, PurePosixPath("concepts/vault.md"))
+    moved = moved_links(
+        "[a](../../src/privot/vault/vault.py) [b](#c) [d](../design/decisions/)",
+        page,
+        PurePosixPath("concepts/vault.md"),
+    )
     assert moved == "[a](../repository/src/privot/vault/vault.py.md) [b](#c) [d](../design/decisions/README.md)"
     made = needed([page])
     assert made[PurePosixPath("repository/src/privot/vault/vault.py.md")] == ROOT / "src/privot/vault/vault.py"
