@@ -51,7 +51,7 @@ def with_links(page: str, moved: Callable[[str], str]) -> str:
 
 
 def without_escaped_pipes(page: str) -> str:
-    """The page with `a|b` for `a\\|b` in the code of tables: GitHub wants the backslash there, Python-Markdown shows it."""
+    """The page without backslashes before pipes in code of tables: GitHub wants them, Python-Markdown shows them."""
     rows = [
         _CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.startswith("|") else line
         for line in page.split("\n")

@@ -26,7 +26,8 @@ def public_names(module: str) -> list[str]:
 def api_page(module: str) -> str:
     """The page of one package: everything that it exports, from the docstrings."""
     members = "".join(f"        - {name}\n" for name in public_names(module))
-    return f"# privot.{module}\n\n::: privot.{module}\n    options:\n      show_root_heading: false\n      members:\n{members}"
+    options = f"    options:\n      show_root_heading: false\n      members:\n{members}"
+    return f"# privot.{module}\n\n::: privot.{module}\n{options}"
 
 
 def with_api_links(overview: str, modules: list[str]) -> str:

@@ -13,7 +13,7 @@ STEPS = 20
 
 @contextmanager
 def short_training() -> Iterator[None]:
-    """Every generator trains for `STEPS` steps unless a number is given; nothing of what is released or paid changes."""
+    """Every generator trains for `STEPS` steps unless a number is given; what is released and paid stays."""
     from privot.synthesis.defaults import embedding_defaults
 
     usual = embedding_defaults.steps
