@@ -54,7 +54,9 @@ def help_page() -> str:
     for path, command in _commands(get_command(build_app())):
         name = " ".join(["privot", *path])
         with command.make_context(name, ["--help"], resilient_parsing=True, terminal_width=WIDTH) as context:
-            text += f"\n## {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+            # the backslash is for a terminal's markup, which the command takes away too
+            shown = command.get_help(context).rstrip().replace("\\[", "[")
+            text += f"\n## {name}\n\n```text\n{shown}\n```\n"
     return text
 
 

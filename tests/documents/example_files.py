@@ -35,8 +35,8 @@ def census(path: Path, count: int = 300, seed: int = 0) -> None:
     path.write_text("\n".join(rows) + "\n")
 
 
-def fill(folder: Path) -> None:
-    """Every file that a block may name."""
+def fill(folder: Path, schema: bool = True) -> None:
+    """Every file that a block may name; without `schema` where the page itself makes one."""
     images(folder / "mnist.npz")
     images(folder / "mine.npz", seed=2)
     images(folder / "source.npz", seed=3)
@@ -48,8 +48,8 @@ def fill(folder: Path) -> None:
     census(folder / "private.csv", seed=3)
     census(folder / "new.csv", count=10, seed=4)
     shutil.copy(EXAMPLES / "dictionary.json", folder / "dictionary.json")
-    schema = {"label": "income", "columns": _columns()}
-    (folder / "schema.json").write_text(json.dumps(schema))
+    if schema:
+        (folder / "schema.json").write_text(json.dumps({"label": "income", "columns": _columns()}))
 
 
 def _columns() -> list[dict[str, object]]:

@@ -39,6 +39,9 @@ SHORTER = {
     "--ask request.json": "--set fit=3 --set finish=5 --ask request.json",
     "--method stand-in --out model": "--set check=3 --set generator=3 --set samples=50 --method stand-in --out model",
     "torchrun --nproc-per-node 4 -m privot synth": "privot synth",
+    "synth mnist.npz": "synth mnist.npz --samples 200",
+    "synth mine.npz": "synth mine.npz --samples 200",
+    "synth digits": "synth digits --samples 200",
 }
 """What is cut, so that everything together takes minutes. One process in place of four is what a machine without
 GPUs can do; tests/synthesis/test_synthesis_team.py runs several."""
@@ -67,7 +70,7 @@ def test_every_block_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pyte
         folder = tmp_path / place
         if not folder.exists():
             folder.mkdir()
-            fill(folder)
+            fill(folder, schema="schema propose" not in (ROOT / page).read_text())
         run_block(Block(block.language, shortened(block.text)), folder, monkeypatch)
 
 

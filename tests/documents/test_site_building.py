@@ -101,6 +101,7 @@ def test_the_help_page_has_every_command() -> None:
     for name in COMMANDS:
         assert f"## privot {name}" in text
     assert "--adjacency" in text
+    assert "\\[" not in text
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
