@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from privot.cli import run
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-PATIENCE = 300
+PATIENCE = 500
 """Seconds that one block of bash may take."""
 INSTALLED = re.compile(r"pip install '?privot(?:\[([\w,]+)\])?'?")
 MADE = re.compile(r"make ([a-z-]+)")
@@ -79,13 +81,18 @@ def run_bash(text: str, folder: Path) -> None:
         privot.chmod(0o755)
         (programs / "python").symlink_to(sys.executable)
     found = os.environ | {"PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=folder,
-        env=found | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), found.get("PYTHONPATH", "")])},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    found["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), found.get("PYTHONPATH", "")])
+    said = folder / ".said"
+    # into a file and in a session of its own: what a block leaves running holds no pipe open, and is ended
+    with said.open("wb") as file:
+        words = ["bash", "-euo", "pipefail", "-c", text]
+        started = subprocess.Popen(words, cwd=folder, env=found, stdout=file, stderr=file, start_new_session=True)
+        try:
+            code: int | str = started.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            code = f"still running after {PATIENCE} s"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
+    assert code == 0, f"{code}: {text}\n{said.read_text()[-3000:]}"

@@ -20,7 +20,7 @@ def images(path: Path, count: int = 120, seed: int = 0) -> None:
     np.savez(path, x=x.astype(np.uint8), y=y)
 
 
-def census(path: Path, count: int = 300, seed: int = 0) -> None:
+def census(path: Path, count: int = 300, seed: int = 0, label: bool = True) -> None:
     """The columns of docs/examples/dictionary.json; a long education makes a high income more likely."""
     g = np.random.default_rng(seed)
     names = ["school", "college", "master", "phd"]
@@ -32,7 +32,7 @@ def census(path: Path, count: int = 300, seed: int = 0) -> None:
         age = "" if g.uniform() < 0.02 else str(g.integers(17, 91))
         married = "true" if g.uniform() < 0.5 else "false"
         rows.append(f"{age},{names[level]},{g.uniform(0, 99):.1f},{married},{day},{'>50K' if rich else '<=50K'}")
-    path.write_text("\n".join(rows) + "\n")
+    path.write_text("\n".join(row if label else row.rpartition(",")[0] for row in rows) + "\n")
 
 
 def fill(folder: Path, schema: bool = True) -> None:
@@ -45,8 +45,8 @@ def fill(folder: Path, schema: bool = True) -> None:
     census(folder / "census.csv")
     census(folder / "census-test.csv", seed=1)
     census(folder / "public.csv", seed=2)
-    census(folder / "private.csv", seed=3)
-    census(folder / "new.csv", count=10, seed=4)
+    census(folder / "private.csv", seed=3, label=False)
+    census(folder / "new.csv", count=10, seed=4, label=False)
     shutil.copy(EXAMPLES / "dictionary.json", folder / "dictionary.json")
     if schema:
         (folder / "schema.json").write_text(json.dumps({"label": "income", "columns": _columns()}))
