@@ -57,7 +57,7 @@ LONG = {"docs/guides/organisations.md": pytest.mark.federation}
 
 
 NOT_RUN = {"docs/guides/partitions.md"}
-"""Pages whose blocks need packages and data that the tests of documents do not have: partitions of Parquet, a cluster."""
+"""Pages whose blocks need packages and data that these tests do not have: partitions of Parquet, a cluster."""
 
 
 def shortened(text: str) -> str:
