@@ -35,9 +35,10 @@ SHORTER = {
     "privot audit embedding --epsilon 1": "privot audit embedding --trials 2000 --runs 40 --epsilon 1",
     "privot audit mnist-synth": "privot audit mnist-synth --trials 2000 --runs 40",
     "privot audit digits-synth": "privot audit digits-synth --trials 2000 --runs 40",
-    "source.npz target.npz": "source.npz target.npz --set fit=3 --set finish=5 --set warmup=3",
-    "--ask request.json": "--set fit=3 --set finish=5 --ask request.json",
-    "--method stand-in --out model": "--set check=3 --set generator=3 --set samples=50 --method stand-in --out model",
+    "source.npz target.npz": "source.npz target.npz --set fit=3 --set finish=5 --set warmup=3 "
+    "--set check=3 --set generator=3 --set samples=50",
+    "--ask request.json": "--set fit=3 --set finish=5 --set warmup=3 --set check=3 --set generator=3 --set samples=50 "
+    "--ask request.json",
     "torchrun --nproc-per-node 4 -m privot synth": "privot synth",
     "synth mnist.npz": "synth mnist.npz --samples 200",
     "synth mine.npz": "synth mine.npz --samples 200",
