@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
+DOCS_READY := $(VENV)/.docs-ready
 
 .PHONY: demo check test coverage lint docs bench fuzz wheel-test clean setup
 
@@ -28,12 +29,18 @@ coverage: lint
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks fuzz
-	$(BIN)/ruff format --check src tests benchmarks fuzz
+	$(BIN)/ruff check src tests benchmarks fuzz docs/building
+	$(BIN)/ruff format --check src tests benchmarks fuzz docs/building
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(READY)
+# The documentation site, into site/: no warning, no dead link or anchor, no foreign address. Every code block of the
+# documents, every notebook and every example in a docstring is run; the pages are opened in a headless Chromium.
+docs: $(DOCS_READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/building/check_site.py site
+	OMP_NUM_THREADS=1 $(BIN)/python docs/building/run_notebooks.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal tests/documents
 	$(BIN)/python -m pytest -q --doctest-modules src/privot --ignore=src/privot/cli --ignore=src/privot/__main__.py
 
 bench: $(READY)
@@ -61,6 +68,11 @@ $(DEMO_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[synthesis]"
 	touch $(DEMO_READY)
+
+# Adds the site's packages to the environment of the tests, which does not need them.
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
+	touch $(DOCS_READY)
 
 clean:
 	rm -rf $(VENV) build dist site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

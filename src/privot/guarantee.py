@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from privot.common.arguments import check_delta, is_number
+from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError, brief
 from privot.opening import parse_json
 
@@ -88,6 +89,17 @@ class Standing(StrEnum):
         """A chain of claims stands as firmly as its weakest link."""
         order = [Standing.PROVEN, Standing.ASYMPTOTIC, Standing.UNPROVEN]
         return max(standings, key=order.index, default=Standing.PROVEN)
+
+
+_NEIGHBOURS = {
+    Adjacency.ADD_REMOVE: "one record is added to or removed from the data",
+    Adjacency.REPLACE_ONE: "one record is replaced by any other record (their number stays the same)",
+}
+_GROUNDS = {
+    Standing.PROVEN: "a mathematical theorem under the assumptions",
+    Standing.ASYMPTOTIC: "a limit argument, an estimate and no bound",
+    Standing.UNPROVEN: "NO theorem; it must not be relied on to protect anybody",
+}
 
 
 class Curve(Protocol):
@@ -223,6 +235,32 @@ class Guarantee:
     def __repr__(self) -> str:
         return f"Guarantee({self.stated()})"
 
+    def facts(self) -> list[tuple[str, str]]:
+        """What every display of this guarantee says: ε and δ, unit and adjacency, standing, sampling.
+
+        >>> from privot.accounting import Gaussian, account
+        >>> for name, words in account(Gaussian(4.0, 1.0, Adjacency.ADD_REMOVE), 1e-5).facts():
+        ...     print(f"{name}: {words}")
+        privacy: ε = 0.926342 at δ = 1e-05
+        adjacency: add-remove: one record is added to or removed from the data
+        unit: one record
+        standing: proven: a mathematical theorem under the assumptions
+        sampling: none
+        """
+        epsilon = self.epsilon()
+        promised = f"ε = {epsilon:.6g}" if math.isfinite(epsilon) else "ε = ∞, nothing is promised"
+        return [
+            ("privacy", f"{promised} at δ = {self.at_delta:g}"),
+            ("adjacency", f"{self.adjacency}: {_NEIGHBOURS[self.adjacency]}"),
+            ("unit", "one record"),
+            ("standing", f"{self.standing}: {_GROUNDS[self.standing]}"),
+            ("sampling", self.sampling),
+        ]
+
+    def _repr_html_(self) -> str:
+        assumed = [("assumed", words) for words in self.assumptions]
+        return html_facts("Guarantee", [*self.facts(), *assumed])
+
     def stated(self) -> str:
         """ε, δ, adjacency and standing: no number without the others."""
         return f"ε = {self.epsilon():.6g} at δ = {self.at_delta:g}, {self.adjacency}, {self.standing}"
@@ -352,10 +390,7 @@ class Guarantee:
     def explain(self) -> str:
         """The guarantee in a paragraph that needs no mathematics to read."""
         epsilon, delta = self.epsilon(), self.at_delta
-        neighbours = {
-            Adjacency.ADD_REMOVE: "one record is added to or removed from the data",
-            Adjacency.REPLACE_ONE: "one record is replaced by any other record (their number stays the same)",
-        }[self.adjacency]
+        neighbours = _NEIGHBOURS[self.adjacency]
         standing = {
             Standing.PROVEN: "This is a mathematical theorem under the assumptions listed.",
             Standing.ASYMPTOTIC: "This rests on a limit argument, not on a bound: it is an estimate, not a promise.",

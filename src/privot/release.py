@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privot.accounting import read_guarantee
 from privot.common.arguments import is_within
 from privot.common.files import writing
+from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError, brief
 from privot.guarantee import Guarantee
 from privot.opening import parse_json
@@ -36,6 +37,9 @@ _ONE = "value"
 _MANY = "value."
 MAX_VALUE = 1e100
 """The largest number that is read from a release: none that privot makes is near it, and its square is finite."""
+
+SHOWN_NUMBERS = 8
+"""Up to so many numbers of an array are shown in a notebook."""
 
 
 def _is_tensor(value: Any) -> bool:
@@ -53,6 +57,13 @@ def _frozen(array: Any) -> NDArray[Any]:
         raise UsageError(f"A release holds arrays of numbers, got {out.dtype}.")
     out.setflags(write=False)
     return out
+
+
+def _shown(array: Any) -> str:
+    """A few numbers as they are, many by their shape; numbers on a device stay there."""
+    if _is_tensor(array) or array.size > SHOWN_NUMBERS:
+        return " × ".join(str(length) for length in array.shape) + " numbers"
+    return ", ".join(f"{number:.6g}" for number in array.ravel().tolist())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,6 +136,10 @@ class Release:
         else:
             shape = f"{self.value.shape}"
         return f"Release({shape}, {self.guarantee.stated()})"
+
+    def _repr_html_(self) -> str:
+        held = self.value.items() if isinstance(self.value, Mapping) else [("value", self.value)]
+        return html_facts("Release", [*((name, _shown(array)) for name, array in held), *self.guarantee.facts()])
 
     def save(self, path: str | Path) -> None:
         """Write everything to `path` (`.npz`), whole or not at all, and on disk before it has its name."""

@@ -24,6 +24,7 @@ from privot.accounting.events import (
 )
 from privot.accounting.sampling import FixedSize, Poisson, Sampling
 from privot.common.arguments import check_count, check_delta, check_epsilon, check_kind, check_positive, is_number
+from privot.common.html_facts import html_facts
 from privot.errors import NoTheoremError, UsageError, brief
 from privot.guarantee import Adjacency, Guarantee
 
@@ -44,6 +45,12 @@ class Plan:
     batch: int | None = None
     scale: float | None = None
     """Of Laplace noise, whose standard deviation σ is √2 times its scale."""
+
+    def _repr_html_(self) -> str:
+        sampled = None if self.batch is None else f"{self.batch} records per step"
+        noise = f"σ = {self.sigma:.6g} for a sensitivity of {self.sensitivity:g}"
+        facts = [("noise", noise), ("steps", self.steps), ("batch", sampled)]
+        return html_facts("Plan", [*facts, *self.guarantee.facts()])
 
     def to_dict(self) -> dict[str, Any]:
         """The answer of `privot account`, as plain JSON types."""

@@ -35,6 +35,7 @@ from privot.adaptation.stand_in.table_rows import cell_rows, cell_width, labelle
 from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.devices import usable_device
+from privot.common.progress_lines import as_progress
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
@@ -213,7 +214,7 @@ class DomainAdapter(PrivateEstimator):
         *,
         folder: str | Path | None = None,
         pay_again: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> DomainAdapter:
         """Pay for what the method needs and train on it. For a stream that somebody else paid for: `fit_stream`.
 
@@ -231,7 +232,7 @@ class DomainAdapter(PrivateEstimator):
         pay_again
             Allows a second charge where a release was lost between its charge and the disk.
         progress
-            Called with (step, steps, loss).
+            Called with (step, steps, loss). True prints a plain line every few seconds, in notebooks as in terminals.
 
         Raises
         ------
@@ -240,7 +241,7 @@ class DomainAdapter(PrivateEstimator):
         LostReleaseError
             An earlier process was killed between a charge and its release, and `pay_again` is not set.
         """
-        facts = facts_of(vault)
+        facts, progress = facts_of(vault), as_progress(progress, "adaptation")
         if folder is not None:
             job = self._job(Path(folder), vault, facts, source)
             return self.run(

@@ -8,6 +8,7 @@ from typing import Any
 
 from privot.audit.statistics.epsilon_bounds import shift_epsilon
 from privot.audit.statistics.estimates import Measured
+from privot.common.html_facts import html_facts
 from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCurve
 
 
@@ -90,6 +91,21 @@ class Finding:
     def ratio(self) -> float:
         """Measured ε over claimed ε."""
         return self.epsilon / self.claim.epsilon if self.claim.epsilon > 0.0 else math.inf
+
+    def _repr_html_(self) -> str:
+        claim, gaussian = self.claim, self.if_gaussian
+        verdict = "REFUTED" if self.refuted else "not refuted, which proves nothing: these attacks do not break it"
+        return html_facts(
+            f"Audit of {self.name}",
+            [
+                ("claimed", f"ε ≤ {claim.epsilon:.6g} at δ = {claim.delta:g}, {claim.standing}"),
+                ("measured", f"ε ≥ {self.epsilon:.4g} at {self.confidence:.1%} confidence"),
+                ("if the noise is Gaussian", None if gaussian is None else f"ε ≥ {gaussian:.4g}"),
+                ("adjacency", claim.adjacency),
+                ("unit", "one record"),
+                ("the claim is", verdict),
+            ],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""

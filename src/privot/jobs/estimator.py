@@ -7,6 +7,7 @@ import inspect
 from sklearn import exceptions
 from sklearn.base import BaseEstimator
 
+from privot.common.html_facts import html_facts
 from privot.errors import UsageError, brief
 
 _ALWAYS = ("epsilon", "delta")
@@ -32,3 +33,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ]
         text = f"{type(self).__name__}({', '.join(shown)})"
         return text if len(text) <= N_CHAR_MAX else text[: N_CHAR_MAX - 1] + "…"
+
+    def _repr_html_(self) -> str:
+        guarantee = getattr(self, "guarantee_", None)
+        facts: list[tuple[str, object]] = [("parameters", repr(self))]
+        if guarantee is None:
+            asked = f"not fitted; asked for: ε = {brief(self.epsilon)} at δ = {brief(self.delta)}"
+            facts.append(("privacy", f"{asked}, under the vault's adjacency, per record"))
+        else:
+            facts += guarantee.facts()
+        return html_facts(type(self).__name__, facts)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        # scikit-learn's own would show its diagram of parameters, and no guarantee
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -30,6 +30,7 @@ from privot.guarantee import Adjacency, Guarantee
 from privot.ledger import chain
 from privot.ledger.anchor import Anchor
 from privot.ledger.fingerprints import fingerprint
+from privot.ledger.ledger_facts import ledger_html
 from privot.ledger.ledger_files import beside, ledger_path
 from privot.ledger.ledger_key import Key
 from privot.ledger.ledger_rows import (
@@ -171,6 +172,9 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        return ledger_html(self)
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.devices import usable_device
+from privot.common.progress_lines import as_progress
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
@@ -156,7 +157,7 @@ class Synthesizer(PrivateEstimator):
         *,
         folder: str | Path | None = None,
         pay_again: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Synthesizer:
         """Pay for releases and train on them.
 
@@ -171,7 +172,7 @@ class Synthesizer(PrivateEstimator):
         pay_again
             Allows a second charge where a release was lost between its charge and the disk.
         progress
-            Called with (step, steps, loss).
+            Called with (step, steps, loss). True prints a plain line every few seconds, in notebooks as in terminals.
 
         Raises
         ------
@@ -180,7 +181,7 @@ class Synthesizer(PrivateEstimator):
         LostReleaseError
             An earlier process was killed between a charge and its release, and `pay_again` is not set.
         """
-        facts = facts_of(vault)
+        facts, progress = facts_of(vault), as_progress(progress, "training")
         if folder is not None:
             job = self._job(Path(folder), vault, facts)
             return self.run(

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privot.accounting import Downgraded, Event, Gaussian, calibrate, event_from_dict, read_guarantee
 from privot.common.files import write_whole
+from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError
 from privot.federation.wire.messages import MAX_BYTES, MAX_COLUMNS, Array, check_array, decode, encode
 from privot.federation.wire.signing import open_sealed, seal
@@ -119,6 +120,18 @@ class Sketch:
     def __repr__(self) -> str:
         g = self.guarantee
         return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
+
+    def _repr_html_(self) -> str:
+        about = "public" if self.public["records"] is not None else "estimated from noisy counts"
+        return html_facts(
+            "Sketch",
+            [
+                ("of", f"{self.records:.0f} records ({about}) in {self.public['dim']} dimensions"),
+                ("numbers", ", ".join(f"{name} {len(block)}" for name, block in self.value.items())),
+                ("signed by", f"{self.signer[:16]}…" if self.signer else "nobody yet"),
+                *self.guarantee.facts(),
+            ],
+        )
 
     def digest(self) -> str:
         """A SHA-256 that names the release, computed from its noisy numbers alone.

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError
 from privot.federation.sketches.estimating import Reading, Shared
 from privot.federation.sketches.signed_sketch import Sketch, same_design
@@ -31,6 +32,13 @@ class Distance:
     value: float
     interval: tuple[float, float] | None
     null_level: float | None
+
+    def stated(self) -> str:
+        """The distance with its interval and its null level, as far as they were simulated."""
+        text = f"{self.value:.4g}"
+        if self.interval is not None:
+            text += f", 95 % over the noise: {self.interval[0]:.4g} to {self.interval[1]:.4g}"
+        return text if self.null_level is None else f"{text}; below {self.null_level:.4g} for equal data (95 %)"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -73,6 +81,19 @@ class SketchComparison:
     def indistinguishable(self) -> bool | None:
         """Whether the p-value is above 5 %, so that the sketches show no difference; None without simulations."""
         return None if self.p_value is None else self.p_value > LEVEL
+
+    def _repr_html_(self) -> str:
+        found = [("W₂", self.w2), ("sliced W₂", self.sliced), ("OTDD", self.otdd)]
+        privacy = [(f"privacy of {name}", g.stated()) for name, g in zip("AB", self.guarantees, strict=True)]
+        return html_facts(
+            "Comparison of two sketches",
+            [
+                *((name, None if distance is None else distance.stated()) for name, distance in found),
+                ("p-value", None if self.p_value is None else f"{self.p_value:.3g} (no difference between the two)"),
+                *privacy,
+                ("unit", "one record; the comparison costs nothing more"),
+            ],
+        )
 
 
 def compare_sketches(a: Sketch, b: Sketch, *, draws: int = 400) -> SketchComparison:

@@ -7,41 +7,19 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from markdown_links import anchors, prose, relative_links
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
-_FENCED = re.compile(r"^( *)(```|~~~).*?^ *\2", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 _CODE_PATH = re.compile(r"(?<![\w/.-])src/privot(?:/[\w.-]+)*/?")
-_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
-
-
-def prose(text: str) -> str:
-    """The text without its fenced blocks, where brackets mean something else."""
-    return _FENCED.sub("", text)
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    found: set[str] = set()
-    counts: dict[str, int] = {}
-    for heading in _HEADING.findall(prose(text)):
-        # a link in a heading counts by its words, and formatting marks not at all
-        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
-        slug = re.sub(r"[^\w\- ]", "", words).strip().replace(" ", "-")
-        found.add(slug if slug not in counts else f"{slug}-{counts[slug]}")
-        counts[slug] = counts.get(slug, 0) + 1
-    return found
 
 
 def broken_links(page: Path, text: str) -> list[str]:
     """The relative links in `text` that lead nowhere, as if it stood in `page`."""
     broken = []
-    for target in _LINK.findall(prose(text)):
-        if re.match(r"[a-z][a-z0-9+.-]*:", target):
-            continue
+    for target in relative_links(text):
         path, _, anchor = unquote(target).partition("#")
         file = (page.parent / path).resolve() if path else page
         if not file.exists() or not file.is_relative_to(ROOT):
@@ -92,7 +70,7 @@ def test_every_page_of_the_documents_is_reached_from_the_readme() -> None:
         if page in reached:
             continue
         reached.add(page)
-        for target in _LINK.findall(prose(page.read_text())):
+        for target in relative_links(page.read_text()):
             file = (page.parent / target.partition("#")[0]).resolve()
             if file.is_dir():
                 ahead += file.glob("*.md")

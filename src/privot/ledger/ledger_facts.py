@@ -1,0 +1,36 @@
+"""What a ledger says about itself in a notebook: budget, spending, charges; it reads the ledger and writes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from privot.common.html_facts import html_facts
+from privot.errors import PrivotError
+
+if TYPE_CHECKING:
+    from privot.ledger.ledger import Ledger
+
+
+def ledger_html(ledger: Ledger) -> str:
+    """Every data set of `ledger` with its budget, what is spent and left, and its charges; fingerprints stay out.
+
+    A ledger that cannot be read says so in place of its facts: a display is no place for an error.
+    """
+    facts: list[tuple[str, object]] = []
+    try:
+        for budget in ledger.datasets():
+            spent, entries = ledger.spent(budget.fingerprint), ledger.entries(budget.fingerprint)
+            left = ledger.remaining(budget.fingerprint)
+            facts += [
+                ("data set", budget.label),
+                ("budget", f"ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}, per record"),
+                ("spent", spent.stated() if spent else "nothing"),
+                ("left", f"about ε = {left:.6g}: the accountant decides what fits, and it does not add ε"),
+                *((f"raise {made.id}", f"to ε = {made.epsilon:g}: {made.reason}") for made in budget.raises),
+                *((f"charge {entry.id}", entry.purpose) for entry in entries),
+            ]
+    except (PrivotError, sqlite3.Error) as error:
+        facts = [("not read", str(error) if isinstance(error, PrivotError) else "the ledger is closed or damaged")]
+    # the name alone: a notebook travels, and a path says where somebody works
+    return html_facts(f"Ledger {ledger.path.name}", facts or [("budget", "none is set yet")])

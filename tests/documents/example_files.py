@@ -1,0 +1,63 @@
+"""The files that the blocks of the documents speak of: small, made up, of the stated shapes and columns."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+
+
+def images(path: Path, count: int = 120, seed: int = 0) -> None:
+    """Ten classes of 28 × 28 pixels from 0 to 255."""
+    g = np.random.default_rng(seed)
+    y = np.arange(count) % 10
+    middle = np.random.default_rng(1).uniform(0, 255, size=(10, 28, 28))
+    x = np.clip(middle[y] + g.normal(0, 20, size=(count, 28, 28)), 0, 255)
+    np.savez(path, x=x.astype(np.uint8), y=y)
+
+
+def census(path: Path, count: int = 300, seed: int = 0, label: bool = True) -> None:
+    """The columns of docs/examples/dictionary.json; a long education makes a high income more likely."""
+    g = np.random.default_rng(seed)
+    names = ["school", "college", "master", "phd"]
+    rows = ["age,education,hours,married,joined,income"]
+    for _ in range(count):
+        level = int(g.integers(0, 4))
+        rich = g.uniform() < 0.15 + 0.2 * level
+        day = np.datetime64("2000-01-01") + int(g.integers(0, 7000))
+        age = "" if g.uniform() < 0.02 else str(g.integers(17, 91))
+        married = "true" if g.uniform() < 0.5 else "false"
+        rows.append(f"{age},{names[level]},{g.uniform(0, 99):.1f},{married},{day},{'>50K' if rich else '<=50K'}")
+    path.write_text("\n".join(row if label else row.rpartition(",")[0] for row in rows) + "\n")
+
+
+def fill(folder: Path, schema: bool = True) -> None:
+    """Every file that a block may name; without `schema` where the page itself makes one."""
+    images(folder / "mnist.npz")
+    images(folder / "mine.npz", seed=2)
+    images(folder / "source.npz", seed=3)
+    images(folder / "target.npz", seed=4)
+    images(folder / "new.npz", count=10, seed=5)
+    census(folder / "census.csv")
+    census(folder / "census-test.csv", seed=1)
+    census(folder / "public.csv", seed=2)
+    census(folder / "private.csv", seed=3, label=False)
+    census(folder / "new.csv", count=10, seed=4, label=False)
+    shutil.copy(EXAMPLES / "dictionary.json", folder / "dictionary.json")
+    if schema:
+        (folder / "schema.json").write_text(json.dumps({"label": "income", "columns": _columns()}))
+
+
+def _columns() -> list[dict[str, object]]:
+    return [
+        {"name": "age", "type": "integer", "low": 17, "high": 90, "missing": True},
+        {"name": "education", "type": "categorical", "categories": ["school", "college", "master", "phd"]},
+        {"name": "hours", "type": "continuous", "low": 0, "high": 99, "decimals": 1},
+        {"name": "married", "type": "boolean", "categories": ["false", "true"]},
+        {"name": "joined", "type": "date", "low": "2000-01-01", "high": "2019-12-31"},
+        {"name": "income", "type": "categorical", "categories": ["<=50K", ">50K"]},
+    ]
