@@ -38,6 +38,7 @@ COMMANDS = {
     "points": Command("points", "Score your own records against a validation set."),
     "doctor": Command("doctor", "Show what is installed, what is missing and what works."),
     "release": Command("release_commands", "Release a count, mean, histogram or quantile of one column."),
+    "plan": Command("plan", "Try budgets on a local page; no data is read."),
     "account": Command("account_commands", "Plan a budget without reading any data."),
     "ledger": Command("ledger_commands", "Create, show and verify privacy ledgers."),
     "bench": Command("bench_commands", "Measure privot and its peers in one run."),
