@@ -1,7 +1,7 @@
 """The pages in a real browser: no error, no request, nothing too wide, keyboard, contrast, names for all pictures.
 
-Skipped where no Chromium is installed. The pages are those of a table with hostile names and of images, each with an
-evaluation, at the widths of a phone, a tablet and a desk, light and dark.
+Skipped where no Chromium is installed. The pages are those of a table with hostile names, of images and of an
+adaptation, each with an evaluation, at the widths of a phone, a tablet and a desk, light and dark.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_pages import HOSTILE, image_folder, table_folder
+from hostile_pages import HOSTILE, adaptation_folder, image_folder, table_folder
 
 from headless import CONTRAST, HEADINGS, ROOM, Tab, browser, opened
 
@@ -22,7 +22,9 @@ pytestmark = [
 ]
 
 WIDTHS, SCHEMES = (390, 768, 1440), ("light", "dark")
-PAGES = ("table/report.html", "table/report-private.html", "images/report.html", "images/report-private.html")
+PAGES = tuple(
+    f"{kind}/{name}.html" for kind in ("table", "images", "adaptation") for name in ("report", "report-private")
+)
 NAMELESS = """
 [...document.querySelectorAll('svg, img, table, [role=region], a, summary')].filter(e => {
   const title = e.querySelector(':scope > title'), caption = e.querySelector(':scope > caption');
@@ -43,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("pages")
     table_folder(place / "table")
     image_folder(place / "images")
+    adaptation_folder(place / "adaptation")
     return place
 
 

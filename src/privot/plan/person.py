@@ -44,7 +44,7 @@ def epsilon_of_person(event: Event, guarantee: Guarantee, records: int) -> float
     >>> from privot.guarantee import Adjacency
     >>> event = Gaussian(4.0, 1.0, Adjacency.ADD_REMOVE)
     >>> round(epsilon_of_person(event, account(event, 1e-5), 2), 3)  # as Gaussian(4.0, 2.0, …)
-    2.005
+    1.993
     """
     check_count("The number of records of one person", records)
     check_delta(guarantee.at_delta)

@@ -96,7 +96,8 @@ class Settings:
 def read_settings(asked: object) -> Settings:
     """The settings of a request; fields that its kind does not use may be left out, and are at their first value.
 
-    >>> read_settings({"kind": "count", "adjacency": "add-remove", "epsilon": 2, "delta": 1e-6, "records": 50}).epsilon
+    >>> asked = {"kind": "count", "adjacency": "add-remove", "epsilon": 2, "delta": 1e-6, "records": 50, "person": 1}
+    >>> read_settings(asked).epsilon
     2.0
     """
     if not isinstance(asked, Mapping):
