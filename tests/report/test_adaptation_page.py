@@ -34,13 +34,19 @@ def test_the_score_on_real_records_is_on_a_page_of_its_own(tmp_path: Path) -> No
     assert "&lt;b&gt;cat for dog, 10 times" in private
 
 
-def test_harm_is_not_called_success(tmp_path: Path) -> None:
-    write_adaptation_pages(tmp_path, GUARANTEE, FACTS, [], {**SCORES, "accuracy": 0.5})
+@pytest.mark.parametrize(
+    ("found", "look", "words"),
+    [
+        ({"accuracy": 0.5, "harmed": True}, "poor", "adaptation did harm, so do not use it"),
+        ({"accuracy": 0.82, "harmed": False}, "fair", "adaptation did not help"),
+        ({"accuracy": 0.91, "harmed": False}, "good", "alone, get 83.0 %.</p>"),
+    ],
+)
+def test_harm_is_not_called_success(tmp_path: Path, found: dict[str, object], look: str, words: str) -> None:
+    write_adaptation_pages(tmp_path, GUARANTEE, FACTS, [], {**SCORES, **found})
     private = (tmp_path / "report-private.html").read_text()
-    assert "adaptation did harm, so do not use it" in private
-    assert 'class="card poor"' in private
-    write_adaptation_pages(tmp_path, GUARANTEE, FACTS, [], SCORES)
-    assert "harm" not in (tmp_path / "report-private.html").read_text()
+    assert words in private
+    assert f'class="card {look}"' in private
 
 
 def test_without_an_evaluation_there_is_one_page(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def write_evaluation(
     records: int,
     confusion: list[list[int]] | None = None,
     baseline: float | None = None,
+    harmed: bool = False,
 ) -> None:
     """A score on held-out records, marked as not private.
 
@@ -128,12 +129,14 @@ def write_evaluation(
         How many records of each class (rows) were given each label (columns).
     baseline
         The accuracy of the same networks, trained on the public source alone.
+    harmed
+        Whether that is more than chance explains.
     """
     fields: dict[str, Any] = {"accuracy": accuracy, "records": records, "privacy": CONFIDENTIAL}
     if confusion is not None:
         fields["confusion"] = {"matrix": confusion}
     if baseline is not None:
-        fields["baseline"] = baseline
+        fields |= {"baseline": baseline, "harmed": harmed}
     write_json(folder / EVALUATION, fields)
 
 

@@ -45,7 +45,8 @@ def write_adaptation_pages(
     losses
         The training's loss, step by step.
     evaluation
-        `accuracy` on `records` held-out records, perhaps `baseline` and `confusion`; it is not private.
+        `accuracy` on `records` held-out records, perhaps `baseline`, the accuracy of the source alone, whether
+        adaptation `harmed`, and `confusion`; it is not private.
     pictures
         Pictures that follow from the release and the public source.
     parts
@@ -102,14 +103,14 @@ def _shown(title: str, words: str, png: bytes) -> Section:
     return Section(title, [Paragraph(words), *([Photo(png, title)] if png else [])])
 
 
-def _beside(accuracy: float, alone: float) -> str:
-    """What the score is worth beside that of the source alone."""
+def _beside(accuracy: float, alone: float, harmed: bool) -> tuple[str, str]:
+    """(good, fair or poor; what the score is worth beside that of the source alone)."""
+    said = f"The same networks, trained on the public source alone, get {100 * alone:.1f} %"
+    if harmed:
+        return "poor", f"{said}, which is more than chance explains: adaptation did harm, so do not use it."
     if accuracy < alone:
-        return (
-            f"The same networks, trained on the public source alone, get {100 * alone:.1f} %: on these records adaptation "
-            "did harm, so do not use it."
-        )
-    return f"The same networks, trained on the public source alone, get {100 * alone:.1f} %."
+        return "fair", f"{said}: on these records adaptation did not help."
+    return "good", f"{said}."
 
 
 def _private(evaluation: Mapping[str, Any]) -> Page:
@@ -122,9 +123,8 @@ def _private(evaluation: Mapping[str, Any]) -> Page:
         parts: list[Part] = [Paragraph(words, "verdict"), Chart(score_bars("Accuracy on target records", rows))]
         look = ""
         if len(rows) == 2:
-            alone = rows[0][2]
-            look = "poor" if accuracy < alone else "good"
-            parts.append(Paragraph(_beside(accuracy, alone)))
+            look, beside = _beside(accuracy, rows[0][2], evaluation.get("harmed") is True)
+            parts.append(Paragraph(beside))
         card = Card("How good it is", parts, look)
         sections = []
         if evaluation.get("confusion") is not None:

@@ -50,6 +50,7 @@ def compare(
 
     Examples: privot compare a.npz b.npz --method exact --out transport.png; privot compare a.sketch b.sketch
     """
+    from privot.cli.printing.progress import working
     from privot.cli.records import stated
     from privot.cli.running.comparisons import PROTOCOLS, Sides, chosen_method, compare_by_protocol, compare_records
     from privot.errors import UsageError
@@ -62,13 +63,18 @@ def compare(
         if out is not None:
             raise UsageError("--out cannot be combined with sketches: use privot federate matrix to draw many of them.")
         return _print_sketches(first, second, trust, as_json)
+    with working("comparing", quiet=as_json) as tell:
+        if method in PROTOCOLS:
+            answer = compare_by_protocol(
+                sides, method, p=p, rounds=rounds, share=share, defence=defence, most=most, seed=seed,
+                allow_unproven=allow_unproven,
+            )  # fmt: skip
+        else:
+            answer = compare_records(
+                sides, method, p=p, slices=slices, reg=reg, most=most, seed=seed, out=out, tell=tell
+            )
     if method in PROTOCOLS:
-        answer = compare_by_protocol(
-            sides, method, p=p, rounds=rounds, share=share, defence=defence, most=most, seed=seed,
-            allow_unproven=allow_unproven,
-        )  # fmt: skip
         return print_json(answer) if as_json else _print_protocol(answer, p)
-    answer = compare_records(sides, method, p=p, slices=slices, reg=reg, most=most, seed=seed, out=out)
     return print_json(answer) if as_json else _print_records(answer, p)
 
 
@@ -101,9 +107,11 @@ def _print_records(answer: dict[str, Any], p: float) -> None:
 
 def _print_sketches(first: str, second: str, trust: list[Path] | None, as_json: bool) -> None:
     from privot.cli.printing.guarantee_words import in_words, summary, vouched
+    from privot.cli.printing.progress import working
     from privot.cli.running.comparisons import compare_sketch_files
 
-    found, sketches, trusted = compare_sketch_files(first, second, trust)
+    with working("comparing", quiet=as_json):
+        found, sketches, trusted = compare_sketch_files(first, second, trust)
     if as_json:
         print_json(
             {

@@ -24,6 +24,7 @@ def sample(
 
     Examples: privot sample digits-synth -n 10000 --out more.npz; privot sample census-synth --count 500 --out more.csv
     """
+    from privot.cli.printing.progress import working
     from privot.cli.table_input import check_spreadsheet_safe, kind_for
     from privot.synthesis import Synthesizer
     from privot.synthesis.output.output_folder import write_drawn
@@ -31,7 +32,8 @@ def sample(
     synthesizer = Synthesizer.load(folder, device)
     if spreadsheet_safe:
         check_spreadsheet_safe(kind_for(str(out), synthesizer.codec))
-    write_drawn(synthesizer, out, n, seed, spreadsheet_safe)
+    with working("drawing samples", quiet=as_json):
+        write_drawn(synthesizer, out, n, seed, spreadsheet_safe)
     if as_json:
         print_json({"out": str(out), "samples": n, "guarantee": synthesizer.guarantee_.to_dict()})
     else:

@@ -246,12 +246,13 @@ def leave_comparison(
     from privot.adaptation.model_folder import write_evaluation, write_report
     from privot.evaluation.classifiers import confusion
 
+    beside: dict[str, Any]
     if held_out is None or held_out.y is None:
         return None
     compared = compare_with_source(adapter, source, held_out)
     taken = confusion(held_out.y, adapter.predict(held_out.x))
-    baseline = None if compared is None else compared.source_only
-    write_evaluation(out, adapter.score(held_out.x, held_out.y), len(held_out.x), taken, baseline)
+    beside = {} if compared is None else {"baseline": compared.source_only, "harmed": compared.harmed}
+    write_evaluation(out, adapter.score(held_out.x, held_out.y), len(held_out.x), taken, **beside)
     write_report(out)
     return compared
 
