@@ -360,6 +360,7 @@ class SynthJob:
 
         Under add-remove the number of records is private: then the number needed is said, and not compared.
         """
+        from privot.cli.printing.warnings_said import warn
         from privot.synthesis.defaults.rows_needed import rows_needed
 
         o = self.options
@@ -368,10 +369,9 @@ class SynthJob:
             return
         hidden = f"noise of ±{need.noise:.3g} on every count hides {need.what} below about {need.records} records"
         if records is not None and records < need.records:
-            typer.echo(
-                f"Warning: {records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
-                f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them.",
-                err=True,
+            warn(
+                f"{records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
+                f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them."
             )
         elif records is None and not o.as_json and on_terminal():
             typer.echo(
