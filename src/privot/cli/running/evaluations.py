@@ -21,6 +21,19 @@ LOOKED = (
 """What is said beside figures that looked at the records behind the release."""
 
 
+def made_folder(synthetic: str) -> Path | None:
+    """The folder of `privot synth` that is meant; None for a file, and for a folder of images by class."""
+    from privot.jobs.job import NAME
+    from privot.synthesis.output.saved_model import CONFIG
+
+    folder = Path(synthetic)
+    if not folder.is_dir():
+        return None
+    # a job that was stopped has no configuration yet: what is missing is said by name then
+    own = (folder / CONFIG).exists() or (folder / NAME).exists() or not any(p.is_dir() for p in folder.iterdir())
+    return folder if own else None
+
+
 def evaluate_table_data(
     synthetic: str,
     folder: Path | None,
@@ -100,7 +113,8 @@ def evaluate_arrays(
     size = facts.shape
     # in a file labels are numbers, whatever the classes are called
     numbered = replace(facts, classes=None)
-    made = read_records(str(check_inside(folder / SYNTHETIC, folder)) if folder else synthetic, numbered)
+    source = str(check_inside(folder / SYNTHETIC, folder)) if folder else synthetic
+    made = read_records(source, facts if is_folder(source) else numbered)
     real = read_records(test, facts if is_folder(test) else numbered, part="test")
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
