@@ -15,7 +15,7 @@ from headless import CONTRAST, HEADINGS, ROOM, Tab, browser, opened
 from privot.accounting import Gaussian
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
-from privot.plan.answers import answer
+from privot.plan.plan_answers import answer
 from privot.plan.server import PlanServer
 from privot.plan.settings import KINDS
 

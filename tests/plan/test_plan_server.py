@@ -22,7 +22,7 @@ from privot.accounting import Gaussian
 from privot.cli import run
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
-from privot.plan.answers import answer
+from privot.plan.plan_answers import answer
 from privot.plan.server import MAX_REQUEST, PlanServer
 
 ASKED = {"kind": "count", "adjacency": "add-remove", "epsilon": 1, "delta": 1e-6, "records": 1000, "person": 1}

@@ -11,14 +11,15 @@ import hmac
 import json
 import secrets
 import threading
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 from privot.errors import UsageError
-from privot.plan.answers import answer
 from privot.plan.page import page, script, style
+from privot.plan.plan_answers import answer
 
 HOST = "127.0.0.1"
 MAX_REQUEST = 10_000
@@ -90,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
     server_version = "privot"
     sys_version = ""
-    PAGES: ClassVar = {
+    PAGES: ClassVar[dict[str, tuple[str, Callable[[], str]]]] = {
         "": ("text/html; charset=utf-8", page),
         "page.js": ("text/javascript; charset=utf-8", script),
         "page.css": ("text/css; charset=utf-8", style),
