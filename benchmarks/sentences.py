@@ -75,10 +75,9 @@ def prepare(place: Path) -> None:
     digits = load_digits()
     x, labels = digits.data / 16.0, digits.target
     np.savez(place / "bright.npz", x=x[:800], y=labels[:800])
-    # the same digits under a weaker contrast, and as negatives
-    for name, changed in (("pale", 0.3 + 0.5 * x), ("negative", 1.0 - x)):
-        np.savez(place / f"{name}.npz", x_train=changed[800:1400], x_test=changed[1400:], y_test=labels[1400:])
-    np.savez(place / "positive.npz", x_test=x[1400:], y_test=labels[1400:])
+    # the same digits under a weaker contrast
+    pale = 0.3 + 0.5 * x
+    np.savez(place / "pale.npz", x_train=pale[800:1400], x_test=pale[1400:], y_test=labels[1400:])
     (place / "work").mkdir()
     (place / "work" / "copy.csv").write_bytes((place / "patients.csv").read_bytes())
 
@@ -89,7 +88,7 @@ def rows(place: Path) -> Iterator[tuple[str, str, int, str]]:
     synth = f"synth scans.npz --classes 2 --range 0,1 {terms} {two} --seed 1 --checkpoint 0 --out"
     table = f"synth patients.csv --schema schema.json {terms} {two} --seed 1 --out"
     mean = f"release mean {{}} --column c0 --range 0,1 {terms} {two}"
-    adapt = f"adapt bright.npz {{}}.npz {terms} --range 0,1 --seed 1 --test {{}}.npz --out {{}}"
+    adapt = f"adapt bright.npz pale.npz {terms} --range 0,1 --seed 1 --test pale.npz --out model"
     early, paid = place / "early", place / "scans" / "checkpoint.safetensors"
     yield "no PyTorch", *privot(place, f"{synth} scans", hiding=True)
     yield "Ctrl-C before anything is paid", *interrupted(place, f"{synth} early", early.exists)
@@ -101,8 +100,7 @@ def rows(place: Path) -> Iterator[tuple[str, str, int, str]]:
     yield "a copied file", *privot(place, mean.format("work/copy.csv"), "Warning")
     yield "another `--budget`", *privot(place, mean.format("work/copy.csv") + " --budget 9")
     yield "a mistyped `--ledger`", *privot(place, mean.format("patients.csv") + " --ledger patient.ledger")
-    yield "a changed contrast: it helps", *privot(place, adapt.format("pale", "pale", "a"), "test records;")
-    yield "a changed contrast: it does harm", *privot(place, adapt.format("negative", "positive", "b"), "harm")
+    yield "a changed contrast", *privot(place, adapt, "not private")
 
 
 def main() -> None:
