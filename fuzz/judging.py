@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 from fuzz.kit import SENTINEL
 from fuzz.running import MAX_BYTES, Outcome, limits
 
 _NOTES = ("There is no job in ", "Going on with ", "Warning: ")
 """Lines on standard error that may come before the sentence."""
+_PROGRESS = re.compile(r"[a-zε][^:]*: (.+, )?[\d.]+ (s|min|h) so far(, about [\d.]+ (s|min|h) left)?")
+"""A line about work that takes longer than three seconds."""
 
 
 def faults(outcome: Outcome) -> list[str]:
@@ -27,7 +30,7 @@ def faults(outcome: Outcome) -> list[str]:
         found.append("traceback")
     elif code >= 0 and code not in case.codes and not (code == 2 and _became_folder(outcome)):
         found.append(f"exit code {code}, right are {', '.join(map(str, sorted(case.codes)))}")
-    lines = [line for line in err.splitlines() if not line.startswith(_NOTES)]
+    lines = [line for line in err.splitlines() if not line.startswith(_NOTES) and not _PROGRESS.fullmatch(line)]
     if code > 0 and (len(lines) != 1 or not lines[0].startswith("privot: ")):
         found.append(f"{len(lines)} lines on standard error where one sentence is right")
     if code == 0 and lines:

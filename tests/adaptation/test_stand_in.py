@@ -201,7 +201,7 @@ def test_the_report_shows_both_domains_and_how_labels_changed(tmp_path: Path) ->
     assert counts.shape == (3, 3)
     assert counts.sum() == 70
     page = write_report(tmp_path).read_text()
-    assert page.count("data:image/png") == 5  # three grids, the confusion, the losses
+    assert page.count("data:image/png") == 4  # three grids and the confusion; the losses are drawn on the page
     assert "one release of them" in page
     assert "The stand-in, drawn from the generator" in page
     # a damaged file is refused in one sentence, by name

@@ -1,4 +1,4 @@
-"""Benchmarks that commands run are short here: the rows are looked at, not the seconds."""
+"""Benchmarks that commands run are short here, and a slow machine adds no lines of progress to standard error."""
 
 from __future__ import annotations
 
@@ -18,4 +18,14 @@ def _short_races(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr(transport_bench, "race", lambda calls, device, budget=0.0: clock.race(calls, device, 0.01))
             patch.setattr(transport_bench, "singles", partial(clock.singles, budget=0.01))
             patch.setattr(growth, "seconds", partial(clock.seconds, budget=0.01))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_lines_of_progress(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name != "test_cli_progress.py":
+            from privot.cli.printing import progress
+
+            patch.setattr(progress, "FIRST", 1e6)
         yield

@@ -59,8 +59,22 @@ def test_adapt_writes_a_model_its_guarantee_and_a_report_and_resuming_costs_noth
     stated = Guarantee.from_json((out / "guarantee.json").read_text())
     assert stated.epsilon() == pytest.approx(answer["guarantee"]["epsilon"])
     page = (out / "report.html").read_text()
-    assert "replace-one" in page
-    assert "not private" in page
+    assert "replace-one, proven" in page
+    assert "privot adapt SOURCE TARGET --epsilon 5 --delta 1e-05" in page
+    # how it does on real records is on a page of its own, with the source alone beside it and what was taken for what
+    private = (out / "report-private.html").read_text()
+    measured = json.loads((out / "evaluation.json").read_text())
+    assert sum(map(sum, measured["confusion"]["matrix"])) == measured["records"] == 40
+    for share in (measured["accuracy"], measured["baseline"]):
+        assert f"{100 * share:.1f} %" in private
+    assert f"{100 * answer['accuracy']:.1f} % of 40 held-out" in private
+    assert "% of 40" not in page
+    assert "Do not publish" in private
+    (out / "evaluation.json").unlink()
+    assert run(["report", str(out)]) == 0
+    assert not (out / "report-private.html").exists()
+    assert (out / "report.html").read_text() != page  # it no longer links to that page
+    capsys.readouterr()
     with np.load(files[1]) as held:
         assert DomainAdapter.load(out).score(held["x_test"], held["y_test"]) == answer["accuracy"]
     ledger = tmp_path / "target.npz.ledger"

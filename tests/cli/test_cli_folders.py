@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from privot.cli import run
+from privot.data import load
 from privot.errors import DataError
 from privot.federation.parties.desk import Desk
 from privot.federation.parties.enrolment import make_party
@@ -151,3 +152,45 @@ def test_a_party_reads_its_folder_by_the_class_names_and_shape_of_its_policy(zoo
         assert desk.policy.vault is not None
         assert desk.policy.vault.classes == count
         desk.close()
+
+
+def test_samples_are_written_as_png_files_by_class_name_and_evaluated(capsys: Any, zoo: Path) -> None:
+    assert run(["synth", "zoo", *TERMS, *QUICK, *NAMES, *SHAPE, "--out", "out"]) == 0
+    for out in ("pictures", "same.npz"):
+        assert run(["sample", "out", "-n", "60", "--seed", "3", "--out", out]) == 0
+    capsys.readouterr()
+    assert sorted(p.name for p in Path("pictures").iterdir()) == ["a_rare", "b", "c"]
+    assert [p.name for p in zoo.iterdir() if p.name.startswith(".")] == []
+    images = load("pictures", classes=["a_rare", "b", "c"], shape=(8, 8))
+    with np.load("same.npz") as drawn:
+        # the same images in the same classes, to the nearest of 256 steps
+        order = [int(p.stem) for name in ("a_rare", "b", "c") for p in sorted(Path("pictures", name).iterdir())]
+        np.testing.assert_array_equal(images.y, drawn["y"][order])
+        np.testing.assert_array_equal(images.x, np.rint(drawn["x"].reshape(60, 64)[order].astype(np.float64)))
+    assert run(["evaluate", "pictures", "--test", "zoo", *NAMES, *SHAPE, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["confusion"]["names"] == ["a_rare", "b", "c"]
+    assert found["records"] == {"synthetic": 60, "test": 61}
+    # and a folder of synth brings its own names
+    assert run(["evaluate", "out", "--test", "zoo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["confusion"]["names"] == ["a_rare", "b", "c"]
+    assert "a_rare" in Path("out/report-private.html").read_text()
+    # nothing is overwritten, and what is missing is said
+    assert run(["sample", "out", "-n", "5", "--out", "pictures"]) == 2
+    assert "exists already" in sentence(capsys)
+    assert run(["sample", "out", "-n", "5", "--out", "none/pictures"]) == 2
+    assert "There is no folder none" in sentence(capsys)
+    assert run(["evaluate", "pictures", "--test", "zoo", *SHAPE]) == 2
+    assert "--classes NAME" in sentence(capsys)
+    Path("empty").mkdir()
+    assert run(["evaluate", "empty", "--test", "zoo", *NAMES]) == 3
+    assert "config.json" in sentence(capsys)
+
+
+def test_records_that_are_no_images_become_no_folder_of_images(capsys: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((50, 3)))
+    words = ["synth", str(tmp_path / "rows.npy"), *TERMS, *QUICK[2:], "--range", "0,1", "--out", str(tmp_path / "out")]
+    assert run(words) == 0
+    capsys.readouterr()
+    assert run(["sample", str(tmp_path / "out"), "-n", "5", "--out", str(tmp_path / "pictures")]) == 2
+    assert "known shape" in sentence(capsys)

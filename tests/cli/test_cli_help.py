@@ -89,7 +89,7 @@ def test_a_command_loads_its_own_module_only() -> None:
 def test_no_option_has_two_help_texts_unless_its_meaning_differs() -> None:
     differ = {"--seed", "--epsilon", "--delta", "--out", "--classes", "--sigma", "--records", "--data", "--device"}
     differ |= {"--steps", "--clip", "--test", "--name", "--host", "--method", "--slices", "--batch", "--dim", "--frame"}
-    differ |= {"--sizes", "--validation", "--most", "--adjacency", "--range", "--workers"}
+    differ |= {"--sizes", "--validation", "--most", "--adjacency", "--range", "--workers", "--ledger", "--port"}
     texts: dict[str, set[str]] = {}
     for path in ALL:
         command = WHOLE

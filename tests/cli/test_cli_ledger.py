@@ -13,6 +13,7 @@ import pytest
 from privot.accounting import Gaussian, Laplace
 from privot.accounting.laws import gaussian
 from privot.cli import run
+from privot.errors import BudgetError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 
@@ -104,13 +105,37 @@ def test_a_copy_with_a_budget_of_its_own_is_warned_of(capsys, tmp_path):
         said = capsys.readouterr().err
         assert ("guards these very records (export.npy)" in said) is warned
         assert ("--ledger" in said) is warned
+        # what cannot be read as a ledger is not passed over in silence
+        assert "broken.ledger guards these very records is not known" in said
     # and by a command that pays at once
     np.save(tmp_path / "work" / "again.npy", rows)
     release = ["release", "mean", str(tmp_path / "work" / "again.npy"), "--column", "0", "--range", "-3,3"]
     assert run([*release, *BUDGET, "--json"]) == 0
     printed = capsys.readouterr()
-    assert printed.err.count("Warning") == 2
-    assert json.loads(printed.out)["ledger"].endswith("again.npy.ledger")
+    assert printed.err.count("guards these very records (") == 2
+    answer = json.loads(printed.out)
+    assert answer["ledger"].endswith("again.npy.ledger")
+    # the same sentences are in the answer
+    assert [f"Warning: {sentence}" for sentence in answer["warnings"]] == printed.err.splitlines()
+    assert run([*release, "--epsilon", "0.1", *BUDGET[2:], "--json"]) in (0, 4)
+    assert "Warning" not in capsys.readouterr().err  # the budget is set: nothing new is promised
+
+
+def test_a_failure_of_a_neighbouring_ledger_that_guards_the_records_is_not_hidden(capsys, tmp_path, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    for name in ("export", "copy"):
+        np.save(tmp_path / f"{name}.npy", rows)
+    words = ["ledger", "init", str(tmp_path / "export.npy.ledger"), "--data", str(tmp_path / "export.npy"), *BUDGET]
+    assert run(words) == 0
+    capsys.readouterr()
+
+    def fail(self, fingerprint, mark=""):
+        raise BudgetError("What was spent cannot be counted.")
+
+    monkeypatch.setattr(Ledger, "spent", fail)
+    words = ["ledger", "init", str(tmp_path / "copy.npy.ledger"), "--data", str(tmp_path / "copy.npy"), *BUDGET]
+    assert run(words) == 4
+    assert "cannot be counted" in capsys.readouterr().err
 
 
 def test_an_existing_ledger_is_not_created_again(capsys, tmp_path):

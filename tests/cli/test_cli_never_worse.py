@@ -79,6 +79,19 @@ def test_synth_warns_of_too_few_rows_before_it_pays(capsys: Any, tmp_path: Path,
 
 
 @pytest.mark.slow
+def test_the_warning_of_synth_is_in_its_answer_too(capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    table(Path("small.csv"), 200)
+    TEN.save("schema.json")
+    terms = "--epsilon 1 --delta 1e-6 --schema schema.json --samples 20 --seed 1 --device cpu".split()
+    assert run(["synth", "small.csv", *terms, "--adjacency", "replace-one", "--out", "out", "--json"]) == 0
+    printed = capsys.readouterr()
+    (sentence,) = json.loads(printed.out)["warnings"]
+    assert sentence.startswith("200 records are too few for ε = 1")
+    assert f"Warning: {sentence}\n" in printed.err
+
+
+@pytest.mark.slow
 def test_under_add_remove_nothing_is_said_about_the_private_number(
     capsys: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -128,3 +128,45 @@ def test_built_in_data_is_paid_for_by_nobody(capsys, folder) -> None:
     assert 1700 < answer["estimate"] < 1900
     labels = said(capsys, "release", "histogram", "digits", *COST, *ADD, "--classes", "10", "--column", "label")
     assert len(labels["estimate"]) == 10
+
+
+def test_another_budget_than_the_ledger_has_is_refused(capsys, folder) -> None:
+    words = ["release", "mean", "plain.csv", "--column", "bmi", "--range", "10,50", "--epsilon", "0.5", *COST[2:], *ADD]
+    first = said(capsys, *words, "--budget", "2")
+    assert first["budget_epsilon"] == 2.0
+    assert first["warnings"] == []
+    assert run([*words, "--budget", "5"]) == 2
+    assert "a budget of ε = 2 at δ = 1e-06, add-remove, and --budget says 5" in capsys.readouterr().err
+    with Ledger.open("plain.csv.ledger") as book:
+        assert len(book.entries()) == 1
+    # the same one again, or none, changes nothing
+    assert said(capsys, *words, "--budget", "2")["budget_epsilon"] == 2.0
+    assert said(capsys, *words)["budget_epsilon"] == 2.0
+
+
+@pytest.mark.parametrize("command", ["release", "sketch"])
+def test_a_named_ledger_must_have_a_budget_for_the_records(capsys, folder, command) -> None:
+    words = {
+        "release": ["release", "mean", "plain.csv", "--column", "bmi", "--range", "10,50", *COST, *ADD],
+        "sketch": ["sketch", "plain.csv", *COST, *ADD, "--range", "0,200", "--out", "plain.sketch"],
+    }[command]
+    # a mistyped name is no second budget for the same people
+    assert run([*words, "--ledger", "mistyped.ledger"]) == 3
+    assert "There is no ledger at" in capsys.readouterr().err
+    assert not Path("mistyped.ledger").exists()
+    Ledger.create("empty.ledger").close()
+    assert run([*words, "--ledger", "empty.ledger"]) in (2, 4)
+    assert "no budget" in capsys.readouterr().err
+    with Ledger.open("empty.ledger") as book:
+        assert book.datasets() == []
+    # the ledger beside the data may be named, and may be new
+    assert run([*words, "--ledger", "./plain.csv.ledger"]) == 0
+    capsys.readouterr()
+    with Ledger.open("plain.csv.ledger") as book:
+        assert len(book.entries()) == 1
+
+
+def test_new_records_in_a_named_ledger_get_a_budget(capsys, folder) -> None:
+    Ledger.create("shared.ledger").close()
+    words = ["release", "mean", "plain.csv", "--column", "bmi", "--range", "10,50", *COST, *ADD]
+    assert run([*words, "--ledger", "shared.ledger", "--new-records"]) == 0

@@ -14,6 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 BUDGET = ["--epsilon", "5", "--delta", "1e-5", "--adjacency", "replace-one"]
 SKETCH = [*BUDGET, "--range", "0,1", "--ledger", "a.ledger", "--out", "a.sketch"]
+PLAN = (
+    "from privot.plan import measured, page; from privot.plan.plan_answers import answer; "
+    "asked = dict(kind='count', adjacency='add-remove', epsilon=1, delta=1e-6, records=9, person=1); "
+    "assert page.script() and answer(asked)['numbers']['sigma'] > 4; print(len(measured.results()), 'results')"
+)
+"""The planner's files are in the wheel, and it answers with what the base installs."""
 WEIGHTS = "from privot.transport._exact import network_simplex; network_simplex()"
 FLOWER = "from privot.federation.flower import serverapp, supernode"
 SYNTH = ["synth", "digits", *BUDGET, "--steps", "20", "--samples", "50", "--out", "made"]
@@ -40,6 +46,7 @@ BASE = [
     Try("sketch", ["privot", "sketch", "digits", *SKETCH], 0, ""),
     Try("schema", ["privot", "schema", "propose", "--sample", "a.csv", "--public", "--out", "a.json"], 0, "2 columns"),
     Try("figure", ["privot", "study", "run", "wdp-figure-1", "--out", "study"], 0, ""),
+    Try("plan", ["python", "-c", PLAN], 0, "8 results"),
     Try("unknown command", ["privot", "nonsense"], 2, "No such command 'nonsense'"),
     Try("unknown option", ["privot", "account", "embedding", "--nonsense"], 2, "No such option"),
     Try("missing option", ["privot", "sketch", "digits", "--out", "b.sketch"], 2, "Missing option '--epsilon'"),

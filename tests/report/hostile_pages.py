@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
+from privot.accounting import Gaussian, account
 from privot.cli import run
 from privot.data import load
+from privot.guarantee import Adjacency
+from privot.report.adaptation_page import write_adaptation_pages
 
 HOSTILE = "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=2>"
 LONG = "anextremelylongcolumnnamewithoutanyspaceinitwhichcannotbebrokenanywhere" * 2
@@ -61,3 +66,17 @@ def image_folder(out: Path) -> None:
     assert run(["synth", data, *terms, "--steps", "20", "--samples", "200", "--out", str(out)]) == 0
     assert run(["evaluate", str(out), "--test", data, "--public-test", "--device", "cpu"]) == 0
     assert run(["audit", str(out), "--trials", "2000", "--runs", "50"]) in (0, 7)
+
+
+def adaptation_folder(out: Path) -> None:
+    """The pages of an adaptation with pictures and a score."""
+    grid = io.BytesIO()
+    Image.fromarray(np.zeros((40, 130), dtype=np.uint8)).save(grid, format="PNG")
+    pictures = [(HOSTILE, "", grid.getvalue()), (LONG, "", grid.getvalue()), ("Labels", HOSTILE, grid.getvalue())]
+    names = [HOSTILE, LONG, "c"]
+    score: dict[str, Any] = {"accuracy": 0.6, "baseline": 0.7, "records": 30}
+    score["confusion"] = {"matrix": [[5, 3, 2], [0, 10, 0], [7, 0, 3]], "names": names}
+    out.mkdir(parents=True)
+    guarantee = account(Gaussian(3.0, 1.0, Adjacency.REPLACE_ONE), 1e-5)
+    facts, parts = [["method", LONG], ["σ", "3"]], [["the target", "private"], [HOSTILE, LONG]]
+    write_adaptation_pages(out, guarantee, facts, [3.0, 2.0, 1.0], score, pictures, parts, "privot adapt " + LONG)

@@ -34,6 +34,21 @@ def test_the_score_on_real_records_is_on_a_page_of_its_own(tmp_path: Path) -> No
     assert "&lt;b&gt;cat for dog, 10 times" in private
 
 
+@pytest.mark.parametrize(
+    ("found", "look", "words"),
+    [
+        ({"accuracy": 0.5, "harmed": True}, "poor", "adaptation did harm, so do not use it"),
+        ({"accuracy": 0.82, "harmed": False}, "fair", "adaptation did not help"),
+        ({"accuracy": 0.91, "harmed": False}, "good", "alone, get 83.0 %.</p>"),
+    ],
+)
+def test_harm_is_not_called_success(tmp_path: Path, found: dict[str, object], look: str, words: str) -> None:
+    write_adaptation_pages(tmp_path, GUARANTEE, FACTS, [], {**SCORES, **found})
+    private = (tmp_path / "report-private.html").read_text()
+    assert words in private
+    assert f'class="card {look}"' in private
+
+
 def test_without_an_evaluation_there_is_one_page(tmp_path: Path) -> None:
     write_adaptation_pages(tmp_path, GUARANTEE, FACTS, [], SCORES)
     page = write_adaptation_pages(tmp_path, GUARANTEE, FACTS, []).read_text()
@@ -42,12 +57,15 @@ def test_without_an_evaluation_there_is_one_page(tmp_path: Path) -> None:
 
 
 def test_pictures_and_parts_are_shown_and_nothing_released_is_said_as_such(tmp_path: Path) -> None:
-    picture = ("Both domains", "as they are", b"\x89PNG\r\n\x1a\n")
+    png = b"\x89PNG\r\n\x1a\n"
+    pictures = [("Labels before and after", "as they are", png), ("The source", "", png), ("The stand-in", "", png)]
     parts = [["the target", "not looked at"]]
-    page = write_adaptation_pages(tmp_path, None, FACTS, [1.0], None, [picture], parts).read_text()
+    page = write_adaptation_pages(tmp_path, None, FACTS, [1.0], None, pictures, parts).read_text()
     assert "No private record was looked at" in page
-    assert "Both domains" in page
-    assert 'src="data:image/png;base64,' in page
+    assert page.count('src="data:image/png;base64,') == 3
+    assert page.count("<h2") == 5  # pictures without words share one heading
+    for words in ("Labels before and after", "as they are", "What both domains look like", "The stand-in"):
+        assert words in page
     assert "not looked at" in page
 
 

@@ -1,7 +1,7 @@
 """The pages in a real browser: no error, no request, nothing too wide, keyboard, contrast, names for all pictures.
 
-Skipped where no Chromium is installed. The pages are those of a table with hostile names and of images, each with an
-evaluation, at the widths of a phone, a tablet and a desk, light and dark.
+Skipped where no Chromium is installed. The pages are those of a table with hostile names, of images and of an
+adaptation, each with an evaluation, at the widths of a phone, a tablet and a desk, light and dark.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from headless import Tab, browser, opened
-from hostile_pages import HOSTILE, image_folder, table_folder
+from hostile_pages import HOSTILE, adaptation_folder, image_folder, table_folder
+
+from headless import CONTRAST, HEADINGS, ROOM, Tab, browser, opened
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,29 +22,9 @@ pytestmark = [
 ]
 
 WIDTHS, SCHEMES = (390, 768, 1440), ("light", "dark")
-PAGES = ("table/report.html", "table/report-private.html", "images/report.html", "images/report-private.html")
-ROOM = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-CONTRAST = """
-(() => {
-  const parse = text => { const m = text.match(/[\\d.]+/g).map(Number); return m.length > 3 ? m : [...m, 1]; };
-  const linear = v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const light = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
-  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor);
-    if (c[3] > 0.99) return c; } return [255, 255, 255, 1]; };
-  const weak = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const e = walker.currentNode.parentElement, words = walker.currentNode.textContent.trim();
-    if (!words || ['TITLE', 'DESC', 'STYLE', 'title', 'desc'].includes(e.tagName)) continue;
-    const style = getComputedStyle(e);
-    const ink = parse(e.tagName === 'text' ? style.fill : style.color), paper = behind(e);
-    const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) weak.push([words.slice(0, 40), Math.round(100 * ratio) / 100]);
-  }
-  return weak.slice(0, 10);
-})()
-"""
+PAGES = tuple(
+    f"{kind}/{name}.html" for kind in ("table", "images", "adaptation") for name in ("report", "report-private")
+)
 NAMELESS = """
 [...document.querySelectorAll('svg, img, table, [role=region], a, summary')].filter(e => {
   const title = e.querySelector(':scope > title'), caption = e.querySelector(':scope > caption');
@@ -52,7 +33,6 @@ NAMELESS = """
   return !(name && name.trim());
 }).map(e => e.outerHTML.slice(0, 80))
 """
-HEADINGS = "[...document.querySelectorAll('h1, h2, h3, h4')].map(e => Number(e.tagName[1]))"
 REACHABLE = "document.querySelectorAll('a[href], summary, [tabindex=\"0\"]').length"
 REACHED = """
 (() => { const e = document.activeElement; if (!e || e === document.body) return -1;
@@ -65,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("pages")
     table_folder(place / "table")
     image_folder(place / "images")
+    adaptation_folder(place / "adaptation")
     return place
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from privot.adaptation.adaptation_design import AdaptationDesign
 from privot.adaptation.networks import Committee, Networks, build, build_committee, check_known
-from privot.adaptation.stand_in.report_figures import as_context
+from privot.adaptation.stand_in.report_figures import figures_of, privacy_of_parts
 from privot.adaptation.stand_in.stand_in_learner import Checks
 from privot.adaptation.stand_in.weighted_training import TableChecks
 from privot.common.devices import usable_device
@@ -17,42 +17,17 @@ from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.blocks import counted_anew
 from privot.jobs.released_files import read_json, sync, write_bytes, write_json
-from privot.jobs.spending import SPENT, spent_rows
+from privot.jobs.spending import SPENT
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.opening import read_text
-from privot.synthesis.output.html_report import CONFIDENTIAL
+from privot.report.adaptation_page import PRIVATE_REPORT, REPORT, write_adaptation_pages
+from privot.report.evaluation_parts import CONFIDENTIAL
 
 CONFIG = "config.json"
 MODEL = "model.safetensors"
 GUARANTEE = "guarantee.json"
-REPORT = "report.html"
 EVALUATION = "evaluation.json"
 SCHEMA_VERSION = 1
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>privot: domain adaptation</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; } td { padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top; }
-.claim { border-left: 4px solid {{ "#2a7" if standing == "proven" else "#c33" }}; padding: .5rem 1rem; }
-.open { border-left: 4px solid #c33; padding: .5rem 1rem; }
-</style></head><body>
-<h1>A classifier adapted to private records</h1>
-<p class="claim"><strong>{{ claim }}</strong> {{ explanation }}</p>
-{% if tested %}<h2>On held-out target records</h2><table><tr><td>accuracy</td><td>{{ tested }}</td></tr></table>
-<p class="open"><strong>{{ confidential }}</strong></p>{% endif %}
-<h2>How it was made</h2>
-<table>{% for name, value in rows %}<tr><td>{{ name }}</td><td>{{ value }}</td></tr>{% endfor %}</table>
-<h2>What is private and what is not</h2>
-<table>{% for name, value in parts %}<tr><td>{{ name }}</td><td>{{ value }}</td></tr>{% endfor %}</table>
-{% for f in figures %}<h2>{{ f.title }}</h2><p>{{ f.words }}</p>
-{% if f.picture %}<img alt="{{ f.title }}" src="data:image/png;base64,{{ f.picture | base64 }}">{% endif %}{% endfor %}
-{% if curve %}<h2>Training</h2><img alt="Training" src="data:image/png;base64,{{ curve }}">{% endif %}
-<p>The classifier follows from the public source and from what was paid for; nothing else of the private records was
-looked at. The last weights were taken: no model was chosen by target labels.</p>
-</body></html>
-"""
 
 
 @dataclass
@@ -75,7 +50,7 @@ def write_model(folder: Path, adapted: Adapted, networks: Networks | Committee) 
     Files of an earlier model are removed first: a kill must not leave a new model beside the guarantee of an old one.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (CONFIG, GUARANTEE, SPENT, REPORT, EVALUATION):
+    for name in (CONFIG, GUARANTEE, SPENT, REPORT, PRIVATE_REPORT, EVALUATION):
         (folder / name).unlink(missing_ok=True)
     sync(folder)
     write_tensors(folder / MODEL, networks.state_dict(), {"kind": "adaptation"})
@@ -136,45 +111,64 @@ def read_adapted(folder: Path) -> Adapted:
         raise DataError(f"{folder} does not hold a whole adaptation ({type(error).__name__}).") from None
 
 
-def write_evaluation(folder: Path, accuracy: float, records: int) -> None:
-    """A score on held-out records, marked as not private."""
-    write_json(folder / EVALUATION, {"accuracy": accuracy, "records": records, "privacy": CONFIDENTIAL})
+def write_evaluation(
+    folder: Path,
+    accuracy: float,
+    records: int,
+    confusion: list[list[int]] | None = None,
+    baseline: float | None = None,
+    harmed: bool = False,
+) -> None:
+    """A score on held-out records, marked as not private.
+
+    Parameters
+    ----------
+    accuracy, records
+        The share of so many records that is classified correctly.
+    confusion
+        How many records of each class (rows) were given each label (columns).
+    baseline
+        The accuracy of the same networks, trained on the public source alone.
+    harmed
+        Whether that is more than chance explains.
+    """
+    fields: dict[str, Any] = {"accuracy": accuracy, "records": records, "privacy": CONFIDENTIAL}
+    if confusion is not None:
+        fields["confusion"] = {"matrix": confusion}
+    if baseline is not None:
+        fields |= {"baseline": baseline, "harmed": harmed}
+    write_json(folder / EVALUATION, fields)
 
 
 def write_report(folder: Path) -> Path:
-    """One self-contained page about `folder`, made from its files."""
-    from jinja2 import Environment
-
-    from privot.synthesis.output.figures import draw_curve
-
+    """One self-contained page about `folder`, made from its files, and a second one for a score on real records."""
     adapted = read_adapted(folder)
     guarantee, design = adapted.guarantee, adapted.design
-    claim = "No private record was looked at."
-    if guarantee is not None:
-        claim = (
-            f"ε = {guarantee.epsilon():.6g} at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}."
-        )
-    evaluation: dict[str, Any] = read_json(folder / EVALUATION) if (folder / EVALUATION).exists() else {}
-    rows = [(name, str(value)) for name, value in design.settings.to_dict().items()]
-    rows += [("σ", f"{design.sigma:.6g}" if design.sigma is not None else "–"), ("seed", str(design.seed))]
-    rows += [("blocks charged", str(adapted.charged)), ("of those lost", str(adapted.lost))]
-    rows += [(f"ledger, {what}", words) for what, words in spent_rows(folder, guarantee)]
+    evaluation = read_json(folder / EVALUATION) if (folder / EVALUATION).exists() else None
+    facts = [(name, str(value)) for name, value in design.settings.to_dict().items()]
+    facts += [("σ", f"{design.sigma:.6g}" if design.sigma is not None else "–"), ("seed", str(design.seed))]
+    facts += [("blocks charged", str(adapted.charged)), ("of those lost", str(adapted.lost))]
     found = {} if adapted.checks is None else adapted.checks.to_dict()
-    rows += [(f"check, {name}", f"{value:.3g}") for name, value in found.items()]
-    rows += [("stopped", "the budget had no room for more blocks")] if adapted.stopped else []
-    curve = base64.b64encode(draw_curve(adapted.losses, "loss")).decode() if len(adapted.losses) > 1 else ""
-    pages = Environment(autoescape=True)
-    pages.filters["base64"] = lambda picture: base64.b64encode(picture).decode()
-    shape, method = design.networks["shape"], design.settings.method
-    text = pages.from_string(_PAGE).render(
-        **as_context(folder, shape, guarantee, method, bool(evaluation)),
-        claim=claim,
-        standing=str(guarantee.standing) if guarantee is not None else "proven",
-        explanation="" if guarantee is None else guarantee.explain(),
-        tested=f"{100 * evaluation['accuracy']:.1f} % of {evaluation['records']}" if evaluation else "",
-        confidential=CONFIDENTIAL,
-        rows=rows,
-        curve=curve,
+    facts += [(f"check, {name}", f"{value:.3g}") for name, value in found.items()]
+    facts += [("stopped", "the budget had no room for more blocks")] if adapted.stopped else []
+    return write_adaptation_pages(
+        folder,
+        guarantee,
+        facts,
+        adapted.losses,
+        evaluation,
+        [(f.title, f.words, f.picture) for f in figures_of(folder, design.networks["shape"])],
+        privacy_of_parts(guarantee, design.settings.method, evaluation is not None),
+        _command(design, guarantee),
     )
-    write_bytes(folder / REPORT, text.encode())
-    return folder / REPORT
+
+
+def _command(design: AdaptationDesign, guarantee: Guarantee | None) -> str:
+    """The command that makes such a folder; the data and the output folder are the user's to name."""
+    if guarantee is None:
+        return ""
+    words = ["privot", "adapt", "SOURCE", "TARGET", "--epsilon", f"{design.epsilon:g}", "--delta", f"{design.delta:g}"]
+    words += ["--adjacency", str(guarantee.adjacency), "--method", design.settings.method]
+    if design.table is not None:
+        words += ["--schema", "SCHEMA.json"]
+    return shlex.join([*words, "--out", "DIR"])

@@ -7,6 +7,7 @@ that stops at 95 % would refute one in twenty correct and tight mechanisms. It t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,8 @@ SURE = 0.999
 """Confidence of the second set of trials, which must refute a claim as well."""
 RUNS = 4_000
 TRIALS = 1_000_000
+PARTS = 4
+"""Two kinds of trials, each on two data sets."""
 
 
 class Attack(Protocol):
@@ -63,8 +66,11 @@ def run_attack(
     runs: int = RUNS,
     trials: int = TRIALS,
     confidence: float = DEFAULT_CONFIDENCE,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Finding:
     """Run an attack: `runs` runs of the mechanism and `trials` trials of its core, on each of the two data sets.
+
+    `progress` is called with (parts done, parts in all) after each kind of trials on each data set.
 
     A claim counts as refuted only if fresh trials refute it again, at `SURE` or at `confidence` where that is higher.
     Raises `UsageError` if both numbers are 0, or one of them is between 1 and 19.
@@ -79,7 +85,7 @@ def run_attack(
             f"{min(m for m in (runs, trials) if m)}."
         )
     began = time.monotonic()
-    real, core = _measure(attack, runs, trials, confidence)
+    real, core = _measure(attack, runs, trials, confidence, progress)
     refuted = any(refutes(m, attack.claim) for m in (real, core) if m is not None)
     if refuted:
         again = _measure(attack, runs, trials, max(SURE, confidence))
@@ -98,15 +104,27 @@ def refutes(measured: Measured, claim: Claim) -> bool:
     return curve is not None and any(rates.refute(curve) for rates in (measured.free, measured.gaussian))
 
 
-def _measure(attack: Attack, runs: int, trials: int, confidence: float) -> tuple[Measured | None, Measured | None]:
+def _measure(
+    attack: Attack,
+    runs: int,
+    trials: int,
+    confidence: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Measured | None, Measured | None]:
     """Bounds from both kinds of trials, which share the allowed error."""
     delta = attack.claim.delta
-    seen = [attack.core(present, trials) for present in (False, True)] if trials else [None, None]
+    tell = progress or (lambda done, many: None)
+    seen: list[Array | None] = [None, None]
+    for part, present in enumerate((False, True)):
+        seen[part] = attack.core(present, trials) if trials else None
+        tell(part + 1, PARTS)
     kinds = int(runs > 0) + int(seen[0] is not None)
     each = 1.0 - (1.0 - confidence) / max(kinds, 1)
     real = core = None
     if runs:
-        real = measure(*_scores(attack.real(False, runs), attack.real(True, runs)), delta, each)
+        without = attack.real(False, runs)
+        tell(3, PARTS)
+        real = measure(*_scores(without, attack.real(True, runs)), delta, each)
     if seen[0] is not None and seen[1] is not None:
         core = measure(*_scores(seen[0], seen[1]), delta, each)
     if kinds == 0:

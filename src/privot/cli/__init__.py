@@ -53,10 +53,12 @@ def run(arguments: list[str], debug: bool = False) -> int:
     from privot.cli.parsing.recalled_options import recalled
     from privot.cli.printing.interrupts import WAITING, sentence
     from privot.cli.printing.unforeseen import unforeseen
+    from privot.cli.printing.warnings_said import said
     from privot.common.extras import needing
     from privot.errors import PrivotError
 
     interruption.charged.clear()
+    said.clear()
     interruption.tell_when_waiting(lambda: _say(WAITING) if sys.stderr.isatty() else None)
     try:
         from typer.main import get_command

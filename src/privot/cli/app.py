@@ -36,6 +36,7 @@ COMMANDS = {
     "sketch": Command("sketch", "Release one private sketch of a data set."),
     "value": Command("value", "Compute what parties contribute to a validation set."),
     "points": Command("points", "Score your own records against a validation set."),
+    "plan": Command("plan", "Try budgets on a local page; no data is read."),
     "doctor": Command("doctor", "Show what is installed, what is missing and what works."),
     "release": Command("release_commands", "Release a count, mean, histogram or quantile of one column."),
     "account": Command("account_commands", "Plan a budget without reading any data."),

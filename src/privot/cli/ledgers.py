@@ -81,6 +81,30 @@ def open_ledger(path: Path, only_open: bool) -> Ledger:
     return Ledger.create(path)
 
 
+@contextmanager
+def paying_ledger(
+    data: str, named: Path | None, out: Path, *, may_be_new: bool = False
+) -> Iterator[tuple[Ledger, bool]]:
+    """The ledger that pays for one release, and whether it may set a budget for records that it does not know.
+
+    Only the ledger beside the data may be new. One that is named elsewhere has a budget for the records: otherwise a
+    mistyped name would be a second budget for the same people. With `may_be_new` a named one may be new as well.
+    """
+    own = may_be_new or named is None or _lies_beside(named, data)
+    with open_ledger(default_ledger(data, out) if named is None else named, only_open=not own) as book:
+        yield book, own
+
+
+def _lies_beside(ledger: Path, data: str) -> bool:
+    """Whether this is the place of the ledger that a file has without naming one."""
+    from privot.partitions import is_partitioned
+
+    if data in BUILT_IN or is_partitioned(data, None):
+        return False
+    file = Path(realpath(data))
+    return Path(realpath(ledger)) == file.with_name(file.name + ENDING)
+
+
 def label_of(data: str | Path) -> str:
     """The name under which a ledger lists the records of a file: the file's own, whatever link leads to it."""
     from privot.vault.record_files import file_label
@@ -100,14 +124,15 @@ def naming_the_option() -> Iterator[None]:
 
 
 def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
-    """Say on standard error which other ledgers in reach guard these very records, before they get a second budget.
+    """Warn of other ledgers in reach that guard these very records, before they get a second budget.
 
     In reach is every `.ledger` file beside `book` and beside the `places`, and one folder up. A copy of a file keeps
-    its records, and the people in them would be promised two budgets. Partitions are read once for all these ledgers.
+    its records, and the people in them would be promised two budgets. A file that cannot be read as a ledger is named:
+    whether it guards them is not known then, nor of a ledger older than partitions. Any other failure is not hidden.
+    Partitions are read once for all these ledgers.
     """
-    import typer
-
-    from privot.errors import PrivotError
+    from privot.cli.printing.warnings_said import warn
+    from privot.errors import DataError, PrivotError, UsageError
     from privot.ledger import Ledger
     from privot.partitions import PartitionedSource
     from privot.vault.budget import account_name, row_key
@@ -125,18 +150,26 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
         return
     for path in others:
         try:
-            with Ledger.open(path) as other:
+            other = Ledger.open(path)
+        except (DataError, OSError) as error:
+            why = str(error) if isinstance(error, DataError) else f"it cannot be opened ({error.strerror})"
+            warn(f"Whether {path} guards these very records is not known: {why.removesuffix('.')}.")
+            continue
+        with other:
+            try:
                 budget = other.budget(account_name(other, rows))
-                spent = None if budget is None else other.spent(budget.fingerprint)
-        except (PrivotError, OSError):
-            continue  # not a ledger, not ours to read, or older than partitions
-        if budget is not None:
-            cost = 0.0 if spent is None else spent.epsilon()
-            typer.echo(
-                f"Warning: {path} guards these very records ({budget.label}) and has spent ε = {cost:.4g} of "
-                f"{budget.epsilon:g}: a second budget is a second promise to the same people, so use --ledger {path}.",
-                err=True,
-            )
+            except UsageError as error:
+                # it knows rows by what partitions cannot be compared with
+                warn(f"Whether {path} guards these very records is not known: {error}")
+                continue
+            if budget is not None:
+                spent = other.spent(budget.fingerprint)
+                cost = 0.0 if spent is None else spent.epsilon()
+                warn(
+                    f"{path} guards these very records ({budget.label}) and has spent ε = {cost:.4g} of "
+                    f"{budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}: a second budget is a second "
+                    f"promise to the same people, so use --ledger {path}."
+                )
 
 
 def _others_near(book: Ledger, places: Sequence[str | Path]) -> list[Path]:

@@ -6,6 +6,7 @@ must not be, unless a budget is charged for them. Nearest-neighbour distances ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any, Literal
@@ -234,23 +235,39 @@ def nearest_distances(
 
 
 def evaluate_table(
-    synthetic: Table, test: Table, codec: TableCodec, *, private: Table | None = None, seed: int = 0
+    synthetic: Table,
+    test: Table,
+    codec: TableCodec,
+    *,
+    private: Table | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
 ) -> TableReport:
     """Train on `synthetic`, test on `test`, compare marginals, and find the nearest real rows.
 
-    Nearest rows come from `private` (the records behind the release) if given, else from `test`.
+    Nearest rows come from `private` (the records behind the release) if given, else from `test`. `progress` hears what
+    is begun: every model, and three comparisons.
     """
+    tell = progress or (lambda words: None)
     if synthetic.rows < 2 or test.rows < 2:
         raise DataError("Both tables need at least two rows to be compared.")
     scores: tuple[Score, ...] = ()
     balance = real_balance = None
     if codec.classes is not None:
-        scores = tuple(train_and_test(synthetic, test, codec, model, seed) for model in MODELS)
+        trained = []
+        for model in MODELS:
+            tell(f"training {model}")
+            trained.append(train_and_test(synthetic, test, codec, model, seed))
+        scores = tuple(trained)
         balance, real_balance = (label_balance(table, codec) for table in (synthetic, test))
+    tell("comparing columns")
     marginals, pairs = marginal_distances(synthetic, test, codec), pair_distances(synthetic, test, codec)
     held_out = None if private is None else test
     made, real = (Coded(*codec.encode(table, compact=True), codec).some(seed) for table in (synthetic, test))
     numbers = number_columns(synthetic, test, codec)
+    tell("finding nearest records")
+    near = nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed)
+    tell("asking queries")
     worst = sorted(pairs.items(), key=lambda item: -item[1])[:WORST]
     return TableReport(
         scores,
@@ -259,7 +276,7 @@ def evaluate_table(
         float(np.mean(list(pairs.values()) or [0.0])),
         balance,
         real_balance,
-        nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed),
+        near,
         tuple((first, second, distance) for (first, second), distance in worst),
         _columns(made, real),
         _correlations(made, real),

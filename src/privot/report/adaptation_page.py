@@ -11,7 +11,7 @@ from privot.guarantee import Guarantee
 from privot.jobs.released_files import write_bytes
 from privot.report import verdict
 from privot.report.evaluation_parts import CONFIDENTIAL, confusion_chart
-from privot.report.html_page import Card, Chart, Items, Link, Page, Paragraph, Part, Photo, Rows, Section, render
+from privot.report.html_page import Card, Chart, Grid, Items, Link, Page, Paragraph, Part, Photo, Rows, Section, render
 from privot.report.page_charts import score_bars, steps_line
 from privot.report.svg_drawing import clean
 
@@ -45,7 +45,8 @@ def write_adaptation_pages(
     losses
         The training's loss, step by step.
     evaluation
-        `accuracy` on `records` held-out records, perhaps `baseline` and `confusion`; it is not private.
+        `accuracy` on `records` held-out records, perhaps `baseline`, the accuracy of the source alone, whether
+        adaptation `harmed`, and `confusion`; it is not private.
     pictures
         Pictures that follow from the release and the public source.
     parts
@@ -67,7 +68,10 @@ def write_adaptation_pages(
     sections = (
         [Section("What is private and what is not", [Rows("Parts of this adaptation", [], parts)])] if parts else []
     )
-    sections += [_shown(title, words, png) for title, words, png in pictures]
+    grids = [Photo(png, title, title) for title, words, png in pictures if png and not words]
+    if grids:
+        sections.append(Section("What both domains look like", [Grid(grids)]))
+    sections += [_shown(title, words, png) for title, words, png in pictures if words]
     if len(losses) > 1:
         sections.append(Section("Training", [Chart(steps_line(losses, "loss"), "The loss, step by step")]))
     if guarantee is not None:
@@ -96,9 +100,17 @@ _LIMITS = (
 
 
 def _shown(title: str, words: str, png: bytes) -> Section:
-    parts: list[Part] = [Paragraph(words)] if words else []
-    parts += [Photo(png, title)] if png else []
-    return Section(title, parts)
+    return Section(title, [Paragraph(words), *([Photo(png, title)] if png else [])])
+
+
+def _beside(accuracy: float, alone: float, harmed: bool) -> tuple[str, str]:
+    """(good, fair or poor; what the score is worth beside that of the source alone)."""
+    said = f"The same networks, trained on the public source alone, get {100 * alone:.1f} %"
+    if harmed:
+        return "poor", f"{said}, which is more than chance explains: adaptation did harm, so do not use it."
+    if accuracy < alone:
+        return "fair", f"{said}: on these records adaptation did not help."
+    return "good", f"{said}."
 
 
 def _private(evaluation: Mapping[str, Any]) -> Page:
@@ -108,9 +120,12 @@ def _private(evaluation: Mapping[str, Any]) -> Page:
         if evaluation.get("baseline") is not None:
             rows.insert(0, ("source alone", "real", float(evaluation["baseline"])))
         words = f"{100 * accuracy:.1f} % of {records} held-out target records are classified correctly."
-        card = Card(
-            "How good it is", [Paragraph(words, "verdict"), Chart(score_bars("Accuracy on target records", rows))]
-        )
+        parts: list[Part] = [Paragraph(words, "verdict"), Chart(score_bars("Accuracy on target records", rows))]
+        look = ""
+        if len(rows) == 2:
+            look, beside = _beside(accuracy, rows[0][2], evaluation.get("harmed") is True)
+            parts.append(Paragraph(beside))
+        card = Card("How good it is", parts, look)
         sections = []
         if evaluation.get("confusion") is not None:
             chart = confusion_chart(evaluation["confusion"], "Confusion on held-out target records")

@@ -8,18 +8,15 @@ with needing("Synthesis needs", "synthesis"):
     import privot.synthesis.generators.image_generators  # noqa: F401 (makes its generators known)
     from privot.synthesis.defaults.embedding_defaults import Problem, Rules, choose_features, choose_rules
     from privot.synthesis.features.fourier import Fourier, Stack, feature_map
-    from privot.synthesis.features.public_encoder import EncoderFeatures, PublicEncoder
     from privot.synthesis.generator_training.training_state import TrainingState
     from privot.synthesis.generators.generator import Generator, build
     from privot.synthesis.methods.embedding_training import Target, train
     from privot.synthesis.synthesizer import Synthesizer
 
 __all__ = [
-    "EncoderFeatures",
     "Fourier",
     "Generator",
     "Problem",
-    "PublicEncoder",
     "Rules",
     "Stack",
     "Synthesizer",

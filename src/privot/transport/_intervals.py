@@ -12,6 +12,9 @@ from scipy.special import stdtrit
 
 from privot.errors import UsageError
 
+DRAWS = 20
+"""Samples of the records for one interval."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -56,7 +59,7 @@ def over_records(
     y: NDArray[Any],
     value: float,
     seed: int = 0,
-    draws: int = 20,
+    draws: int = DRAWS,
     most: int = 500,
 ) -> OverRecords:
     """Of the mean distance between samples as large as `x` and `y`, around their distance `value`.

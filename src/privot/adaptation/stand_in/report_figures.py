@@ -10,7 +10,6 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,13 +129,3 @@ def privacy_of_parts(guarantee: Guarantee | None, method: str, evaluated: bool) 
     if evaluated:
         rows.append(("the score on held-out target records", "not private: it was computed from those records"))
     return rows
-
-
-def as_context(
-    folder: Path, shape: Sequence[int] | None, guarantee: Guarantee | None, method: str, evaluated: bool
-) -> dict[str, Any]:
-    """What a page needs to show all of this."""
-    return {
-        "figures": figures_of(folder, shape),
-        "parts": privacy_of_parts(guarantee, method, evaluated),
-    }

@@ -118,6 +118,7 @@ def _print_request(request: AdaptationRequest, path: Path, out: Path, as_json: b
 
 
 def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
+    from privot.cli.printing.warnings_said import with_warnings
     from privot.jobs.spending import said
     from privot.synthesis.output.html_report import CONFIDENTIAL
 
@@ -129,7 +130,8 @@ def _print(made: AdaptAnswer, out: Path, as_json: bool) -> None:
         answer |= {"charged": adapter.charged_, "lost": adapter.lost_, "stopped": adapter.stopped_}
         if made.compared is not None:
             answer |= {"source_only_accuracy": made.compared.source_only, "harmed": made.compared.harmed}
-        print_json(answer if accuracy is None else {**answer, "accuracy": accuracy, "privacy": CONFIDENTIAL})
+        answer |= {} if accuracy is None else {"accuracy": accuracy, "privacy": CONFIDENTIAL}
+        print_json(with_warnings(answer))
         return _refuse_harm(made)
     facts = [
         ("guarantee", guarantee.stated()),

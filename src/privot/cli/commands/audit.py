@@ -46,7 +46,7 @@ def audit(
     privot audit implementation
     """
     from privot.audit.findings import broken
-    from privot.cli.printing.progress import audit_bar
+    from privot.cli.printing.progress import working
     from privot.cli.running.audit_runs import Effort, run_audit
     from privot.common.devices import usable_device
     from privot.common.extras import require
@@ -63,7 +63,7 @@ def audit(
         "slices": slices, "frame": frame, "records": records, "batch": batch, "steps": steps, "classes": classes,
         "canaries": canaries,
     }  # fmt: skip
-    with audit_bar(quiet=as_json, still=target == "implementation") as tell:
+    with working("audit", quiet=as_json, still=target == "implementation") as tell:
         tell(target, 0, 0)
         found = run_audit(target, claim, effort, tell)
     lost = broken(found.findings) + (["one-run"] if found.one_run and found.one_run.get("refuted") else [])

@@ -67,6 +67,7 @@ def compare(
     Examples: privot compare a.npz b.npz --method exact --out transport.png; privot compare a.sketch b.sketch;
     privot compare a.npz b.npz --method dp-swd --epsilon 5 --delta 1e-5 --adjacency replace-one --clip 1 --public b
     """
+    from privot.cli.printing.progress import working
     from privot.cli.records import stated
     from privot.cli.running.comparisons import PROTOCOLS, Sides, chosen_method, compare_by_protocol, compare_records
     from privot.cli.running.private_comparison import PrivateOptions, compare_privately
@@ -88,15 +89,19 @@ def compare(
             raise UsageError("--out cannot be combined with dp-swd: leave it out.")
         made = compare_privately(sides, private, p=p, slices=slices, seed=seed)
         return print_json(made.to_dict()) if as_json else _print_private(made)
+    with working("comparing", quiet=as_json) as tell:
+        if method in PROTOCOLS:
+            answer = compare_by_protocol(
+                sides, method, p=p, rounds=rounds, share=share, defence=defence, most=most, seed=seed,
+                allow_unproven=allow_unproven,
+            )  # fmt: skip
+        else:
+            lines = 1000 if slices is None else slices
+            answer = compare_records(
+                sides, method, p=p, slices=lines, reg=reg, most=most, seed=seed, out=out, tell=tell
+            )
     if method in PROTOCOLS:
-        answer = compare_by_protocol(
-            sides, method, p=p, rounds=rounds, share=share, defence=defence, most=most, seed=seed,
-            allow_unproven=allow_unproven,
-        )  # fmt: skip
         return print_json(answer) if as_json else _print_protocol(answer, p)
-    answer = compare_records(
-        sides, method, p=p, slices=1000 if slices is None else slices, reg=reg, most=most, seed=seed, out=out
-    )
     return print_json(answer) if as_json else _print_records(answer, p)
 
 
@@ -154,9 +159,11 @@ def _print_records(answer: dict[str, Any], p: float) -> None:
 
 def _print_sketches(first: str, second: str, trust: list[Path] | None, as_json: bool) -> None:
     from privot.cli.printing.guarantee_words import in_words, summary, vouched
+    from privot.cli.printing.progress import working
     from privot.cli.running.comparisons import compare_sketch_files
 
-    found, sketches, trusted = compare_sketch_files(first, second, trust)
+    with working("comparing", quiet=as_json):
+        found, sketches, trusted = compare_sketch_files(first, second, trust)
     if as_json:
         print_json(
             {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.parsing.options import AsJson, Delta, Epsilon, TrainingSteps
+from privot.cli.printing import browser
 from privot.cli.printing.output import print_json
 
 if TYPE_CHECKING:
@@ -58,7 +57,8 @@ def demo(
         f"\nThe whole story: {found.report} ({seconds:.0f} s)",
     )
     assert found.report is not None
-    _open(found.report)
+    if browser.has_screen():
+        browser.show(found.report.absolute().as_uri())
 
 
 def _answer(found: DemoAnswer) -> dict[str, Any]:
@@ -83,12 +83,3 @@ def _answer(found: DemoAnswer) -> dict[str, Any]:
         "rows": found.rows,
         "report": str(found.report),
     }
-
-
-def _open(page: Path) -> None:
-    """Show the page, where somebody sits before a screen."""
-    display = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if display and sys.stdout.isatty():
-        import webbrowser
-
-        webbrowser.open(page.absolute().as_uri())

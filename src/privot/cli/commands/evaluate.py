@@ -13,7 +13,10 @@ from privot.cli.printing.output import print_facts, print_json, print_table
 
 def evaluate(
     synthetic: Annotated[
-        str, typer.Argument(metavar="SYNTHETIC", help="Synthetic data, or a folder that privot synth wrote.")
+        str,
+        typer.Argument(
+            metavar="SYNTHETIC", help="Synthetic data, a folder that privot synth wrote, or one of images by class."
+        ),
     ],
     test: Annotated[
         str,
@@ -48,7 +51,8 @@ def evaluate(
     privot evaluate census-synth --test census-test.csv --private census.csv
     """
     from privot.cli.parsing.typed_values import read_pair
-    from privot.cli.running.evaluations import evaluate_arrays, evaluate_table_data, keep_evaluation
+    from privot.cli.printing.progress import working
+    from privot.cli.running.evaluations import evaluate_arrays, evaluate_table_data, keep_evaluation, made_folder
     from privot.cli.table_input import codec_for
     from privot.common.devices import usable_device
     from privot.common.extras import require
@@ -59,17 +63,18 @@ def evaluate(
     where = usable_device(device, auto=True)
     if not 0 <= seed < 2**32:
         raise UsageError(f"--seed must be a whole number from 0 to 4294967295, got {seed}.")
-    folder = Path(synthetic) if Path(synthetic).is_dir() else None
+    folder = made_folder(synthetic)
     codec = codec_for(folder, schema)
-    if codec is not None:
-        if shape is not None or inception is not None:
-            raise UsageError("--shape and --inception cannot be combined with a table.")
-        answer = evaluate_table_data(synthetic, folder, test, codec, private, public_test, seed)
-    else:
-        answer = evaluate_arrays(
-            synthetic, folder, test, classes=classes, shape=shape, inception=inception, takes=takes, private=private,
-            public_test=public_test, device=where, seed=seed,
-        )  # fmt: skip
+    if codec is not None and (shape is not None or inception is not None):
+        raise UsageError("--shape and --inception cannot be combined with a table.")
+    with working("evaluating", quiet=as_json) as tell:
+        if codec is not None:
+            answer = evaluate_table_data(synthetic, folder, test, codec, private, public_test, seed, tell)
+        else:
+            answer = evaluate_arrays(
+                synthetic, folder, test, classes=classes, shape=shape, inception=inception, takes=takes,
+                private=private, public_test=public_test, device=where, seed=seed, tell=tell,
+            )  # fmt: skip
     keep_evaluation(folder, answer)
     if as_json:
         print_json(answer)

@@ -80,6 +80,7 @@ def init(
 
     Example: privot ledger init digits.ledger --data digits --epsilon 3 --delta 1e-5 --adjacency replace-one
     """
+    from privot.cli.printing.warnings_said import with_warnings
     from privot.errors import UsageError
     from privot.ledger import Ledger
 
@@ -93,7 +94,7 @@ def init(
     else:
         Ledger.create(file).close()
     if as_json:
-        print_json({"ledger": str(file), "budget": None if budget is None else budget.to_dict()})
+        print_json(with_warnings({"ledger": str(file), "budget": None if budget is None else budget.to_dict()}))
     elif budget is None:
         typer.echo(f"Created {file}. Keep {file}.key secret, and back up both together.")
     else:

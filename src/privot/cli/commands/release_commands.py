@@ -235,19 +235,22 @@ def _bins(text: str | None) -> int | tuple[float, ...] | None:
 def _print(made: SummaryAnswer, what: str, out: Path | None, as_json: bool) -> None:
     from privot.cli.printing.guarantee_words import in_words, summary
     from privot.cli.printing.summary_words import answer_rows, plain_value
+    from privot.cli.printing.warnings_said import with_warnings
 
     release = made.release
     if as_json:
         print_json(
-            {
-                **plain_value(release),
-                "public": dict(release.public),
-                "out": None if out is None else str(out),
-                "ledger": None if made.ledger is None else str(made.ledger),
-                "budget_epsilon": made.budget,
-                "spent_epsilon": made.spent,
-                "guarantee": summary(release.guarantee),
-            }
+            with_warnings(
+                {
+                    **plain_value(release),
+                    "public": dict(release.public),
+                    "out": None if out is None else str(out),
+                    "ledger": None if made.ledger is None else str(made.ledger),
+                    "budget_epsilon": made.budget,
+                    "spent_epsilon": made.spent,
+                    "guarantee": summary(release.guarantee),
+                }
+            )
         )
         return
     header, rows = answer_rows(release, made.codec)

@@ -13,7 +13,12 @@ from privot.cli.printing.output import print_json
 
 def sample(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that privot synth wrote.")],
-    out: Annotated[Path, typer.Option(help="Output file: .npz, .npy or .csv; for tables .csv, .csv.gz or .parquet.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="File: .npz, .npy, .csv; of tables .csv, .csv.gz, .parquet; of images also a new folder (PNG)."
+        ),
+    ],
     n: Annotated[int, typer.Option("-n", "--count", help="Number of records.")] = 10_000,
     seed: Annotated[int | None, typer.Option(help="Seed; the same seed draws the same records.")] = None,
     device: Device = "cpu",
@@ -22,8 +27,10 @@ def sample(
 ) -> None:
     """Draw synthetic records from a released generator, at no privacy cost.
 
-    Examples: privot sample digits-synth -n 10000 --out more.npz; privot sample census-synth --count 500 --out more.csv
+    Examples: privot sample digits-synth -n 10000 --out more.npz; privot sample census-synth --count 500 --out more.csv;
+    privot sample digits-synth -n 200 --out pictures
     """
+    from privot.cli.printing.progress import counting_bar
     from privot.cli.table_input import check_spreadsheet_safe, kind_for
     from privot.synthesis import Synthesizer
     from privot.synthesis.output.output_folder import write_drawn
@@ -31,7 +38,8 @@ def sample(
     synthesizer = Synthesizer.load(folder, device)
     if spreadsheet_safe:
         check_spreadsheet_safe(kind_for(str(out), synthesizer.codec))
-    write_drawn(synthesizer, out, n, seed, spreadsheet_safe)
+    with counting_bar("drawing samples", quiet=as_json) as tell:
+        write_drawn(synthesizer, out, n, seed, spreadsheet_safe, tell)
     if as_json:
         print_json({"out": str(out), "samples": n, "guarantee": synthesizer.guarantee_.to_dict()})
     else:

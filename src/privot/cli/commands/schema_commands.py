@@ -40,6 +40,7 @@ def propose(
     schema.json;
     privot schema propose --sample public.csv --public --out schema.json
     """
+    from privot.cli.printing.progress import working
     from privot.common.files import is_taken, write_whole
     from privot.errors import UsageError
     from privot.tables import propose as propose_schema
@@ -52,7 +53,8 @@ def propose(
             raise UsageError("--header cannot be combined with --sample: a sample has its own header.")
         if not public:
             raise UsageError("The schema shows values of the sample: add --public if everybody may see that file.")
-        schema = propose_from_sample(sample, label, public=True)
+        with working("reading the sample", quiet=as_json):
+            schema = propose_from_sample(sample, label, public=True)
     else:
         assert dictionary is not None
         hints = _read_dictionary(dictionary)

@@ -10,6 +10,7 @@ import typer
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Delta, Epsilon, LedgerFile, Neighbours, NewRecords
 from privot.cli.printing.output import print_facts, print_json
+from privot.cli.printing.warnings_said import with_warnings
 
 if TYPE_CHECKING:
     from privot.cli.running.sketch_release import SketchAnswer
@@ -66,15 +67,17 @@ def _print(made: SketchAnswer, out: Path, seed: int, as_json: bool) -> None:
     sketch, design = made.sketch, made.design.digest()
     if as_json:
         print_json(
-            {
-                "out": str(out),
-                "design": design,
-                "sigma": sketch.public["sigma"],
-                "seed": seed,
-                "signer": made.signer,
-                "ledger": None if made.ledger is None else str(made.ledger),
-                "guarantee": summary(sketch.guarantee),
-            }
+            with_warnings(
+                {
+                    "out": str(out),
+                    "design": design,
+                    "sigma": sketch.public["sigma"],
+                    "seed": seed,
+                    "signer": made.signer,
+                    "ledger": None if made.ledger is None else str(made.ledger),
+                    "guarantee": summary(sketch.guarantee),
+                }
+            )
         )
         return
     payer = "nobody: this data is built in" if made.ledger is None else str(made.ledger)

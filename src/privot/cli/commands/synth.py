@@ -121,12 +121,13 @@ def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:
 
 def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool) -> None:
     from privot.cli.ledgers import label_of
+    from privot.cli.printing.warnings_said import with_warnings
     from privot.jobs.spending import said
 
     guarantee, spent = made.guarantee, made.spent
     if as_json:
         answer = {"out": str(out), "samples": samples, "ledger": str(made.ledger), "left_out": list(made.left_out)}
-        print_json({**answer, "spent_in_ledger": spent, "guarantee": guarantee.to_dict()})
+        print_json(with_warnings({**answer, "spent_in_ledger": spent, "guarantee": guarantee.to_dict()}))
         return
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
     print_facts(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from privot.cli.records import read_records, stated
-from privot.cli.running.adapt_job import AdaptAnswer, PlannedAdaptation, leave_model, read_held_out
-from privot.cli.running.source_baseline import compare_with_source
+from privot.cli.running.adapt_job import AdaptAnswer, PlannedAdaptation, leave_comparison, leave_model, read_held_out
 
 if TYPE_CHECKING:
     from privot.adaptation import DomainAdapter
@@ -82,7 +81,7 @@ def learn_from(
     with training_bar(design.epsilon, quiet=quiet) as tell:
         adapter.learn(job, release, (public.x, public.y), progress=tell, every=checkpoint)
     accuracy = leave_model(adapter, out, held_out)
-    compared = compare_with_source(adapter, (public.x, public.y), held_out)
+    compared = leave_comparison(adapter, out, (public.x, public.y), held_out)
     payer = f"the party that answered, signed {signer[:16]}…"
     return AdaptAnswer(adapter, accuracy, payer, {"signer": signer}, compared=compared)
 

@@ -147,7 +147,7 @@ class PlannedAdaptation:
                 spent = spent_in_ledger(book, job)
                 accuracy = leave_model(self.adapter, how.out, self.held_out, spent)
         paid = {"ledger": str(book.path), "spent_in_ledger": spent}
-        compared = compare_with_source(self.adapter, self.public, self.held_out)
+        compared = leave_comparison(self.adapter, how.out, self.public, self.held_out)
         return AdaptAnswer(self.adapter, accuracy, str(book.path), paid, spent, compared)
 
     def _prepare(self, context: typer.Context, how: AdaptRun, going_on: bool) -> Job | None:
@@ -237,6 +237,24 @@ def leave_model(
         write_evaluation(out, accuracy, len(held_out.x))
     write_report(out)
     return accuracy
+
+
+def leave_comparison(
+    adapter: DomainAdapter, out: Path, source: Any, held_out: Dataset | None
+) -> SourceComparison | None:
+    """Compare with the source alone, and add that and what was taken for what to the page that is not private."""
+    from privot.adaptation.model_folder import write_evaluation, write_report
+    from privot.evaluation.classifiers import confusion
+
+    beside: dict[str, Any]
+    if held_out is None or held_out.y is None:
+        return None
+    compared = compare_with_source(adapter, source, held_out)
+    taken = confusion(held_out.y, adapter.predict(held_out.x))
+    beside = {} if compared is None else {"baseline": compared.source_only, "harmed": compared.harmed}
+    write_evaluation(out, adapter.score(held_out.x, held_out.y), len(held_out.x), taken, **beside)
+    write_report(out)
+    return compared
 
 
 def _checked(options: AdaptOptions) -> Adjacency:

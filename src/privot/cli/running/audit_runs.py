@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,16 +57,23 @@ def run_audit(target: str, claim: dict[str, Any], effort: Effort, tell: Callable
 
 
 def _play(attacks: list[Attack], effort: Effort, tell: Callable[[str, int, int], None]) -> Findings:
+    from privot.audit.attack import PARTS
     from privot.audit.attack import run_attack as play
     from privot.audit.standard_attacks import usual_runs, usual_trials
 
     found: Findings = []
     for done, attack in enumerate(attacks):
-        tell(attack.name, done, len(attacks))
+        hear = partial(_hear, tell, attack.name, done, len(attacks))
+        hear(0, PARTS)
         count = usual_runs(attack) if effort.runs is None else effort.runs
         many = min(effort.trials, usual_trials(attack))
-        found.append(play(attack, runs=count, trials=many, confidence=effort.confidence))
+        found.append(play(attack, runs=count, trials=many, confidence=effort.confidence, progress=hear))
     return found
+
+
+def _hear(tell: Callable[[str, int, int], None], name: str, done: int, attacks: int, part: int, parts: int) -> None:
+    """Tell of a part of one of several attacks, counted in parts: an attack alone has a time left as well."""
+    tell(name, done * parts + part, attacks * parts)
 
 
 def _one_run(claim: dict[str, Any], confidence: float) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privot.cli.printing.guarantee_words import NO_PRIVACY
+from privot.cli.printing.progress import Tell, silent
 from privot.cli.records import load_points, same_space
 
 if TYPE_CHECKING:
@@ -67,7 +68,16 @@ def sampled(x: Any, y: Any, most: int, seed: int) -> tuple[Any, Any]:
 
 
 def compare_records(
-    sides: Sides, method: str, *, p: float, slices: int, reg: float, most: int, seed: int, out: Path | None
+    sides: Sides,
+    method: str,
+    *,
+    p: float,
+    slices: int,
+    reg: float,
+    most: int,
+    seed: int,
+    out: Path | None,
+    tell: Tell = silent,
 ) -> dict[str, Any]:
     """An exact answer about the records, with an interval, and a chart where one is asked for; no privacy."""
     from privot.errors import UsageError
@@ -88,7 +98,7 @@ def compare_records(
         interval = over_slices(found.details["costs"], p, seed)
     else:
         x, y = sampled(x, y, most, seed)
-        found, drawn = _over_records(x, y, method, p, reg, seed)
+        found, drawn = _over_records(x, y, method, p, reg, seed, tell)
         interval = drawn.interval
         null = {"null_level": drawn.null_level, "value_at_null_records": drawn.at_size, "null_records": drawn.size}
     if out is not None:
@@ -110,18 +120,28 @@ def compare_records(
     }
 
 
-def _over_records(x: Any, y: Any, method: str, p: float, reg: float, seed: int) -> tuple[Any, Any]:
+def _over_records(x: Any, y: Any, method: str, p: float, reg: float, seed: int, tell: Tell) -> tuple[Any, Any]:
     """The distance, and what resampling the records makes of it."""
     from privot.transport import exact, sinkhorn
-    from privot.transport._intervals import over_records
+    from privot.transport._intervals import DRAWS, over_records
 
     strength = reg * _mean_square(x, y) if method == "sinkhorn" else 0.0
 
     def distance(a: Any, b: Any) -> Any:
         return exact(a, b, p=p) if method == "exact" else sinkhorn(a, b, strength, tol=1e-4)
 
+    tell("all records", 0, 0)
     found = distance(x, y)
-    return found, over_records(lambda a, b: float(distance(a, b).value), x, y, float(found.value), seed)
+    asked = 0
+
+    def counted(a: Any, b: Any) -> float:
+        nonlocal asked
+        asked += 1
+        # each draw compares two samples, and two of both pooled
+        tell("resampling", asked, 2 * DRAWS)
+        return float(distance(a, b).value)
+
+    return found, over_records(counted, x, y, float(found.value), seed)
 
 
 def _mean_square(x: Any, y: Any) -> float:

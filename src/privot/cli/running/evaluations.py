@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privot.cli.printing.progress import Steps, Tell, silent
 from privot.cli.records import is_folder, read_records, stated
 
 if TYPE_CHECKING:
@@ -20,6 +21,19 @@ LOOKED = (
 """What is said beside figures that looked at the records behind the release."""
 
 
+def made_folder(synthetic: str) -> Path | None:
+    """The folder of `privot synth` that is meant; None for a file, and for a folder of images by class."""
+    from privot.jobs.job import NAME
+    from privot.synthesis.output.saved_model import CONFIG
+
+    folder = Path(synthetic)
+    if not folder.is_dir():
+        return None
+    # a job that was stopped has no configuration yet: what is missing is said by name then
+    own = (folder / CONFIG).exists() or (folder / NAME).exists() or not any(p.is_dir() for p in folder.iterdir())
+    return folder if own else None
+
+
 def evaluate_table_data(
     synthetic: str,
     folder: Path | None,
@@ -28,8 +42,9 @@ def evaluate_table_data(
     private: str | None,
     public_test: bool,
     seed: int,
+    tell: Tell = silent,
 ) -> dict[str, Any]:
-    """Scores of a synthetic table, by itself or in a `folder` of `privot synth`."""
+    """Scores of a synthetic table, by itself or in a `folder` of `privot synth`; `tell` hears of the progress."""
     from privot.evaluation.table_quality import MODELS, evaluate_table, train_and_test
     from privot.opening import check_inside
     from privot.report.evaluation_parts import CONFIDENTIAL, PUBLIC_TEST
@@ -40,14 +55,19 @@ def evaluate_table_data(
         synthetic = str(check_inside(find_synthetic(folder) or folder / f"{SYNTHETIC}.csv", folder))
     made, real = read_table(synthetic), read_table(test)
     records = None if private is None else read_table(private)
+    models = len(MODELS) if codec.classes is not None else 0
+    steps = Steps(tell, 3 + models * (1 if records is None else 2))
     answer = {
-        **evaluate_table(made, real, codec, private=records, seed=seed).to_dict(),
+        **evaluate_table(made, real, codec, private=records, seed=seed, progress=steps.begin).to_dict(),
         "records": {"synthetic": made.rows, "test": real.rows},
         "public_test": public_test,
         "privacy": PUBLIC_TEST if public_test else CONFIDENTIAL,
     }
     if records is not None and codec.classes is not None:
-        scores = {model: train_and_test(records, real, codec, model, seed) for model in MODELS}
+        scores = {}
+        for model in MODELS:
+            steps.begin(f"training {model} on the private records")
+            scores[model] = train_and_test(records, real, codec, model, seed)
         answer["real"] = {name: score.accuracy for name, score in scores.items()}
         answer["real_auc"] = {name: score.auc for name, score in scores.items()}
         answer["real_roc"] = {name: score.roc for name, score in scores.items()}
@@ -69,10 +89,12 @@ def evaluate_arrays(
     public_test: bool,
     device: str,
     seed: int,
+    tell: Tell = silent,
 ) -> dict[str, Any]:
     """Scores of synthetic rows or images, by themselves or in a `folder` of `privot synth`; FID with a network.
 
-    With `private` records also scores of classifiers trained on those, and nearest neighbours among them.
+    With `private` records also scores of classifiers trained on those, and nearest neighbours among them. `tell` hears
+    of the progress.
     """
     from privot.errors import DataError
     from privot.evaluation import CLASSIFIERS, fid
@@ -91,13 +113,16 @@ def evaluate_arrays(
     size = facts.shape
     # in a file labels are numbers, whatever the classes are called
     numbered = replace(facts, classes=None)
-    made = read_records(str(check_inside(folder / SYNTHETIC, folder)) if folder else synthetic, numbered)
+    source = str(check_inside(folder / SYNTHETIC, folder)) if folder else synthetic
+    made = read_records(source, facts if is_folder(source) else numbered)
     real = read_records(test, facts if is_folder(test) else numbered, part="test")
     if made.y is None or real.y is None:
         raise DataError("Classifiers need labels in the synthetic and in the test data: there are none.")
     names = [name for name, recipe in CLASSIFIERS.items() if size or not recipe.images]
     how: dict[str, Any] = {"shape": size, "device": device, "seed": seed}
-    scores, mistakes = _scores(names, made, real, how)
+    trainings = len(names) * (1 if private is None else 2)
+    steps = Steps(tell, trainings + (size is not None) + (inception is not None))
+    scores, mistakes = _scores(names, made, real, how, steps)
     answer: dict[str, Any] = {
         "scores": scores,
         "confusion": {**mistakes, "names": list(facts.names or [])},
@@ -110,24 +135,26 @@ def evaluate_arrays(
         records = read_records(private, facts if is_folder(private) else numbered)
         if records.y is None:
             raise DataError("The --private records have no labels, and scores need them: give them with their labels.")
-        answer["real"], _ = _scores(names, records, real, how)
+        answer["real"], _ = _scores(names, records, real, how, steps)
         answer["privacy"] = LOOKED
     if size is not None:
         from privot.evaluation.nearest_images import nearest_images
 
+        steps.begin("finding nearest images")
         others = None if records is None else real.x
         near = real.x if records is None else records.x
         answer["nearest"] = nearest_images(made.x, near, others, size, _black_and_white(made, real, params), seed)
     if inception is not None:
         if size is None:
             raise DataError("FID needs images: give --shape.")
+        steps.begin("computing FID")
         span = _black_and_white(made, real, params)
         answer["fid"] = fid(made.x, real.x, size, inception, span=span, takes=takes, device=device)
     return answer
 
 
 def _scores(
-    names: list[str], train: Dataset, test: Dataset, how: dict[str, Any]
+    names: list[str], train: Dataset, test: Dataset, how: dict[str, Any], steps: Steps
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """The accuracy of each classifier, and the confusion of the best one."""
     import numpy as np
@@ -136,7 +163,10 @@ def _scores(
 
     assert train.y is not None
     assert test.y is not None
-    labels = {name: predicted(name, train.x, train.y, test.x, test.y, **how) for name in names}
+    labels = {}
+    for name in names:
+        steps.begin(f"training {name}")
+        labels[name] = predicted(name, train.x, train.y, test.x, test.y, **how)
     scores = {name: float(np.mean(given == test.y)) for name, given in labels.items()}
     best = max(scores, key=lambda name: scores[name])
     return scores, {"classifier": best, "matrix": confusion(test.y, labels[best])}

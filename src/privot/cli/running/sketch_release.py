@@ -88,13 +88,14 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
             expect_ledger(source, o.ledger)
         # checked before a ledger is created, so that what cannot be used leaves none behind
         vault = Vault(**held, budget=(o.epsilon, o.delta))
-        book = _ledger(stack, o)
-        if book is None:
+        if o.ledger is None and o.data in ledgers.BUILT_IN:
             # the data is public: there is nobody whose budget could be spent
             made = release(vault, epsilon=o.epsilon, delta=o.delta, design=design, purpose=f"sketch {o.out.name}")
             made.save(o.out, signing)
             return SketchAnswer(made, design, None, False, signer)
-        made, before = _paid(o, design, book, held, signing)
+        book, own = stack.enter_context(ledgers.paying_ledger(o.data, o.ledger, o.out))
+        terms = (o.epsilon, o.delta) if own or o.new_records else None
+        made, before = _paid(o, design, book, held, terms, signing)
         return SketchAnswer(made, design, book.path, before, signer)
 
 
@@ -120,19 +121,13 @@ def _design(o: SketchOptions, span: tuple[float, float] | None, dim: int, facts:
     return design if facts.count is None else design.labelled(facts.count)
 
 
-def _ledger(stack: ExitStack, o: SketchOptions) -> Ledger | None:
-    """The ledger that pays; none for built-in data."""
-    from privot.ledger import Ledger
-
-    if o.ledger is not None:
-        return stack.enter_context(Ledger.open(o.ledger))
-    if o.data in ledgers.BUILT_IN:
-        return None
-    return stack.enter_context(ledgers.open_ledger(ledgers.default_ledger(o.data, o.out), only_open=False))
-
-
 def _paid(
-    o: SketchOptions, design: SketchDesign, book: Ledger, held: dict[str, Any], signing: Ed25519PrivateKey | None
+    o: SketchOptions,
+    design: SketchDesign,
+    book: Ledger,
+    held: dict[str, Any],
+    terms: tuple[float, float] | None,
+    signing: Ed25519PrivateKey | None,
 ) -> tuple[Sketch, bool]:
     """The sketch that `book` pays for, or paid for in an earlier attempt; and whether it did."""
     from privot.federation.sketches.delivering import due
@@ -141,8 +136,6 @@ def _paid(
     from privot.partitions import PartitionedSource
     from privot.vault.budget import row_digests, row_key
 
-    # a ledger that is named has a budget for the records; only the one beside them may be new
-    terms = (o.epsilon, o.delta) if o.ledger is None or o.new_records else None
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
     x = held["x"]

@@ -14,6 +14,7 @@ from privot.cli.records import read_records, stated
 from privot.cli.table_input import open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
+    from privot.ledger import Ledger
     from privot.mechanisms import Mechanism
     from privot.partitions import PartitionedSource
     from privot.release import Release
@@ -98,8 +99,11 @@ def _released(
     if place is None:
         # the data is public: there is nobody whose budget could be spent
         return SummaryAnswer(_kept(trial.release(mechanism, purpose=purpose), o.out), codec)
-    with ledgers.open_ledger(place, only_open=False) as book:
-        terms = (o.budget or o.epsilon, delta)
+    # partitions lie beside no ledger, so their first release names a new one
+    partitioned = "y" not in held
+    with ledgers.paying_ledger(o.data, o.ledger, Path(o.data), may_be_new=partitioned) as (book, own):
+        terms = (o.budget or o.epsilon, delta) if own or o.new_records else None
+        _check_budget(o, book, held)
         vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
         release = _kept(vault.release(mechanism, purpose=purpose, delta=delta), o.out)
         name = _fingerprint(book, held)
@@ -157,6 +161,18 @@ def _known_delta(place: Path | None, held: dict[str, Any]) -> float:
             if found is not None:
                 return found.delta
     raise UsageError("No ledger states a δ for this data yet: give --delta.")
+
+
+def _check_budget(o: SummaryOptions, book: Ledger, held: dict[str, Any]) -> None:
+    """Refuse another --budget than the one that the ledger has for these records: a budget is set once."""
+    from privot.errors import UsageError
+
+    known = book.budget(_fingerprint(book, held))
+    if o.budget is not None and known is not None and o.budget != known.epsilon:
+        raise UsageError(
+            f"These records have a budget of ε = {known.epsilon:g} at δ = {known.delta:g}, {known.adjacency}, and "
+            f"--budget says {o.budget:g}: leave it out, or raise the budget with privot ledger raise."
+        )
 
 
 def _fingerprint(book: Any, held: dict[str, Any]) -> str:

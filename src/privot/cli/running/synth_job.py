@@ -220,6 +220,7 @@ class SynthJob:
     def run(self, context: typer.Context, team: Team) -> SynthAnswer:
         """Start the job, or go on with the one in the output folder, and leave everything there."""
         from privot.cli.printing.interrupts import telling
+        from privot.cli.printing.progress import working
         from privot.jobs.job import NAME
         from privot.synthesis.output.output_folder import write_folder
 
@@ -234,7 +235,8 @@ class SynthJob:
         design: dict[str, Any] = {}
         if earlier is None:
             # read and designed before a ledger is created: what cannot be used leaves none behind, and sets no budget
-            read.append(self._records())
+            with working("reading records", quiet=o.as_json):
+                read.append(self._records())
             design = self._design(read[0])
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
             job, opened = self._opened(context, book, read, design, earlier)
@@ -248,7 +250,8 @@ class SynthJob:
                     kept.remove()
                 spent = spent_in_ledger(book, job)
                 kind = self._kind()
-                write_folder(self.synthesizer, o.out, o.samples, o.seed, kind, spent, o.spreadsheet_safe)
+                with working("drawing samples", quiet=o.as_json):
+                    write_folder(self.synthesizer, o.out, o.samples, o.seed, kind, spent, o.spreadsheet_safe)
         return SynthAnswer(self.synthesizer.guarantee_, book.path, spent, self._left_out())
 
     def _prepare(self, context: typer.Context, going_on: bool) -> Job | None:
@@ -357,6 +360,7 @@ class SynthJob:
 
         Under add-remove the number of records is private: then the number needed is said, and not compared.
         """
+        from privot.cli.printing.warnings_said import warn
         from privot.synthesis.defaults.rows_needed import rows_needed
 
         o = self.options
@@ -365,10 +369,9 @@ class SynthJob:
             return
         hidden = f"noise of ±{need.noise:.3g} on every count hides {need.what} below about {need.records} records"
         if records is not None and records < need.records:
-            typer.echo(
-                f"Warning: {records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
-                f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them.",
-                err=True,
+            warn(
+                f"{records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
+                f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them."
             )
         elif records is None and not o.as_json and on_terminal():
             typer.echo(

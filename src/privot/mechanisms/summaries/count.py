@@ -107,6 +107,10 @@ class Count(Summary):
         check_counting_sigma(event.sigma)
         return event
 
+    def margin(self, facts: Facts) -> float:
+        """Half the width of the interval, in records: z·σ, before it is cut to what a number of records can be."""
+        return self.reach * self.paid_sigma(event := self.event(facts), event)
+
     def run(
         self, records: Records, noise: NoiseSource, event: Event, step: int
     ) -> tuple[dict[str, NDArray[np.float64]], Mapping[str, Any]]:

@@ -99,6 +99,10 @@ class Histogram(Summary):
         # asked again with the noise it will have, which refuses what cannot be added to counts
         return self._marginal(facts, event.sigma).event(facts)
 
+    def margin(self, facts: Facts) -> float:
+        """Half the width of the interval of one bin, in records: z·σ, before it is cut to what a number can be."""
+        return self.reach * self.paid_sigma(event := self.event(facts), event)
+
     def run(
         self, records: Records, noise: NoiseSource, event: Event, step: int
     ) -> tuple[dict[str, NDArray[np.float64]], Mapping[str, Any]]:

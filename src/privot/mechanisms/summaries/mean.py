@@ -121,6 +121,19 @@ class Mean(Summary):
         check_counting_sigma(event.sigma)
         return event
 
+    def margin(self, facts: Facts, records: int) -> float:
+        """Half the width of the interval for about so many values, in the column's unit, at most half the range.
+
+        Where the number of values is public that is h·z·σ/n whatever the values are; otherwise it is that of a mean in
+        the middle of the range, h·z·σ/√(n² − z²σ²), and up to √2 times as wide towards the ends.
+        """
+        column = find_column(self.column, facts)
+        low, high = bounds_of(column, self.range)
+        sigma = self.paid_sigma(event := self.event(facts), event)
+        known = facts.records is not None and not column.missing
+        ends = self._interval(0.0, float(records), sigma, 0.0 if known else sigma)
+        return (high - low) / 2.0 * min(1.0, ends[1])
+
     def run(
         self, records: Records, noise: NoiseSource, event: Event, step: int
     ) -> tuple[dict[str, NDArray[np.float64]], Mapping[str, Any]]:

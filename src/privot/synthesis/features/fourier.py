@@ -41,8 +41,6 @@ def feature_map(fields: Mapping[str, Any]) -> FeatureMap:
     """The map that `to_dict` wrote down."""
     try:
         return _MAKERS[fields["kind"]](fields)
-    except DataError:  # says itself what is missing
-        raise
     except (KeyError, TypeError, ValueError, ArithmeticError, UsageError) as error:
         raise DataError(f"These are not the public facts of a feature map ({type(error).__name__}).") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from privot.jobs.released_files import write_bytes
 from privot.jobs.spending import write_spent
 from privot.report.image_grid import draw_grid
 from privot.synthesis.output.html_report import write_report
+from privot.synthesis.output.image_folder import check_image_folder, write_image_folder
 from privot.synthesis.tabular import table_folder as tables
 
 if TYPE_CHECKING:
@@ -47,16 +48,32 @@ def write_samples(path: Path, x: Any, y: Any, shape: Any, class_names: Any = Non
             lines.append(",".join([f"{v:.7g}" for v in row] + ([] if y is None else [str(int(y[i]))])))
         write_bytes(path, ("\n".join(lines) + "\n").encode())
     else:
-        raise DataError(f"Samples are written to .npz, .npy or .csv, not to {path.name!r}.")
+        raise DataError(f"Samples are written to .npz, .npy or .csv, or images to a new folder, not to {path.name!r}.")
 
 
-def write_drawn(synthesizer: Synthesizer, path: Path, n: int, seed: int | None, spreadsheet_safe: bool = False) -> None:
-    """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`)."""
+def write_drawn(
+    synthesizer: Synthesizer,
+    path: Path,
+    n: int,
+    seed: int | None,
+    spreadsheet_safe: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`).
+
+    Without an ending it is a new folder of PNG files, by class name; `progress` hears (images written, in all).
+    """
     if spreadsheet_safe and synthesizer.codec is None:
         raise UsageError("Only tables with a schema hold text that a spreadsheet could read as a formula.")
+    images = synthesizer.codec is None and not path.suffix
+    if images:
+        check_image_folder(path, synthesizer.shape)
     x, y = synthesizer.sample(n, seed=seed)
     if synthesizer.codec is not None:
         tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)
+    elif images:
+        span = (synthesizer.low, synthesizer.high)
+        write_image_folder(path, x, y, synthesizer.shape, *span, synthesizer.class_names, progress)
     else:
         write_samples(path, x, y, synthesizer.shape, synthesizer.class_names)
 

@@ -27,6 +27,34 @@ def browser() -> str | None:
     return next((found for found in map(shutil.which, NAMES) if found), None)
 
 
+ROOM = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+"""By how much a page is wider than its window."""
+CONTRAST = """
+(() => {
+  const parse = text => { const m = text.match(/[\\d.]+/g).map(Number); return m.length > 3 ? m : [...m, 1]; };
+  const linear = v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor);
+    if (c[3] > 0.99) return c; } return [255, 255, 255, 1]; };
+  const weak = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement, words = walker.currentNode.textContent.trim();
+    if (!words || ['TITLE', 'DESC', 'STYLE', 'title', 'desc'].includes(e.tagName)) continue;
+    const style = getComputedStyle(e);
+    const ink = parse(e.tagName === 'text' ? style.fill : style.color), paper = behind(e);
+    const [a, b] = [light(ink), light(paper)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) weak.push([words.slice(0, 40), Math.round(100 * ratio) / 100]);
+  }
+  return weak.slice(0, 10);
+})()
+"""
+"""Words whose contrast with what lies behind them is below 4.5 to 1."""
+HEADINGS = "[...document.querySelectorAll('h1, h2, h3, h4')].map(e => Number(e.tagName[1]))"
+"""The levels of all headings, in order."""
+
+
 class Socket:
     """The few lines of a WebSocket that DevTools needs: text messages, one after another."""
 
@@ -110,15 +138,15 @@ class Tab:
                 assert "error" not in answer, answer
                 return dict(answer["result"])
 
-    def open(self, page: Path, width: int, scheme: str, height: int = 900) -> None:
-        """Show a file at this width, light or dark."""
+    def open(self, page: Path | str, width: int, scheme: str, height: int = 900) -> None:
+        """Show a file or an address at this width, light or dark."""
         self.ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.ask("Emulation.setEmulatedMedia", media="screen", features=features)
         before = self._loaded
-        self.ask("Page.navigate", url=page.absolute().as_uri())
+        self.ask("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         end = time.monotonic() + PATIENCE
         while self._loaded == before:
             assert time.monotonic() < end, "the page did not load"

@@ -1,0 +1,163 @@
+"""The page's server: loopback only, a secret in the address, no request of another origin; it keeps and logs nothing.
+
+The address is the key: whoever has it may ask for plans, and see what the ledger holds. So it is drawn anew for every
+start, no page may frame or fetch this one, no address leaves by a referrer, and a name that an attacker points at
+127.0.0.1 is refused because a browser then sends that name as the host.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+from privot.errors import UsageError
+from privot.plan.page import page, script, style
+from privot.plan.plan_answers import answer
+
+HOST = "127.0.0.1"
+MAX_REQUEST = 10_000
+"""Bytes of a request; a page sends about three hundred."""
+PATIENCE = 15.0
+"""Seconds that a connection may stay silent."""
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+}
+
+
+class PlanServer(ThreadingHTTPServer):
+    """Serves the page at `url` on this machine until it is shut down.
+
+    Parameters
+    ----------
+    port
+        0 for any free one.
+    ledger
+        A ledger whose budget is shown beside the plan; it is read anew for every answer and never charged.
+
+    Raises
+    ------
+    UsageError
+        If the port cannot be used.
+
+    Examples
+    --------
+    >>> with PlanServer() as server:
+    ...     server.url.startswith("http://127.0.0.1:")
+    True
+    """
+
+    daemon_threads = True
+    allow_reuse_address = False
+
+    def __init__(self, port: int = 0, ledger: Path | None = None) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.ledger = ledger
+        self.turn = threading.Lock()
+        """One answer at a time: each takes a core for up to seconds."""
+        try:
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError):
+            raise UsageError(
+                f"Port {port} of {HOST} cannot be used: choose another one with --port, or 0 for a free one."
+            ) from None
+
+    @property
+    def url(self) -> str:
+        """The address of the page, which is also its key."""
+        return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that closed its connection is no error of ours, and a traceback would quote its address."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PlanServer
+    timeout = PATIENCE
+    server_version = "privot"
+    sys_version = ""
+    PAGES: ClassVar[dict[str, tuple[str, Callable[[], str]]]] = {
+        "": ("text/html; charset=utf-8", page),
+        "page.js": ("text/javascript; charset=utf-8", script),
+        "page.css": ("text/css; charset=utf-8", style),
+    }
+
+    def do_GET(self) -> None:
+        """The page and its two files."""
+        name = self._admitted()
+        if name is None:
+            return
+        if name not in self.PAGES:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"There is no such page.\n")
+            return
+        kind, make = self.PAGES[name]
+        self._send(HTTPStatus.OK, kind, make().encode())
+
+    def do_POST(self) -> None:
+        """One answer."""
+        name = self._admitted()
+        if name is None:
+            return
+        if name != "answer" or self.headers.get_content_type() != "application/json":
+            self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"There is no such page.\n")
+            return
+        try:
+            size = int(self.headers.get("Content-Length", ""))
+            if not 0 <= size <= MAX_REQUEST:
+                raise ValueError
+            asked = json.loads(self.rfile.read(size))
+        except (ValueError, RecursionError):
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", b"This is not a request of the page.\n")
+            return
+        with self.server.turn:
+            try:
+                found = answer(asked, self.server.ledger)
+            except Exception as error:
+                # its type alone, as on the command line
+                found = {"refused": f"internal error ({type(error).__name__}): please report these settings."}
+        self._send(HTTPStatus.OK, "application/json", json.dumps(found, allow_nan=False).encode())
+
+    def _admitted(self) -> str | None:
+        """What is asked for, below the token; None where the request was refused."""
+        hosts = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
+        token, _, name = self.path.removeprefix("/").partition("/")
+        sent = self.headers
+        ok = (
+            # compared as bytes, in a time that does not tell how many of them are right
+            hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode())
+            and len(sent.get_all("Host", [])) == 1
+            and sent["Host"] in hosts
+            and all(origin in {f"http://{host}" for host in hosts} for origin in sent.get_all("Origin", []))
+            and all(site in ("same-origin", "none") for site in sent.get_all("Sec-Fetch-Site", []))
+        )
+        if ok:
+            return name
+        self._send(HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", b"Refused: use the address that was printed.\n")
+        return None
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged: the address is a key."""
