@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from block_runner import ROOT
 from check_site import problems
+
 from headless import Tab, browser, opened
 
 SITE = ROOT / "site"
