@@ -162,6 +162,8 @@ def test_both_sides_pay_unless_one_is_stated_to_be_public(capsys, files, tmp_pat
             "proven",
             "replace-one",
         )
+        # whoever is in both gets more than either states: the promise says that it assumes there is nobody
+        assert any("nobody has records in both" in words for words in found["guarantee"][side]["assumptions"])
         with Ledger.open(tmp_path / f"{side}.npy.ledger") as book:
             assert spent_of(book) == pytest.approx(found["guarantee"][side]["epsilon"])
     # the budget is spent: a second distance is refused
@@ -208,6 +210,12 @@ def test_what_cannot_be_run_is_refused_and_leaves_no_ledger(capsys, files, tmp_p
     assert run([*files, *words]) == code
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
+    assert not list(tmp_path.glob("*.ledger"))
+
+
+def test_a_mistyped_ledger_is_no_second_budget(capsys, files, tmp_path):
+    assert run([*files, *ASK, "--public", "b", "--ledger", "typo.ledger"]) in (3, 4)
+    assert capsys.readouterr().out == ""
     assert not list(tmp_path.glob("*.ledger"))
 
 

@@ -104,9 +104,9 @@ def compare_privately(sides: Sides, asked: PrivateOptions, *, p: float, slices: 
                 vaults.append(trial)
                 payers.append(None)
                 continue
-            place = asked.ledger or ledgers.default_ledger(data, Path(data))
-            book = stack.enter_context(ledgers.open_ledger(place, only_open=False))
-            vaults.append(ledgers.open_vault(book, terms=terms, new_records=asked.new_records, where=data, **each))
+            book, own = stack.enter_context(ledgers.paying_ledger(data, asked.ledger, Path(data)))
+            fresh = terms if own or asked.new_records else None
+            vaults.append(ledgers.open_vault(book, terms=fresh, new_records=asked.new_records, where=data, **each))
             payers.append(book.path)
         if all(private) and payers[0] is not None and payers[0] == payers[1]:
             raise UsageError("Both sides are guarded by one ledger: a private distance needs two data sets.")
