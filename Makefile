@@ -19,11 +19,12 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 
 # While working: style, types, import contracts, and every test that is not marked slow, statistical, kills, federation
 # or wheel. Three minutes on two cores.
 check: lint
-	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel)"
+	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel or documents)"
 
-# Before a merge: the same, and every test, whatever its marks. Twelve minutes on two cores.
+# Before a merge: the same, and every test but those of the documents' commands, which `make docs` runs. Twelve
+# minutes on two cores.
 test: lint
-	$(PYTEST)
+	$(PYTEST) -m "not documents"
 
 coverage: lint
 	$(PYTEST) --cov --cov-report=term:skip-covered

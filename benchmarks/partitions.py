@@ -251,7 +251,7 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
         data, classes=10, shape=(28, 28), engine=choose_engine(options.engine, workers=options.workers)
     )
     # from a module: workers cannot import what runs as a script
-    from partition_reading import Reading
+    from partition_tasks.reading import Reading
 
     reading = stage(lambda: list(source.engine.map(Reading(), source.partitions)))
     print(f"reading {options.count} images: {reading[0]:.1f} s, {reading[1]:.1f} s of processors (one worker only)")

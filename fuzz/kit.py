@@ -46,8 +46,9 @@ def build(kit: Path) -> None:
         Path("in").mkdir()
         _data()
         _tables()
-        _jobs()
+        # first: a data set that a ledger guards gets no second one beside it
         _sketches()
+        _jobs()
         _organisations()
     finally:
         os.chdir(here)

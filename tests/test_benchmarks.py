@@ -105,4 +105,4 @@ def test_the_study_of_stand_ins_writes_every_result_once_and_renders_them(tmp_pa
     ended = studied("table", "--out", str(out))
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("| A→D |") == 1
-    assert f"| A→D | {lines[1]['score']:.1f} | {lines[0]['score']:.1f} |" in ended.stdout
+    assert f"| A→D | {lines[1]['score']:.1f} (1) | {lines[0]['score']:.1f} (1) |" in ended.stdout

@@ -77,7 +77,7 @@ def read(page: str) -> list[Block]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.documents
 @pytest.mark.parametrize("page", [pytest.param(page, marks=LONG.get(page, ())) for page in PAGES])
 def test_every_block_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, places = read(page), PAGES[page]

@@ -31,6 +31,8 @@ OWN = {
     "partitions/kept_sums.py": "pickle.loads of what was sealed under the job's own key",
     "partitions/local_engine.py": "pickle.loads from processes that it started",
     "partitions/local_worker.py": "pickle.loads from the process that started it",
+    "plan/measured.py": "a file of the package itself",
+    "plan/page.py": "a file of the package itself",
     "synthesis/synthesizer.py": "json.loads of what json.dumps just wrote",
 }
 """Where a raw call stands, and why it may."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from privot.errors import UsageError
+from privot.opening import parse_json
 from privot.plan.page import page, script, style
 from privot.plan.plan_answers import answer
 
@@ -120,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             size = int(self.headers.get("Content-Length", ""))
             if not 0 <= size <= MAX_REQUEST:
                 raise ValueError
-            asked = json.loads(self.rfile.read(size))
+            asked = parse_json(self.rfile.read(size))
         except (ValueError, RecursionError):
             self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", b"This is not a request of the page.\n")
             return

@@ -244,7 +244,9 @@ def _knots(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def _straight(x: NDArray[np.float64], knots: NDArray[np.float64], heights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Straight lines between knots, value by value: the same to the last bit, however many values there are."""
+    x = np.clip(x, knots[0], knots[-1])
     place = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
-    slope = np.diff(heights) / np.diff(knots)
-    out: NDArray[np.float64] = heights[place] + (x - knots[place]) * slope[place]
+    # a share of the gap: a slope could overflow where two knots nearly meet
+    share = (x - knots[place]) / np.diff(knots)[place]
+    out: NDArray[np.float64] = heights[place] + share * np.diff(heights)[place]
     return out

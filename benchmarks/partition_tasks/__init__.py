@@ -1,0 +1,1 @@
+"""What workers of the benchmark of partitions import."""
