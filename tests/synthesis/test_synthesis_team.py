@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
+import secrets
 import socket
 import subprocess
 import sys
@@ -53,14 +55,21 @@ def _torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _free_port() -> int:
+    """Below those that the system hands out: other tests take such a port between this look and its use."""
+    while True:
+        port = secrets.choice(range(20_000, 30_000))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 def _team(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[tuple[int, str]]:
     """(exit code, standard error) of two processes with the environment that torchrun gives them, and no torchrun.
 
     Nobody ends a process that waits for the other: it would exceed the time limit.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = _free_port()
     for name, value in {
         "WORLD_SIZE": 2,
         "LOCAL_WORLD_SIZE": 2,
@@ -75,7 +84,7 @@ def _team(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[tuple[int, s
         team.append(warm.Process(list(arguments)))
     for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK"):
         monkeypatch.delenv(name)
-    ended = [process.communicate(300) for process in team]
+    ended = [process.communicate(120) for process in team]
     return [(int(process.returncode or 0), said) for process, (_, said) in zip(team, ended, strict=True)]
 
 
