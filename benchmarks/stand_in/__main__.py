@@ -59,11 +59,15 @@ def main() -> None:
     elif args.what == "run":
         _run(args)
     else:
-        from page import page
+        from page import draw_curve, page
         from runs import done
 
         text = page(done(args.out), HEAD.read_text())
-        print(text) if args.page is None else args.page.write_text(text)
+        if args.page is None:
+            print(text)
+        else:
+            args.page.write_text(text)
+            draw_curve(done(args.out), args.page.parent / "images" / "stand-in.png")
 
 
 def _run(args: Any) -> None:
