@@ -2,7 +2,7 @@
 
 python benchmarks/partitions.py table ROWS [--files 50] [--workers 2] [--engine local|dask] [--folder DIR]
 python benchmarks/partitions.py passes ROWS [--files 50] [--workers 2] [--folder DIR]
-python benchmarks/partitions.py images COUNT [--files 20] [--workers 2] [--folder DIR]
+python benchmarks/partitions.py images COUNT [--files 20] [--workers 2] [--features 200 1000] [--folder DIR]
 python benchmarks/partitions.py plot docs/results/images/scale.png ROWS:SECONDS …
 
 `table` runs the whole command. `passes` times the passes alone. `images` writes 28 × 28 images in tar shards and times
@@ -46,6 +46,8 @@ SCHEMA = Schema(
     ),
     label="outcome",
 )
+CONSTANT, PER_ROW = 16.0, 4.33e-6
+"""Seconds of processors of the cost model in docs/results/scale.md, for 9 columns and a label."""
 TERMS = ["--epsilon", "1", "--delta", "1e-9", "--adjacency", "add-remove", "--device", "cpu", "--seed", "1"]
 
 
@@ -260,7 +262,7 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
     naming = stage(lambda: source.named(bytes(32)))
     print(f"naming: {naming[0]:.1f} s, {naming[1]:.1f} s of processors, {naming[1] / reading[1]:.2f} × reading")
     held.append(Vault(source, **stated))
-    for size in (200, 1000, 4000):
+    for size in options.features:
         features = Fourier(784, size // 2, (2.0, 8.0), seed=1, low=0.0, high=255.0)
         mechanism = MeanEmbedding(features, 5.0, labels=True)
         spent, busy = stage(lambda mechanism=mechanism: held[0].release(mechanism, purpose="embedding"))
@@ -269,7 +271,7 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
 
 
 def plot(path: Path, points: list[str]) -> None:
-    """Seconds of processors against rows, on two logarithmic axes, with a line of slope 1 through the last point."""
+    """Seconds of processors against rows, on two logarithmic axes, a line of slope 1 through the last one, and the cost model."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -280,6 +282,7 @@ def plot(path: Path, points: list[str]) -> None:
     axes.loglog(rows, seconds, "o", color="black", label="measured, passes and fit")
     line = np.logspace(np.log10(rows.min()), np.log10(rows.max()), 50)
     axes.loglog(line, seconds[-1] / rows[-1] * line, "--", color="grey", label="slope 1")
+    axes.loglog(line, CONSTANT + PER_ROW * line, color="black", linewidth=1, label="cost model")
     axes.set_xlabel("rows")
     axes.set_ylabel("seconds of processors")
     axes.legend(frameon=False)
@@ -295,6 +298,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--engine", default="local")
+    parser.add_argument("--features", type=int, nargs="+", default=[200, 1000, 4000], help="of images")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     if options.what == "plot":
