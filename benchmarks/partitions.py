@@ -271,7 +271,7 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
 
 
 def plot(path: Path, points: list[str]) -> None:
-    """Seconds of processors against rows, on two logarithmic axes, a line of slope 1 through the last one, and the cost model."""
+    """Seconds of processors against rows, on two logarithmic axes, with the cost model and a line of slope 1."""
     import matplotlib
 
     matplotlib.use("Agg")
