@@ -94,7 +94,7 @@ def test_errors_of_workers_are_sentences(tmp_path: Path, cluster: Cluster) -> No
 
 
 def _quick(engine: Any) -> Any:
-    from privot.partitions import dask_engine
+    from privot.partitions.engines import dask_engine
 
     dask_engine.CONNECT_SECONDS = 2
     return engine

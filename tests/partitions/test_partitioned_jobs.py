@@ -224,6 +224,17 @@ def test_kept_sums_are_sealed_and_of_one_ledger(folder: Path, tmp_path: Path) ->
         stranger.named(KEY)
 
 
+def test_the_length_of_a_kept_file_tells_no_count(tmp_path: Path) -> None:
+    sizes = set()
+    for number in (0, 255, 256, 10**6, 10**18):
+        kept = KeptSums(tmp_path / str(number), bytes(32))
+        kept.checksum_key(number)
+        (file,) = (tmp_path / str(number)).iterdir()
+        sizes.add(file.stat().st_size)
+        assert kept.checksum_key(7) == number
+    assert len(sizes) == 1
+
+
 class _Refusing:
     workers = 1
 

@@ -225,7 +225,7 @@ def test_empty_sources_are_refused_and_empty_parts_are_not(tmp_path: Path) -> No
 
 
 def test_row_groups_of_one_file_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privot.partitions.table_partitions.TARGET_ROWS", 100)
+    monkeypatch.setattr("privot.partitions.readers.table_partitions.TARGET_ROWS", 100)
     folder = write_parquet(tmp_path / "one", [PEOPLE], group=40)
     source = open_source(folder / "part-000.parquet", codec=CODEC, engine=HERE)
     assert [partition.rows for partition in source.partitions] == [80, 80, 80, 60]
@@ -396,7 +396,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again_and_nothing_hangs(
 ) -> None:
     import threading
 
-    from privot.partitions import local_engine
+    from privot.partitions.engines import local_engine
 
     source = open_source(write_parquet(tmp_path / "cut", cut(PEOPLE, 6)), codec=CODEC, engine=LocalEngine(2))
     real, garbled, found = local_engine.receive, [0], []

@@ -24,9 +24,10 @@ from partition_samples import (
 
 from privot.cli import run
 from privot.errors import DataError, UsageError
-from privot.partitions import LocalEngine, open_source, query_partitions
-from privot.partitions.query_partitions import QueryCount
-from privot.partitions.query_text import checked_query
+from privot.partitions import LocalEngine, open_source
+from privot.partitions.readers import query_partitions
+from privot.partitions.readers.query_partitions import QueryCount
+from privot.partitions.readers.query_text import checked_query
 from privot.tables import Column, Schema, TableCodec
 
 pytest.importorskip("pyarrow", reason="queries come as Arrow batches")
@@ -100,7 +101,7 @@ def test_duckdb_reads_the_tables_of_its_file_and_nothing_else(tmp_path: Path, qu
 
 
 def test_a_query_cannot_unlock_what_is_locked(duckdb_file: Path) -> None:
-    from privot.partitions.query_partitions import _duckdb
+    from privot.partitions.readers.query_partitions import _duckdb
 
     with _duckdb(f"duckdb://{duckdb_file}", "SELECT 1 AS one") as reader:
         assert reader.read_all().num_rows == 1

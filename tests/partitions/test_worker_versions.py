@@ -18,9 +18,9 @@ from partition_samples import CODEC, arrow_table, cut, people, write_csv, write_
 
 from privot.errors import DataError
 from privot.partitions import LocalEngine, open_source
-from privot.partitions import engine as engines
+from privot.partitions.engines import engine as engines
 from privot.partitions.kept_sums import KeptSums
-from privot.partitions.query_partitions import _answer
+from privot.partitions.readers.query_partitions import _answer
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 PEOPLE = people(60)
@@ -182,7 +182,7 @@ def test_the_environment_of_a_worker_does_not_move_rows_of_postgresql(
 def test_the_time_zone_of_a_worker_does_not_reach_duckdb(tmp_path: Path) -> None:
     place = duckdb_file(tmp_path / "cut")
     script = (
-        "import sys; from privot.partitions.query_partitions import _answer\n"
+        "import sys; from privot.partitions.readers.query_partitions import _answer\n"
         f"with _answer({place!r}, \"SELECT CAST(TIMESTAMPTZ '2001-01-01 20:00+00' AS DATE) AS day\") as found:\n"
         "    print([value.as_py().isoformat() for batch in found for value in batch.column(0)])"
     )

@@ -25,6 +25,8 @@ from privot.partitions.partition import Partition
 FOLDER = "partitions"
 """The name of the folder beside a job's files."""
 _NONCE = 12
+_PADDED = 4096
+"""Files are filled up to a multiple of so many bytes, so that their length tells no count."""
 
 
 class KeptSums:
@@ -75,7 +77,10 @@ class KeptSums:
 
         private_folder(self._folder)
         nonce = os.urandom(_NONCE)
-        sealed = ChaCha20Poly1305(self._key).encrypt(nonce, pickle.dumps(value), name.encode())
+        plain = pickle.dumps(value)
+        # the digits of a count change the length; reading ignores what follows the value
+        plain += bytes(-len(plain) % _PADDED)
+        sealed = ChaCha20Poly1305(self._key).encrypt(nonce, plain, name.encode())
         write_whole(self._folder / name, nonce + sealed)
 
     def _read(self, name: str) -> Any:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from privot.opening.remote_files import Located
 
 Block = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 """Rows of shape (records, columns), and their labels where there are any."""
@@ -59,3 +62,20 @@ class Partition(Protocol):
     def blocks(self) -> Iterator[Block]:
         """All its records, a block at a time; no block where it has none."""
         ...
+
+
+@dataclass(frozen=True)
+class FilePartition:
+    """What partitions that are one whole file have in common."""
+
+    file: Located
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.file.name
+
+    @property
+    def size(self) -> int:
+        """The file's size."""
+        return self.file.size

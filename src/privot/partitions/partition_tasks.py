@@ -11,7 +11,7 @@ from privot.common.block_sums import BlockSum, Totals
 from privot.data import Checksum, class_digests
 from privot.data.record_digest import LANES
 from privot.errors import DataError
-from privot.partitions.engine import arithmetic_mark
+from privot.partitions.engines.engine import arithmetic_mark
 from privot.partitions.partition import Block, Partition
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from privot.common.block_sums import BlockSum, Totals, add_totals
 from privot.data import Checksum
 from privot.errors import DataError, PrivotError
-from privot.partitions.engine import Engine, differing_mark
-from privot.partitions.local_engine import LocalEngine
+from privot.partitions.engines.engine import Engine, differing_mark
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.partition import Partition
 from privot.partitions.partition_tasks import Added, AddRecords, Named, NameRecords, Seen
 

@@ -11,14 +11,14 @@ from privot.data import StatedFacts
 from privot.errors import DataError, UsageError, brief
 from privot.opening.addresses import check_no_secret, is_remote, shown_address
 from privot.opening.remote_files import Located, check_once, locate
-from privot.partitions.array_partitions import ArrayPartition
-from privot.partitions.engine import Engine
-from privot.partitions.local_engine import LocalEngine
+from privot.partitions.engines.engine import Engine
+from privot.partitions.engines.local_engine import LocalEngine
 from privot.partitions.partition import Partition
-from privot.partitions.query_partitions import QueryCount, QueryPartition, is_database, query_partitions
-from privot.partitions.shard_partitions import ShardPartition
+from privot.partitions.readers.array_partitions import ArrayPartition
+from privot.partitions.readers.query_partitions import QueryCount, QueryPartition, is_database, query_partitions
+from privot.partitions.readers.shard_partitions import ShardPartition
+from privot.partitions.readers.table_partitions import table_partitions
 from privot.partitions.source import PartitionedSource
-from privot.partitions.table_partitions import table_partitions
 from privot.tables import TableCodec
 
 TABLES = (".parquet", ".csv", ".csv.gz")

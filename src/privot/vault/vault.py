@@ -31,7 +31,7 @@ from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import KeptNoise, NoiseSource, SystemNoise
 from privot.noise.kept_noise import mark_of
 from privot.partitions import Engine, PartitionedSource
-from privot.partitions.engine import arithmetic_mark
+from privot.partitions.engines.engine import arithmetic_mark
 from privot.release import Release, Value
 from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests, row_key
 from privot.vault.partitioned_records import PartitionedRecords, one_place

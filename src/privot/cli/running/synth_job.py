@@ -178,7 +178,7 @@ class SynthJob:
         """The ending of the synthetic table."""
         if self.codec is None or self.source is None:
             return kind_for(self.options.data, self.codec)
-        from privot.partitions.table_partitions import TablePartition
+        from privot.partitions.readers.table_partitions import TablePartition
 
         first = self.source.partitions[0]
         return kind_for(first.file.address, self.codec) if isinstance(first, TablePartition) else ".csv"

@@ -8,28 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from privot.data import load
-from privot.opening.remote_files import Located
-from privot.partitions.partition import Block, block_rows
+from privot.partitions.partition import Block, FilePartition, block_rows
 
 
 @dataclass(frozen=True)
-class ArrayPartition:
+class ArrayPartition(FilePartition):
     """A file of records, all of which are read at once: the limits on a file's size bound the memory."""
 
-    file: Located
     classes: int
     shape: tuple[int, ...] | None
     rows: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.file.name
-
-    @property
-    def size(self) -> int:
-        """The file's size."""
-        return self.file.size
 
     @property
     def stamp(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from privot.errors import UsageError
-from privot.partitions.dask_engine import DaskEngine
-from privot.partitions.engine import Engine
-from privot.partitions.local_engine import LocalEngine
+from privot.partitions.engines.dask_engine import DaskEngine
+from privot.partitions.engines.engine import Engine
+from privot.partitions.engines.local_engine import LocalEngine
 
 
 def choose_engine(name: str = "local", *, workers: int | None = None, scheduler: str | None = None) -> Engine:

@@ -17,9 +17,8 @@ import numpy as np
 from privot.data.image_folders import ENDINGS, decode_image
 from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError
-from privot.opening.remote_files import Located
 from privot.opening.tar_shards import tar_members
-from privot.partitions.partition import Block, block_rows
+from privot.partitions.partition import Block, FilePartition, block_rows
 
 MAX_IMAGE = 1 << 26
 """Bytes of one image file."""
@@ -31,22 +30,11 @@ _CLASS = re.compile(rb"\s*(0|[1-9][0-9]{0,8})\s*")
 
 
 @dataclass(frozen=True)
-class ShardPartition:
+class ShardPartition(FilePartition):
     """One tar archive."""
 
-    file: Located
     stated: StatedFacts
     rows: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The archive's name."""
-        return self.file.name
-
-    @property
-    def size(self) -> int:
-        """The archive's size."""
-        return self.file.size
 
     @property
     def stamp(self) -> str:

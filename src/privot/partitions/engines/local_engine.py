@@ -15,7 +15,7 @@ from typing import IO, Any, TypeVar
 
 from privot.common.processors import usable_cores
 from privot.errors import PrivotError, UsageError
-from privot.partitions.engine import Task, called
+from privot.partitions.engines.engine import Task, called
 from privot.partitions.partition import Partition
 
 T = TypeVar("T")
@@ -181,7 +181,7 @@ class _Workers:
             single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
             process = subprocess.Popen(
                 # -P: a file in the current folder must not take the place of a module
-                [sys.executable, "-P", "-c", "from privot.partitions.local_worker import main; main()"],
+                [sys.executable, "-P", "-c", "from privot.partitions.engines.local_worker import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from privot.common.extras import needing
 from privot.common.processors import usable_cores
 from privot.errors import PrivotError, UsageError
-from privot.partitions.engine import Task, called
+from privot.partitions.engines.engine import Task, called
 from privot.partitions.partition import Partition
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from privot.errors import UsageError
-from privot.partitions.engine import called
-from privot.partitions.local_engine import TASK, receive, send
+from privot.partitions.engines.engine import called
+from privot.partitions.engines.local_engine import TASK, receive, send
 
 
 def main() -> None:

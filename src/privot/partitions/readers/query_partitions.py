@@ -17,7 +17,7 @@ from privot.common.extras import needing
 from privot.errors import DataError, PrivotError, UsageError
 from privot.opening.addresses import check_no_secret
 from privot.partitions.partition import BLOCK_ROWS, Block
-from privot.partitions.query_text import checked_query
+from privot.partitions.readers.query_text import checked_query
 from privot.tables import TableCodec
 from privot.tables.arrow_columns import encode_batch
 from privot.tables.table_files import check_arrow_schema
