@@ -9,7 +9,7 @@ import pytest
 
 from privot.cli import run
 from privot.errors import PrivotError, UsageError
-from privot.opening.addresses import check_no_secret, shown_address
+from privot.opening.addresses import check_no_secret, local_path, shown_address
 from privot.opening.remote_files import locate, open_located
 
 SECRET = "hunter2"
@@ -70,6 +70,19 @@ def test_no_file_and_no_message_of_a_command_holds_a_secret(
 def test_other_addresses_are_shown_without_user_and_options(address: str, shown: str) -> None:
     check_no_secret(address)
     assert shown_address(address) == shown
+
+
+@pytest.mark.parametrize("address", ["file:///data/a b%20c/*.csv", "local:///data/a.csv", "file://rel/a", "file://~/a"])
+def test_a_file_of_this_machine_is_found_where_its_library_opens_it(address: str) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    found = local_path(address)
+    assert found is not None
+    assert str(found.absolute()) == fsspec.core.url_to_fs(address)[1]
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/a", "postgresql://me@host/db", "memory://a", "duckdb://"])
+def test_what_lies_elsewhere_has_no_place_here(address: str) -> None:
+    assert local_path(address) is None
 
 
 def test_errors_of_file_systems_are_one_sentence_without_their_text(monkeypatch: pytest.MonkeyPatch) -> None:

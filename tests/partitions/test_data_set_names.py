@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from partition_samples import CODEC, SCHEMA, cut, people, table_release, write_parquet
+from partition_samples import CODEC, SCHEMA, arrow_table, cut, people, table_release, write_parquet
 
 from privot import Ledger, Vault
 from privot.accounting import Gaussian
+from privot.cli import run
 from privot.data import class_digests, records_digest
 from privot.errors import BudgetError, OtherRecordsError, UsageError
 from privot.guarantee import Adjacency
@@ -154,3 +155,31 @@ def test_a_vault_with_a_ledger_reads_partitions_once(folder: Path, ledger: Ledge
     source.progress = told.append
     Vault(source, classes=2, clip=source.clip, adjacency="replace-one", ledger=ledger, budget=TERMS)
     assert [now.done for now in told] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("kind", ["file", "local", "duckdb"])
+def test_a_copy_at_an_address_of_this_machine_is_warned_of(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, kind: str
+) -> None:
+    """The ledger that knows the records lies beside them; the new one lies in a folder far away."""
+    pytest.importorskip("fsspec")
+    away = tmp_path / "elsewhere" / "deeper" / "work"
+    away.mkdir(parents=True)
+    SCHEMA.save(away / "schema.json")
+    monkeypatch.chdir(away)
+    terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--schema", "schema.json"]
+    if kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+        with duckdb.connect(str(tmp_path / "people.db")) as connection:
+            connection.register("held", arrow_table(PEOPLE))
+            connection.execute("CREATE TABLE people AS SELECT * FROM held")
+        data = [f"duckdb://{tmp_path}/people.db", "--query", f"SELECT {', '.join(SCHEMA.names)} FROM people"]
+    else:
+        data = [f"{kind}://{folder}/*.parquet"]
+    known = str(tmp_path / "known.ledger")
+    assert run(["ledger", "init", known, "--data", str(folder), *terms, "--workers", "1"]) == 0
+    assert "Warning" not in capsys.readouterr().err
+    assert run(["ledger", "init", "new.ledger", "--data", *data, *terms, "--workers", "1"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("Warning") == 1
+    assert f"{known} guards these very records" in said

@@ -173,11 +173,12 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
 
 
 def _others_near(book: Ledger, places: Sequence[str | Path]) -> list[Path]:
-    """Every other ledger beside `book` and beside the `places`, and one folder up; addresses have no such places."""
-    from privot.opening.addresses import is_remote
+    """Every other ledger beside `book` and beside the `places`, and one folder up; a place elsewhere has none."""
+    from privot.opening.addresses import local_path
     from privot.opening.remote_files import fixed_part
 
-    here = [Path(realpath(fixed_part(place))) for place in (book.path, *places) if not is_remote(place)]
+    found_here = [local_path(place) for place in (book.path, *places)]
+    here = [Path(realpath(fixed_part(place))) for place in found_here if place is not None]
     folders = dict.fromkeys(folder for place in here for folder in (place, place.parent, place.parent.parent))
     found: list[Path] = []
     for path in [path for folder in folders if folder.is_dir() for path in _ledgers_in(folder)]:

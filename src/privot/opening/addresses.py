@@ -6,6 +6,7 @@ before any of that, in a sentence that does not repeat it.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -22,6 +23,20 @@ _WHERE = {
 def is_remote(address: str | Path) -> bool:
     """Whether this is an address with a scheme, as fsspec reads them."""
     return "://" in str(address)
+
+
+def local_path(address: str | Path) -> Path | None:
+    """Where an address lies on this machine, as the library that opens it reads it; None where it lies elsewhere.
+
+    >>> local_path("file:///data/visits/*.parquet"), local_path("duckdb://visits.db"), local_path("s3://bucket/visits")
+    (PosixPath('/data/visits/*.parquet'), PosixPath('visits.db'), None)
+    """
+    scheme, mark, place = str(address).partition("://")
+    if not mark:
+        return Path(address)
+    if scheme in ("file", "local"):
+        return Path(os.path.expanduser(place))
+    return Path(place) if scheme == "duckdb" and place else None
 
 
 def check_no_secret(address: str) -> None:

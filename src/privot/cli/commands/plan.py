@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -27,12 +29,13 @@ def plan(
     Examples: privot plan; privot plan --ledger patients.csv.ledger --no-open
     """
     from privot.ledger import Ledger
+    from privot.plan.entrance import entrance
     from privot.plan.server import PlanServer
 
     if ledger is not None:
         # refused at once, not on the page
         Ledger.open(ledger).close()
-    with PlanServer(port, ledger) as server:
+    with PlanServer(port, ledger) as server, ExitStack() as stack:
         if as_json:
             print_json(
                 {"url": server.url, "port": server.server_port, "ledger": None if ledger is None else str(ledger)}
@@ -40,7 +43,10 @@ def plan(
         else:
             typer.echo(f"{server.url}\nThe page is served on this machine alone. Ctrl-C ends it.")
         if open_ or (open_ is None and not as_json and browser.has_screen()):
-            browser.show(server.url)
+            # a file and not the address: other users of the machine can read a browser's command line
+            address = stack.enter_context(entrance(server.issue_ticket)).as_uri()
+            # beside the server: some browsers return when they are closed, and need answers before that
+            threading.Thread(target=browser.show, args=(address,), daemon=True).start()
         try:
             server.serve_forever()
         except KeyboardInterrupt:
