@@ -35,6 +35,25 @@ def census(path: Path, count: int = 300, seed: int = 0, label: bool = True) -> N
     path.write_text("\n".join(row if label else row.rpartition(",")[0] for row in rows) + "\n")
 
 
+def partitions(folder: Path) -> None:
+    """The census as `visits/*.parquet` and as a table of a DuckDB file; other records than those of census.csv."""
+    import duckdb
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    (folder / "visits").mkdir()
+    parts = []
+    for number in range(3):
+        path = folder / f"part-{number}.csv"
+        census(path, count=100, seed=10 + number)
+        parts.append(pyarrow.csv.read_csv(path))
+        path.unlink()
+        pyarrow.parquet.write_table(parts[-1], folder / "visits" / f"part-{number}.parquet")
+    with duckdb.connect(str(folder / "clinic.db")) as database:
+        database.register("held", pyarrow.concat_tables(parts[:2]))
+        database.execute("CREATE TABLE visits AS SELECT * FROM held")
+
+
 def fill(folder: Path, schema: bool = True) -> None:
     """Every file that a block may name; without `schema` where the page itself makes one."""
     images(folder / "mnist.npz")
@@ -47,6 +66,7 @@ def fill(folder: Path, schema: bool = True) -> None:
     census(folder / "public.csv", seed=2)
     census(folder / "private.csv", seed=3, label=False)
     census(folder / "new.csv", count=10, seed=4, label=False)
+    partitions(folder)
     shutil.copy(EXAMPLES / "dictionary.json", folder / "dictionary.json")
     if schema:
         (folder / "schema.json").write_text(json.dumps({"label": "income", "columns": _columns()}))
