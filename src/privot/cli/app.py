@@ -43,7 +43,7 @@ COMMANDS = {
     "ledger": Command("ledger_commands", "Create, show and verify privacy ledgers."),
     "bench": Command("bench_commands", "Measure privot and its peers in one run."),
     "study": Command("study_commands", "Recompute published tables and figures."),
-    "schema": Command("schema_commands", "Propose the public schema of a table."),
+    "schema": Command("schema_commands", "State what is public about a table, and propose its schema."),
     "federate": Command("federate_commands", "Compare data sets between organisations."),
 }
 """By name, in the order in which they are listed. A module has an `app` of its own, or a function of that name."""

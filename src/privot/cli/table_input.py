@@ -17,6 +17,13 @@ def open_codec(schema: Path | None) -> TableCodec | None:
     return None if schema is None else TableCodec(Schema.load(schema))
 
 
+def table_hint(data: str) -> str:
+    """What to add to a refusal where a file of this name may be a table; nothing of it is read."""
+    if not data.lower().endswith((".csv", ".csv.gz", ".parquet")):
+        return ""
+    return ", or --schema FILE if it is a table with named columns (privot schema dictionary begins one)"
+
+
 def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
     """The codec of what lies in a folder that `privot synth` made, or of a schema file; None where it is no table."""
     from privot.errors import UsageError

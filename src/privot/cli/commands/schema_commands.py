@@ -1,4 +1,4 @@
-"""`privot schema …`: propose the public schema of a table from what is public about it."""
+"""`privot schema …`: write down what is public about a table, and propose its schema from that."""
 
 from __future__ import annotations
 
@@ -11,12 +11,44 @@ import typer
 from privot.cli.parsing.options import AsJson
 from privot.cli.printing.output import print_json
 
-app = typer.Typer(help="Propose the public schema of a table.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="State what is public about a table, and propose its schema.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def root() -> None:
-    """Propose the public schema of a table."""
+    """State what is public about a table, and propose its schema."""
+
+
+@app.command()
+def dictionary(
+    data: Annotated[Path, typer.Argument(help="Table whose column names are read; nothing else of it is read.")],
+    out: Annotated[Path, typer.Option(help="New data dictionary (.json) with every column, to be filled in by hand.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a data dictionary with the names of a table's columns, for you to fill in what is public.
+
+    Example: privot schema dictionary patients.csv --out dictionary.json
+    """
+    from privot.common.files import is_taken
+    from privot.errors import UsageError
+    from privot.tables import read_header
+
+    names = read_header(data)
+    if is_taken(out):
+        raise UsageError(f"{out} exists already, and may have been filled in by hand: choose another file.")
+    lines = ",\n".join(f"  {json.dumps(name, ensure_ascii=False)}: {{}}" for name in names)
+    _write_public(out, f"{{\n{lines}\n}}\n")
+    if as_json:
+        print_json({"dictionary": str(out), "columns": len(names)})
+        return
+    typer.echo(
+        f"{out}: {len(names)} columns to describe by what is public, never by what the records hold:\n"
+        '  a number or a date     {"low": 0, "high": 120}      {"low": "2024-01-01", "high": "2024-12-31"}\n'
+        '  with decimals          {"type": "continuous", "low": 0, "high": 100, "decimals": 2}\n'
+        '  one of a few words     {"categories": ["no", "yes"]}\n'
+        '  may be missing         "missing": true beside the above\n'
+        f"Then: privot schema propose --dictionary {out} --out schema.json"
+    )
 
 
 @app.command()
@@ -41,13 +73,16 @@ def propose(
     privot schema propose --sample public.csv --public --out schema.json
     """
     from privot.cli.printing.progress import working
-    from privot.common.files import is_taken, write_whole
+    from privot.common.files import is_taken
     from privot.errors import UsageError
     from privot.tables import propose as propose_schema
     from privot.tables import propose_from_sample, read_header
 
     if (sample is None) == (dictionary is None):
-        raise UsageError("A schema needs one public source: give either --dictionary FILE or --sample FILE.")
+        raise UsageError(
+            "A schema needs one public source: give either --dictionary FILE (privot schema dictionary writes one to "
+            "fill in) or --sample FILE."
+        )
     if sample is not None:
         if header is not None:
             raise UsageError("--header cannot be combined with --sample: a sample has its own header.")
@@ -61,11 +96,18 @@ def propose(
         schema = propose_schema(read_header(header) if header is not None else list(hints), hints, label)
     if is_taken(out):
         raise UsageError(f"{out} exists already, and may have been corrected by hand: choose another file.")
-    write_whole(out, (json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n").encode(), mode=0o644)
+    _write_public(out, json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n")
     if as_json:
         print_json({"schema": str(out), "columns": len(schema.columns), "label": schema.label})
         return
     typer.echo(f"{out}: {len(schema.columns)} columns, label {schema.label or 'none'}. Read it before using it.")
+
+
+def _write_public(path: Path, text: str) -> None:
+    """A new file that everybody may read: what is in it is public."""
+    from privot.common.files import write_whole
+
+    write_whole(path, text.encode(), mode=0o644)
 
 
 def _read_dictionary(path: Path) -> dict[str, Any]:

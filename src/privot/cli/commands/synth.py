@@ -129,13 +129,14 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
         answer = {"out": str(out), "samples": samples, "ledger": str(made.ledger), "left_out": list(made.left_out)}
         print_json(with_warnings({**answer, "spent_in_ledger": spent, "guarantee": guarantee.to_dict()}))
         return
+    files = ", ".join(sorted(file.name for file in out.glob("synthetic.*")))
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
     print_facts(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{made.ledger}, the ledger of {label_of(data)}"),
             *[(f"ledger, {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
-            ("folder", f"{out}: generator, {samples} synthetic records, report.html"),
+            ("folder", f"{out}: {files} ({samples} synthetic records), report.html, guarantee.json, generator"),
         ]
     )
     if made.left_out:

@@ -15,7 +15,7 @@ from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
-from privot.cli.table_input import check_spreadsheet_safe, kind_for, open_codec, table_facts, table_records
+from privot.cli.table_input import check_spreadsheet_safe, kind_for, open_codec, table_facts, table_hint, table_records
 from privot.jobs.charges import charges, spent_in_ledger
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ class SynthJob:
         if o.value_range is not None:
             low, high = read_pair(o.value_range)
         if low is None or high is None:
-            raise UsageError("The range of values is public and must be stated: give --range LOW,HIGH.")
+            hint = table_hint(o.data)
+            raise UsageError(f"The range of values is public and must be stated: give --range LOW,HIGH{hint}.")
         self.span: tuple[float, float] = (low, high)
         self.facts: StatedFacts = stated(self.known.get("classes") if o.classes is None else o.classes, o.shape)
         self.source: PartitionedSource | None = o.partitions.open(o.data, self.codec, self.facts)

@@ -1,0 +1,73 @@
+"""`privot schema dictionary`: the names of a table's columns, and nothing else of it, for a person to fill in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from privot.cli import run
+
+SECRET = "Ulm-7731"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(f'age,"home, city",ill\n41,{SECRET},no\n')
+    return "people.csv"
+
+
+def test_the_dictionary_has_every_column_and_no_value(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "dictionary", table, "--out", "dictionary.json"]) == 0
+    text = Path("dictionary.json").read_text()
+    assert json.loads(text) == {"age": {}, "home, city": {}, "ill": {}}
+    assert list(json.loads(text)) == ["age", "home, city", "ill"]
+    said = capsys.readouterr().out
+    assert SECRET not in text + said
+    # as it is, it says nothing public, and nothing is taken from the records instead
+    assert run(["schema", "propose", "--dictionary", "dictionary.json", "--out", "schema.json"]) == 2
+    assert "neither a range nor categories" in capsys.readouterr().err
+
+
+def test_the_lines_it_prints_are_what_a_schema_is_proposed_from(
+    table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["schema", "dictionary", table, "--out", "dictionary.json"]) == 0
+    said = capsys.readouterr().out
+    shown = [json.loads("{" + part.partition("}")[0] + "}") for part in said.split("{")[1:]]
+    assert len(shown) == 4
+    for hints in shown:
+        Path("one.json").write_text(json.dumps({"age": hints | {"missing": True}}))
+        Path("schema.json").unlink(missing_ok=True)
+        assert run(["schema", "propose", "--dictionary", "one.json", "--out", "schema.json"]) == 0, hints
+
+
+def test_a_dictionary_that_may_be_filled_in_is_not_overwritten(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("dictionary.json").write_text("mine")
+    assert run(["schema", "dictionary", table, "--out", "dictionary.json"]) == 2
+    assert Path("dictionary.json").read_text() == "mine"
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", [f"{SECRET},{SECRET},3", f"{SECRET},,3"])
+def test_a_first_line_that_cannot_be_names_is_refused_and_not_quoted(
+    table: str, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(table).write_text(f"{first}\n1,2,3\n")
+    assert run(["schema", "dictionary", table, "--out", "dictionary.json"]) == 3
+    printed = capsys.readouterr()
+    assert "must name every column" in printed.err
+    assert SECRET not in printed.err + printed.out
+    assert not Path("dictionary.json").exists()
+
+
+def test_a_table_without_a_schema_is_told_where_to_begin(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    terms = ["--epsilon", "1", "--delta", "1e-5", "--adjacency", "add-remove", "--out", "made"]
+    assert run(["synth", table, *terms]) == 2
+    assert "privot schema dictionary" in capsys.readouterr().err
+    assert run(["synth", "images.npz", *terms]) == 2
+    assert "schema" not in capsys.readouterr().err
+    assert run(["schema", "propose", "--header", table, "--out", "schema.json"]) == 2
+    assert "privot schema dictionary" in capsys.readouterr().err
