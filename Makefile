@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo check test coverage lint docs bench fuzz wheel-test clean setup
+.PHONY: demo check test coverage lint docs bench fuzz wheel wheel-test clean setup
 
 # Installs what the demonstration runs and no development tools; `make test` adds those to the same environment.
 demo: $(DEMO_READY)
@@ -51,6 +51,10 @@ bench: $(READY)
 # Hostile options, files, folders and messages, in ten minutes on two cores. What failed is kept in fuzz-failures/.
 fuzz: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz $(FUZZ)
+
+# One file that pip installs elsewhere, into dist/.
+wheel:
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # The wheel in empty environments: every Python at hand, base and extras, newest and oldest versions; needs a network.
 # WHEELS names a folder with a CPU build of PyTorch where the registry has only large ones.

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 PATIENCE = 500
 """Seconds that one block of bash may take."""
-INSTALLED = re.compile(r"pip install '?privot(?:\[([\w,]+)\])?'?")
+INSTALLED = re.compile(r"pip install '?(?:privot|\.)(?:\[([\w,]+)\])?'?")
 MADE = re.compile(r"make ([a-z-]+)")
 SET_UP = re.compile(rf"{INSTALLED.pattern}|{MADE.pattern}|privot demo\b")
 

@@ -61,6 +61,7 @@ def fill(folder: Path, schema: bool = True) -> None:
     images(folder / "source.npz", seed=3)
     images(folder / "target.npz", seed=4)
     images(folder / "new.npz", count=10, seed=5)
+    images(folder / "from-a-stranger.npz", count=10, seed=6)
     census(folder / "census.csv")
     census(folder / "census-test.csv", seed=1)
     census(folder / "public.csv", seed=2)

@@ -1,4 +1,4 @@
-"""Every code block of README, quickstart, guides and concepts runs as it is printed.
+"""Every code block of README, quickstart, guides, concepts and reference runs as it is printed.
 
 Data are small and made up (`example_files`), training is short (`short_privot`), and long counts are cut by `SHORTER`,
 each of which has to occur. The cookbook has a test of its own, which also looks at what is printed.
@@ -6,21 +6,23 @@ each of which has to occur. The cookbook has a test of its own, which also looks
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from block_runner import ROOT, commands, run_block
-from example_files import fill
+from example_files import EXAMPLES, fill
 from markdown_links import Block, blocks
 
 PAGES = {
     # a letter per block: blocks of one letter share a folder, others begin with the files alone
-    "README.md": "aaaa",
+    "README.md": "aaaaaa",
     "docs/README.md": "a",
-    "docs/quickstart.md": "aaaaaa",
+    "docs/quickstart.md": "aaaaaaa",
     "docs/concepts/how-budgets-add-up.md": "a",
+    "docs/reference/opening.md": "a",
     "docs/guides/images.md": "aabc",
-    "docs/guides/tables.md": "aa",
+    "docs/guides/tables.md": "aaa",
     "docs/guides/adaptation.md": "abccad",
     "docs/guides/auditing.md": "aa",
     "docs/guides/budgets.md": "aabac",
@@ -59,6 +61,16 @@ LONG = {"docs/guides/organisations.md": pytest.mark.federation}
 """Pages that start servers."""
 
 
+BEGUN = "privot schema dictionary"
+
+
+def fill_in(path: Path) -> None:
+    """What a person does with a dictionary that was begun: the names stay, and what is public is written to each."""
+    filled = (EXAMPLES / "dictionary.json").read_text()
+    assert list(json.loads(path.read_text())) == list(json.loads(filled))
+    path.write_text(filled)
+
+
 def shortened(text: str) -> str:
     """The text of a block with what is long cut."""
     for printed, short in SHORTER.items():
@@ -86,12 +98,17 @@ def test_every_block_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pyte
             fill(folder, schema="schema propose" not in (ROOT / page).read_text())
             if page in BEFORE:
                 run_block(Block("sh", BEFORE[page]), folder, monkeypatch)
+        begins_dictionary = BEGUN in block.text
+        if begins_dictionary:
+            (folder / "dictionary.json").unlink()
         run_block(Block(block.language, shortened(block.text)), folder, monkeypatch)
+        if begins_dictionary:
+            fill_in(folder / "dictionary.json")
 
 
 def test_every_page_with_blocks_for_users_is_run() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")]
-    pages += (ROOT / "docs/concepts").glob("*.md")
+    pages += [*(ROOT / "docs/concepts").glob("*.md"), *(ROOT / "docs/reference").glob("*.md")]
     named = {str(page.relative_to(ROOT)) for page in pages if blocks(page.read_text())}
     assert named == {*PAGES, "docs/guides/cookbook.md"}
 
