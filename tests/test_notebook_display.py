@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from privot import (
     Adjacency,
@@ -29,6 +30,7 @@ from privot.common.html_facts import MAX_ROWS, MAX_WORDS, html_facts
 from privot.errors import BudgetError
 from privot.mechanisms import Facts, RandomProjection
 from privot.synthesis import Rules
+from privot.transport import interpolate, sinkhorn, sliced
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e\x00"
 ALLOWED = {"table", "caption", "tbody", "tr", "th", "td"}
@@ -210,6 +212,24 @@ def test_findings_show_claim_measurement_and_verdict(refuted: bool) -> None:
     assert ("proves nothing" in words) is not refuted
     for needed in ("replace-one", "unit one record", "proven", f"ε ≤ {found.claim.epsilon:.6g}", "<script>"):
         assert needed in words
+
+
+def test_results_of_transport_show_value_solver_and_that_nothing_is_private() -> None:
+    g = np.random.default_rng(0)
+    x, y = g.normal(size=(20, 2)), g.normal(size=(20, 2))
+    found = sinkhorn(x, y, reg=0.5)
+    words = shown(found)
+    assert f"{found.value:.6g}" in words
+    assert f"converged after {found.iterations} iterations" in words
+    assert "privacy none" in words
+    plain = shown(sliced(x, y, slices=10, seed=1))
+    assert "iterations" not in plain
+    assert "privacy none" in plain
+    # many numbers are shown by their shape, also as tensors that ask for gradients
+    moved = interpolate(x, y, 0.5)
+    assert f"array of shape {moved.value.shape}" in shown(moved)
+    single = torch.tensor(x, requires_grad=True)
+    assert f"{found.value:.6g}" in shown(sinkhorn(single, torch.tensor(y), reg=0.5))
 
 
 def test_plans_show_noise_and_guarantee() -> None:

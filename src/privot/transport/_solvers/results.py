@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from privot.common.html_facts import html_facts
 from privot.errors import UsageError
 
 
@@ -32,6 +33,21 @@ class Result:
     marginal_error: float = 0.0
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     lazy: dict[str, Callable[[], Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        held = self.value.detach() if isinstance(self.value, Tensor) else self.value
+        shape = tuple(getattr(held, "shape", ()))
+        value = f"array of shape {shape}" if shape else f"{float(held):.6g}"
+        solved = f"converged after {self.iterations} iterations" if self.iterations else "closed form or exact solver"
+        return html_facts(
+            "Result",
+            [
+                ("value", value),
+                ("solver", solved),
+                ("marginal error", f"{float(self.marginal_error):.2g}" if self.marginal_error else None),
+                ("privacy", "none: computed from the arrays as they are"),
+            ],
+        )
 
     def _work_out(self, name: str, words: str) -> Any:
         if name not in self.lazy:
