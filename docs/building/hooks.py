@@ -7,6 +7,7 @@ from typing import Any
 
 from markdown_links import slug, without_escaped_pipes
 from mkdocs.structure.files import File, Files, InclusionLevel
+from page_markup import accessible
 from reference_pages import api_page, help_page, with_api_links
 from repository_pages import DOCS, moved_links, needed, page_text
 
@@ -50,9 +51,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """A name for the dialog of the search, which the theme leaves without one: screen readers say it."""
-    dialog = 'data-md-component="search" role="dialog"'
-    return output.replace(dialog, f'{dialog} aria-label="Search"')
+    """Names that the theme leaves out."""
+    return accessible(output)
 
 
 def _paths(nav: Any) -> list[str]:

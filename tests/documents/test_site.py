@@ -38,6 +38,18 @@ PAGES = [
 ROOM = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SCHEME = "document.body.getAttribute('data-md-color-scheme')"
 BROKEN = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src.slice(0, 100))"
+UNREACHED = """
+[...document.querySelectorAll('main *')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility() &&
+  ['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.tabIndex < 0 &&
+  !e.querySelector('a[href], button, input, [tabindex="0"]')).map(e => e.outerHTML.slice(0, 100))
+"""
+"""What scrolls sideways and can be reached by no key."""
+NAMELESS = """
+[...document.querySelectorAll('nav, [role=dialog], [role=group]')].filter(e => {
+  const by = e.getAttribute('aria-labelledby');
+  return !(e.getAttribute('aria-label') || (by && document.getElementById(by).textContent) || '').trim();
+}).map(e => e.outerHTML.slice(0, 100))
+"""
 
 built = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site is built: make docs")
 shown = pytest.mark.skipif(browser() is None, reason="no Chromium is installed: apt-get install chromium")
@@ -69,6 +81,25 @@ def test_pages_fit_every_width_light_and_dark_without_an_error(tab: Tab, page: s
             assert tab.value(BROKEN) == []
             assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
     assert tab.errors == []
+
+
+@built
+@shown
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["guides/budgets.html", "reference/command-line.html", "results/pages.html"])
+def test_the_keyboard_reaches_whatever_scrolls_and_everything_has_a_name(tab: Tab, page: str) -> None:
+    for width in WIDTHS:
+        tab.open(SITE / page, width, "light")
+        end = time.monotonic() + 30
+        while tab.value("document.querySelectorAll('.md-typeset__scrollwrap').length") == 0:
+            assert time.monotonic() < end, "no table was put into a box"
+            time.sleep(0.1)
+        # what the theme changes later, when it has measured the page, is mended at once
+        tab.value("window.dispatchEvent(new Event('resize'))")
+        time.sleep(0.3)
+        assert tab.value(UNREACHED) == []
+        assert tab.value(NAMELESS) == []
+    tab.errors.clear()
 
 
 @built

@@ -11,6 +11,7 @@ from block_runner import ROOT
 from check_site import problems
 from markdown_links import anchors, blocks, relative_links, slug, with_links, without_escaped_pipes
 from notebook_pages import notebook_page
+from page_markup import accessible
 from reference_pages import api_page, help_page, public_names, with_api_links
 from repository_pages import DOCS, address, moved_links, needed, page_text
 
@@ -41,6 +42,22 @@ def test_anchors_are_those_of_github() -> None:
 
 def test_pipes_in_the_code_of_tables_lose_their_backslash() -> None:
     assert without_escaped_pipes("| `a\\|b` | c\\|d |\n`a\\|b`") == "| `a|b` | c\\|d |\n`a\\|b`"
+
+
+def test_parts_of_the_navigation_have_the_name_that_is_shown() -> None:
+    nav = (
+        '<nav class="md-nav" data-md-level="1" aria-labelledby="__nav_5_label" aria-expanded="false">\n'
+        '  <label class="md-nav__title" for="__nav_5">\n    <span class="md-nav__icon md-icon"></span>\n\n'
+        "    Notes &amp; \"books\"\n  </label>"
+    )
+    made = accessible(nav)
+    assert 'data-md-level="1" aria-label="Notes &amp; &quot;books&quot;" aria-expanded="false">' in made
+    assert "aria-labelledby" not in made
+
+
+def test_the_search_has_a_name() -> None:
+    search = '<div class="md-search" data-md-component="search" role="dialog">'
+    assert accessible(search).count('aria-label="Search"') == 1
 
 
 @pytest.mark.parametrize(
