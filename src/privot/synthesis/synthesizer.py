@@ -36,6 +36,7 @@ from privot.synthesis.generator_training.training_state import Progress
 from privot.synthesis.generators.generator import Generator
 from privot.synthesis.job_files import BEFORE, MADE
 from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.synthesis.tabular.table_model import TableModel
@@ -306,6 +307,17 @@ class Synthesizer(PrivateEstimator):
         """Write generator.safetensors, config.json and guarantee.json: all that sampling needs."""
         rules = getattr(getattr(self, "design_", None), "rules", None)
         write_model(Path(folder), self.config, self._fitted, self.guarantee_, rules)
+
+    def publish(self, folder: str | Path, samples: int = 10_000, seed: int | None = None) -> Path:
+        """Write what `privot synth` hands on: `samples` synthetic records, the guarantee, the generator, report.html.
+
+        Returns the path of the report. Nothing is paid: everything follows from the release.
+        """
+        from privot.synthesis.output.output_folder import write_folder
+
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        write_folder(self, Path(folder), samples, seed)
+        return Path(folder) / REPORT
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Synthesizer:

@@ -194,3 +194,19 @@ def test_a_schema_that_cannot_be_fitted_costs_nothing(monkeypatch: pytest.Monkey
             synthesizer.fit(held)
     # the whole budget is still there
     assert synthesizer.fit(held).guarantee_.epsilon() > 1.98
+
+
+def test_what_python_publishes_is_what_the_command_hands_on(fitted: Synthesizer, tmp_path: Path) -> None:
+    report = fitted.publish(tmp_path / "new" / "made", samples=300, seed=1)
+    folder = tmp_path / "new" / "made"
+    assert report == folder / "report.html"
+    page = report.read_text()
+    assert f"{fitted.guarantee_.epsilon():.6g}" in page
+    assert "add-remove, proven" in page
+    assert json.loads((folder / "guarantee.json").read_text()) == json.loads(fitted.guarantee_.to_json())
+    table = read_table(folder / "synthetic.csv")
+    assert list(table) == ["age", "city", "ill"]
+    assert len(table["age"]) == 300
+    # reading it back needs no vault, and draws the same
+    again, _ = Synthesizer.load(folder).sample(300, seed=1)
+    assert [str(v) for v in again["age"]] == list(table["age"])
