@@ -68,9 +68,10 @@ def prepare(place: Path) -> None:
     dice = np.random.default_rng(0)
     y = np.arange(400) % 2
     np.savez(place / "scans.npz", x=np.clip(0.25 + 0.5 * y[:, None] + 0.1 * dice.standard_normal((400, 4)), 0, 1), y=y)
-    table = "\n".join(",".join(f"{v:.3f}" for v in row) for row in dice.random((200, 10)))
     names = ",".join(column["name"] for column in SCHEMA["columns"])
-    (place / "patients.csv").write_text(f"{names}\n{table}\n")
+    for file in ("patients.csv", "few.csv"):
+        table = "\n".join(",".join(f"{v:.3f}" for v in row) for row in dice.random((200, 10)))
+        (place / file).write_text(f"{names}\n{table}\n")
     (place / "schema.json").write_text(json.dumps(SCHEMA))
     digits = load_digits()
     x, labels = digits.data / 16.0, digits.target
@@ -86,7 +87,8 @@ def rows(place: Path) -> Iterator[tuple[str, str, int, str]]:
     """(what happens, the command, its exit code, the sentence), one after another: later ones build on earlier ones."""
     terms, two = "--epsilon 1 --delta 1e-5", "--adjacency replace-one"
     synth = f"synth scans.npz --classes 2 --range 0,1 {terms} {two} --seed 1 --checkpoint 0 --out"
-    table = f"synth patients.csv --schema schema.json {terms} {two} --seed 1 --out"
+    table = f"synth {{}} --schema schema.json {terms} {two} --seed 1 --out"
+    own = table.format("patients.csv")
     mean = f"release mean {{}} --column c0 --range 0,1 {terms} {two}"
     adapt = f"adapt bright.npz pale.npz {terms} --range 0,1 --seed 1 --test pale.npz --out model"
     early, paid = place / "early", place / "scans" / "checkpoint.safetensors"
@@ -94,9 +96,9 @@ def rows(place: Path) -> Iterator[tuple[str, str, int, str]]:
     yield "Ctrl-C before anything is paid", *interrupted(place, f"{synth} early", early.exists)
     yield "Ctrl-C while it trains", *interrupted(place, f"{synth} scans", paid.exists)
     yield "`--resume` after that", *privot(place, "synth --resume --out scans", "Going on")
-    yield "`--resume` where there is no job", *privot(place, f"{table} table --resume", "There is no job")
-    yield "200 rows at ε = 1", *privot(place, f"{table} again", "too few")
-    yield "the budget is spent", *privot(place, f"{table} more", "would bring")
+    yield "`--resume` where there is no job", *privot(place, f"{own} table --resume", "There is no job")
+    yield "200 rows at ε = 1", *privot(place, f"{table.format('few.csv')} few", "too few")
+    yield "the budget is spent", *privot(place, f"{own} more", "would bring")
     yield "a copied file", *privot(place, mean.format("work/copy.csv"), "Warning")
     yield "another `--budget`", *privot(place, mean.format("work/copy.csv") + " --budget 9")
     yield "a mistyped `--ledger`", *privot(place, mean.format("patients.csv") + " --ledger patient.ledger")
@@ -107,6 +109,8 @@ def main() -> None:
     """Print the table."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "2")
+    # a shell starts what runs in the background deaf to Ctrl-C, and the commands would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         prepare(place)

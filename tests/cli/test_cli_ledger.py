@@ -87,6 +87,30 @@ def test_spending_is_shown_as_a_bar(capsys, tmp_path):
     assert "█" * 20 + "░" * 20 + " 50 %" in capsys.readouterr().out
 
 
+def test_the_page_of_a_ledger_says_what_the_ledger_says(capsys, tmp_path):
+    file, page = tmp_path / "half.ledger", tmp_path / "half.html"
+    with Ledger.create(file) as ledger:
+        ledger.set_budget("a" * 64, 2.0, 1e-5, "add-remove", "half")
+        ledger.charge("a" * 64, Gaussian(5.0, 1.0, Adjacency.ADD_REMOVE), "a first look")
+        ledger.raise_budget("a" * 64, 3.0, "ethics board", i_am_the_steward=True)
+    assert run(["ledger", "show", str(file), "--out", str(page), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["page"] == str(page)
+    (held,) = said["datasets"]
+    shown = page.read_text()
+    for words in (
+        f"Spent: ε = {held['spent_epsilon']:.6g} of 3 at δ = 1e-05, add-remove, proven.",
+        f"<td>{held['entries'][0]['epsilon']:.6g}</td>", "a first look", "ethics board", "1 charge;", "half.ledger",
+    ):  # fmt: skip
+        assert words in shown, words
+    assert str(tmp_path) not in shown
+    assert "<script" not in shown
+    # a page is not written over, and is a page
+    assert run(["ledger", "show", str(file), "--out", str(page)]) == 2
+    assert run(["ledger", "show", str(file), "--out", str(tmp_path / "half.png")]) == 2
+    assert not (tmp_path / "half.png").exists()
+
+
 def test_a_copy_with_a_budget_of_its_own_is_warned_of(capsys, tmp_path):
     rows = np.random.default_rng(0).normal(size=(30, 3))
     np.save(tmp_path / "export.npy", rows)

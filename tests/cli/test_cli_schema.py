@@ -31,9 +31,7 @@ def test_the_dictionary_has_every_column_and_no_value(table: str, capsys: pytest
     assert "neither a range nor categories" in capsys.readouterr().err
 
 
-def test_the_lines_it_prints_are_what_a_schema_is_proposed_from(
-    table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_lines_it_prints_are_what_a_schema_is_proposed_from(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", "dictionary", table, "--out", "dictionary.json"]) == 0
     said = capsys.readouterr().out
     shown = [json.loads("{" + part.partition("}")[0] + "}") for part in said.split("{")[1:]]

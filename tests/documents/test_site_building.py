@@ -48,7 +48,7 @@ def test_parts_of_the_navigation_have_the_name_that_is_shown() -> None:
     nav = (
         '<nav class="md-nav" data-md-level="1" aria-labelledby="__nav_5_label" aria-expanded="false">\n'
         '  <label class="md-nav__title" for="__nav_5">\n    <span class="md-nav__icon md-icon"></span>\n\n'
-        "    Notes &amp; \"books\"\n  </label>"
+        '    Notes &amp; "books"\n  </label>'
     )
     made = accessible(nav)
     assert 'data-md-level="1" aria-label="Notes &amp; &quot;books&quot;" aria-expanded="false">' in made

@@ -14,7 +14,8 @@ from PIL import Image
 from privot.accounting import Gaussian, account
 from privot.cli import run
 from privot.data import load
-from privot.guarantee import Adjacency
+from privot.guarantee import Adjacency, Standing
+from privot.ledger import Ledger
 from privot.report.adaptation_page import write_adaptation_pages
 
 HOSTILE = "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=2>"
@@ -66,6 +67,23 @@ def image_folder(out: Path) -> None:
     assert run(["synth", data, *terms, "--steps", "20", "--samples", "200", "--out", str(out)]) == 0
     assert run(["evaluate", str(out), "--test", data, "--public-test", "--device", "cpu"]) == 0
     assert run(["audit", str(out), "--trials", "2000", "--runs", "50"]) in (0, 7)
+
+
+def ledger_folder(out: Path) -> None:
+    """The page of a ledger with a raise and two data sets, one of them of no proven standing."""
+    from privot.accounting import Downgraded
+
+    out.mkdir(parents=True)
+    with Ledger.create(out / "book.ledger") as ledger:
+        for number, label in enumerate((HOSTILE, LONG)):
+            name = f"{number:064d}"
+            ledger.set_budget(name, 2.0, 1e-5, "add-remove", label, new_records=number > 0)
+            ledger.charge(name, Gaussian(4.0, 1.0, Adjacency.ADD_REMOVE), LONG)
+        ledger.raise_budget(f"{0:064d}", 5.0, HOSTILE, i_am_the_steward=True)
+        ledger.charge(
+            f"{0:064d}", Downgraded(Gaussian(4.0, 1.0, Adjacency.ADD_REMOVE), Standing.UNPROVEN, "a test"), HOSTILE
+        )
+    assert run(["ledger", "show", str(out / "book.ledger"), "--out", str(out / "report.html")]) == 0
 
 
 def adaptation_folder(out: Path) -> None:

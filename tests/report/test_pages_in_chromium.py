@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_pages import HOSTILE, adaptation_folder, image_folder, table_folder
+from hostile_pages import HOSTILE, adaptation_folder, image_folder, ledger_folder, table_folder
 
 from headless import CONTRAST, HEADINGS, ROOM, Tab, browser, opened
 
@@ -22,8 +22,9 @@ pytestmark = [
 ]
 
 WIDTHS, SCHEMES = (390, 768, 1440), ("light", "dark")
-PAGES = tuple(
-    f"{kind}/{name}.html" for kind in ("table", "images", "adaptation") for name in ("report", "report-private")
+PAGES = (
+    *(f"{kind}/{name}.html" for kind in ("table", "images", "adaptation") for name in ("report", "report-private")),
+    "ledger/report.html",
 )
 NAMELESS = """
 [...document.querySelectorAll('svg, img, table, [role=region], a, summary')].filter(e => {
@@ -46,6 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table_folder(place / "table")
     image_folder(place / "images")
     adaptation_folder(place / "adaptation")
+    ledger_folder(place / "ledger")
     return place
 
 
@@ -98,7 +100,7 @@ def test_the_keyboard_reaches_everything(folder: Path, tab: Tab) -> None:
 
 
 def test_hostile_names_run_nothing_and_are_shown_as_text(folder: Path, tab: Tab) -> None:
-    for page in PAGES[:2]:
+    for page in (*PAGES[:2], PAGES[-1]):
         tab.open(folder / page, 1440, "light")
         assert tab.value("window.hacked") is None
         assert tab.value("document.querySelectorAll('script, iframe, object, [onerror], [onload]').length") == 0

@@ -159,17 +159,26 @@ def _picture(s: dict[str, Any]) -> str:
 
 
 @app.command()
-def show(file: File, as_json: AsJson = False) -> None:
+def show(
+    file: File,
+    out: Annotated[Path | None, typer.Option(help="New page (.html) with the same as a picture and a table.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what the data set may spend and has spent, entry by entry.
 
-    Example: privot ledger show digits.ledger
+    Examples: privot ledger show digits.ledger; privot ledger show digits.ledger --out ledger.html
     """
     from privot.ledger import Ledger
 
     with Ledger.open(file) as ledger:
         spending = [_spending(ledger, budget) for budget in ledger.datasets()]
+    if out is not None:
+        _write_page(out, file.name, spending)
     if as_json:
-        print_json({"ledger": str(file), "datasets": spending})
+        print_json({"ledger": str(file), "datasets": spending, **({} if out is None else {"page": str(out)})})
+        return
+    if out is not None:
+        typer.echo(str(out))
         return
     if not spending:
         typer.echo("No data set has a budget yet: set one with privot ledger init FILE --data ….")
@@ -197,6 +206,22 @@ def show(file: File, as_json: AsJson = False) -> None:
                 ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['adjacency']}", "standing", "purpose"],
                 rows,
             )
+
+
+def _write_page(out: Path, name: str, spending: list[dict[str, Any]]) -> None:
+    from privot.common.extras import needing
+    from privot.common.files import is_taken, write_whole
+    from privot.errors import UsageError
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"The page is an HTML file: give --out a name that ends in .html, not {out.name!r}.")
+    if is_taken(out):
+        raise UsageError(f"{out} exists already: choose another file.")
+    with needing("The page needs", "synthesis"):
+        from privot.report.ledger_page import ledger_page
+
+        page = ledger_page(name, spending)
+    write_whole(out, page, mode=0o644)
 
 
 @app.command("raise")

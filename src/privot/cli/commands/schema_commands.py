@@ -11,7 +11,9 @@ import typer
 from privot.cli.parsing.options import AsJson
 from privot.cli.printing.output import print_json
 
-app = typer.Typer(help="State what is public about a table, and propose its schema.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="State what is public about a table, and propose its schema.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.callback()
