@@ -16,7 +16,7 @@ __all__ = ["OPTIONAL", "needing", "require"]
 OPTIONAL = {
     "adbc_driver_postgresql": ("the ADBC driver of PostgreSQL", "postgresql"),
     "dask": ("Dask", "dask"),
-    "distributed": ("Dask", "dask"),
+    "distributed": ("Dask distributed", "dask"),
     "duckdb": ("DuckDB", "partitions"),
     "fsspec": ("fsspec", "partitions"),
     "flwr": ("Flower", "federation"),
