@@ -8,13 +8,14 @@ a file that is left behind holds a ticket that is used or dead.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+
+from privot.common.private_files import write_key
 
 NAME = "open-privot-plan.html"
 _PAGE = """<!doctype html>
@@ -49,9 +50,8 @@ def entrance(issue: Callable[[Callable[[], None]], str]) -> Iterator[Path]:
 
     try:
         path = folder / NAME
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(leading_page(issue(remove)))
+        # it is a key to the page, for its owner alone
+        write_key(path, leading_page(issue(remove)).encode())
         yield path
     finally:
         remove()
