@@ -18,6 +18,7 @@ from privot.synthesis.generators.generator import Generator
 from privot.synthesis.generators.record_scale import RecordScale
 from privot.synthesis.refinement.relabelling import labels_of
 from privot.synthesis.tabular.table_model import TableModel
+from privot.tables.frames import FrameForm
 from privot.transport.slice_directions import check_seed, fresh_seed
 
 _SAMPLE_ROWS = 4096
@@ -82,10 +83,11 @@ class FittedGenerator:
 
 @dataclass
 class FittedTable:
-    """A fitted model of a table."""
+    """A fitted model of a table; `form` is the kind and dtypes of the DataFrame that the records came in, if any."""
 
     model: TableModel
     losses: list[float] = field(default_factory=list)
+    form: FrameForm | None = None
 
     def sample(self, n: int, labels: Any = None, seed: int | None = None) -> Samples:
         """`n` rows as a `Table`, the label's column among them, and the labels."""

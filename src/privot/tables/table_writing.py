@@ -107,7 +107,7 @@ def _parquet(table: Table, schema: Schema) -> bytes:
     library = arrow()
     columns = {}
     for column in schema.columns:
-        kind = _arrow_type(library, column)
+        kind = arrow_type(library, column)
         values: Any = table[column.name].tolist()
         if library.types.is_string(kind):
             values = list(_texts(column, table[column.name], ""))
@@ -119,7 +119,7 @@ def _parquet(table: Table, schema: Schema) -> bytes:
     return buffer.getvalue()
 
 
-def _arrow_type(library: Any, column: Column) -> Any:
+def arrow_type(library: Any, column: Column) -> Any:
     """By the schema and not by the values: a column that happens to be all missing keeps its type."""
     if column.type == "continuous":
         return library.float64()

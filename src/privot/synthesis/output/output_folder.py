@@ -68,7 +68,7 @@ def write_drawn(
     images = synthesizer.codec is None and not path.suffix
     if images:
         check_image_folder(path, synthesizer.shape)
-    x, y = synthesizer.sample(n, seed=seed)
+    x, y = synthesizer.sample(n, seed=seed, frame=None if synthesizer.codec is None else "table")
     if synthesizer.codec is not None:
         tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)
     elif images:
