@@ -167,7 +167,7 @@ def test_what_cannot_be_used_is_one_sentence() -> None:
     x = np.random.default_rng(0).uniform(size=(50, 2))
     vault = Vault(x, clip=2.0, adjacency="add-remove", budget=(1.0, 1e-5))
     points = Synthesizer(1.0, 1e-5, device="cpu", seed=1, rules=_rules()).fit(vault)
-    with pytest.raises(UsageError, match="leave out frame"):
+    with pytest.raises(UsageError, match="leave out frame and where"):
         points.sample(5, frame="pandas")
 
 

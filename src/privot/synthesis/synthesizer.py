@@ -40,6 +40,7 @@ from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
+from privot.tables.conditions import Where
 from privot.tables.frames import FrameForm, frame_of
 from privot.transport.slice_directions import check_seed
 from privot.vault import Vault
@@ -277,7 +278,15 @@ class Synthesizer(PrivateEstimator):
         job.check_same(wanted, found)
         return job
 
-    def sample(self, n: int, labels: Any = None, seed: int | None = None, *, frame: str | None = None) -> Any:
+    def sample(
+        self,
+        n: int,
+        labels: Any = None,
+        seed: int | None = None,
+        *,
+        where: Where | None = None,
+        frame: str | None = None,
+    ) -> Any:
         """`n` synthetic records and their labels; needs no vault and costs nothing.
 
         Parameters
@@ -289,6 +298,9 @@ class Synthesizer(PrivateEstimator):
             is one.
         seed
             Makes the samples repeatable.
+        where
+            Of a table, conditions that all rows satisfy: "age>=65", a list of such texts, or a mapping from columns to
+            values. Rows are drawn as if many more were drawn and the others left out.
         frame
             Of a table, "pandas", "polars" or "arrow" gives a DataFrame of that kind, and "table" a `Table`. Unless
             given, it is what the vault was made from.
@@ -301,14 +313,23 @@ class Synthesizer(PrivateEstimator):
         DataFrame
             Of a vault made from a DataFrame, and with `frame`: one of that kind alone, the label among its columns,
             with the dtypes that went in (`privot.tables.FrameForm`) and a fresh index.
+
+        Raises
+        ------
+        UsageError
+            No row can satisfy the conditions.
+        ConvergenceError
+            Rows that satisfy them are so rare that too many would have to be drawn; the sentence says how rare.
         """
         fitted = self._fitted
-        form = fitted.form if isinstance(fitted, FittedTable) else None
-        if frame is not None and not isinstance(fitted, FittedTable):
-            raise UsageError("Only the samples of a table with a schema make a DataFrame: leave out frame.")
+        if not isinstance(fitted, FittedTable):
+            if frame is not None or where is not None:
+                raise UsageError("Only a table with a schema has columns to name: leave out frame and where.")
+            return fitted.sample(n, labels, seed)
+        form = fitted.form
         if frame is not None:
             form = None if frame == "table" else form if form and form.kind == frame else FrameForm(frame)
-        x, y = fitted.sample(n, labels, seed)
+        x, y = fitted.sample(n, labels, seed, where)
         return (x, y) if form is None else frame_of(x, fitted.model.codec.schema, form)
 
     def to_params(self) -> dict[str, Any]:
