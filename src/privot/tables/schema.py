@@ -145,6 +145,7 @@ def propose(
     names: Sequence[str],
     dictionary: Mapping[str, Mapping[str, Any]],
     label: str | None = None,
+    constraints: tuple[Constraint, ...] = (),
 ) -> Schema:
     """A schema for a table with the header `names`, from a public data `dictionary`: name → the fields of a column.
 
@@ -170,7 +171,7 @@ def propose(
         if hints.get("name", name) != name:
             raise DataError(f"The data dictionary gives column {brief(name)} another name: leave it out.")
         columns.append(Column.from_dict({**hints, "name": name}))
-    return Schema(tuple(columns), label)
+    return Schema(tuple(columns), label, constraints=constraints)
 
 
 def _type_of(name: str, hints: Mapping[str, Any]) -> str:
