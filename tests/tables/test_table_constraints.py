@@ -96,7 +96,9 @@ def test_the_order_of_three_columns_is_put_right_in_steps_of_each() -> None:
 
 
 def test_a_column_that_cannot_be_raised_lowers_the_other() -> None:
-    made = Schema.from_dict({"columns": [COLUMNS[2], COLUMNS[0]], "constraints": [{"kind": "order", "columns": ["c", "a"]}]})
+    made = Schema.from_dict(
+        {"columns": [COLUMNS[2], COLUMNS[0]], "constraints": [{"kind": "order", "columns": ["c", "a"]}]}
+    )
     out = settle(made, {"c": np.array([15.0, 9.96]), "a": np.array([8.0, 9.0])})
     np.testing.assert_array_equal(out["c"], [8.0, 9.96])
     np.testing.assert_array_equal(out["a"], [8.0, 10.0])
@@ -105,7 +107,9 @@ def test_a_column_that_cannot_be_raised_lowers_the_other() -> None:
 def test_what_is_allowed_beside_other_columns() -> None:
     rules = Rules(schema(ORDER, EMPTY, MAP))
     assert rules.support("zip", {}, 2) is None
-    beside = rules.support("b", {"a": np.array([3.0, 5.0]), "c": np.array([7.0, np.nan]), "yes": np.array([1.0, 0.0])}, 2)
+    beside = rules.support(
+        "b", {"a": np.array([3.0, 5.0]), "c": np.array([7.0, np.nan]), "yes": np.array([1.0, 0.0])}, 2
+    )
     assert beside is not None
     np.testing.assert_array_equal([beside.low, beside.high], [[3, 5], [7, 10]])
     np.testing.assert_array_equal(beside.present, [True, False])
@@ -134,5 +138,10 @@ def test_keys_and_constants_are_made_and_their_columns_not_read() -> None:
 
 def test_a_schema_without_its_label_forgets_the_constraints_on_it() -> None:
     made = Schema((Column("x", "boolean"), Column("y", "boolean")), label="y")
-    stated = Schema.from_dict({**made.to_dict(), "constraints": [KEY, {**MAP, "column": "x", "of": "y", "map": {"false": "false", "true": "true"}}]})
+    stated = Schema.from_dict(
+        {
+            **made.to_dict(),
+            "constraints": [KEY, {**MAP, "column": "x", "of": "y", "map": {"false": "false", "true": "true"}}],
+        }
+    )
     assert [c.to_dict() for c in stated.without_label().constraints] == [KEY]

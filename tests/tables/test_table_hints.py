@@ -67,7 +67,9 @@ def test_the_command_writes_a_schema_that_can_be_used(ddl: Path, tmp_path: Path)
 def test_documents_are_put_together_and_the_dictionary_counts(tmp_path: Path) -> None:
     dtypes = tmp_path / "dtypes.json"
     dtypes.write_text(
-        json.dumps({"age": "Int64", "sex": "category", "grade": "int64", "ill": "bool", "day": "datetime64[ns]", "n": "int8"})
+        json.dumps(
+            {"age": "Int64", "sex": "category", "grade": "int64", "ill": "bool", "day": "datetime64[ns]", "n": "int8"}
+        )
     )
     words = tmp_path / "words.csv"
     words.write_text(

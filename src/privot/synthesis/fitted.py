@@ -94,7 +94,9 @@ class FittedTable:
     def sample(self, n: int, labels: Any = None, seed: int | None = None, where: Where | None = None) -> Samples:
         """`n` rows as a `Table`, the label's column among them, and the labels; `where` states conditions on them."""
         if labels is not None:
-            raise UsageError("The label of a table is drawn with its row: leave out labels, or state a condition on it.")
+            raise UsageError(
+                "The label of a table is drawn with its row: leave out labels, or state a condition on it."
+            )
         drawn = fresh_seed() if seed is None else check_seed(seed)
         rows, y = restricted_rows(self.model, n, drawn, conditions_of(where, self.model.codec.schema))
         return self.model.table_of(rows, y, drawn), y

@@ -157,4 +157,6 @@ def _number(column: Column, value: Any) -> float:
     except (ValueError, TypeError, DataError):
         kind = f"a date like {column.format}" if column.type == "date" else "a number"
         wanted = kind if column.is_number else "one of its categories"
-        raise UsageError(f"A condition compares column {brief(column.name)} with {brief(value)}: give {wanted}.") from None
+        raise UsageError(
+            f"A condition compares column {brief(column.name)} with {brief(value)}: give {wanted}."
+        ) from None

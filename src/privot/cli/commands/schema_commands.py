@@ -31,8 +31,8 @@ def propose(
     dictionary: Annotated[
         Path | None,
         typer.Option(
-            help="Public data dictionary: .json (for each column low, high, categories, type, missing …) or .csv (name, "
-            "type, min, max, categories …)."
+            help="Public data dictionary: .json (for each column low, high, categories, type, missing …) or .csv "
+            "(name, type, min, max, categories …)."
         ),
     ] = None,
     ddl: Annotated[

@@ -62,8 +62,8 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Print the error that noise will leave in each column and pair of a table, and what partitioned data take; "
-        "charge nothing.",
+        help="Print the error that noise will leave in each column and pair of a table, and what partitioned data "
+        "take; charge nothing.",
     ),
 ]
 

@@ -6,10 +6,11 @@ Gaussian noise of deviation σ, the total variation of the noisy shares from the
     ½ Σ E|N(0, σ²)| / n = k·σ / (√(2π)·n),
 
 for raw counts; what is fitted to them has less noise and, where cells are merged, some bias. So whether a pair can be
-seen at all is judged by its coarsest picture, four cells that are each a quarter of its table (`rows_needed`). A group of m merged cells
-has the deviation σ·√m. How many groups a column will have follows from its counts, which are private: here its records
-are taken to be spread evenly, which gives the most groups. A column that is left with one group comes out with its
-cells evenly filled or nearly so: noise drowns it, whatever its records are.
+seen at all is judged by its coarsest picture, four cells that are each a quarter of its table (`rows_needed`).
+
+A group of m merged cells has the deviation σ·√m. How many groups a column will have follows from its counts, which are
+private: here its records are taken to be spread evenly, which gives the most groups. A column that is left with one
+group comes out with its cells evenly filled or nearly so: noise drowns it, whatever its records are.
 
 It sees a design and a number of records that is public or assumed, and no record.
 """

@@ -137,7 +137,7 @@ class TableModel:
             ends = np.cumsum(self.fine[i][choices] + LEAST_SHARE)
             places = (rng.permutation(len(at)) + rng.random()) / max(len(at), 1) * ends[-1]
             cells[at] = choices[np.searchsorted(ends, places, side="right").clip(max=len(choices) - 1)]
-        return place(axis, cells, rng)
+        return _place(axis, cells, rng)
 
     # --- files
 
@@ -213,7 +213,7 @@ class TableModel:
             raise ValueError
 
 
-def place(axis: Axis, cells: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+def _place(axis: Axis, cells: NDArray[np.int64], rng: np.random.Generator) -> Floats:
     """A coordinate in each cell: the category's place, even between two edges, or −1 where the value is missing."""
     if axis.edges is None:
         return cells.astype(np.float64)

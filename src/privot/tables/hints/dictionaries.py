@@ -16,8 +16,8 @@ from privot.tables.table_files import read_table
 
 SYNONYMS = {
     "int": "integer", "whole": "integer", "long": "integer", "float": "continuous", "double": "continuous",
-    "number": "continuous", "numeric": "continuous", "real": "continuous", "decimal": "continuous", "str": "categorical",
-    "string": "categorical", "text": "categorical", "category": "categorical", "factor": "categorical",
+    "number": "continuous", "numeric": "continuous", "real": "continuous", "decimal": "continuous",
+    "str": "categorical", "string": "categorical", "text": "categorical", "category": "categorical", "factor": "categorical",
     "nominal": "categorical", "bool": "boolean", "datetime": "date", "timestamp": "date",
 }  # fmt: skip
 """Other words for the types of columns."""
@@ -74,7 +74,9 @@ def _cell(title: str, text: str, name: str) -> Any:
         return [_number(word) for word in words] if all(_is_whole(word) for word in words) else words
     if title == "missing":
         if text.lower() not in _TRUE | _FALSE:
-            raise DataError(f"The data dictionary has {brief(text)} for whether {brief(name)} may be missing: say yes or no.")
+            raise DataError(
+                f"The data dictionary has {brief(text)} for whether {brief(name)} may be missing: say yes or no."
+            )
         return text.lower() in _TRUE
     return _number(text)
 
@@ -136,12 +138,16 @@ def merged_hints(parts: Sequence[Hints], names: Sequence[str] | None = None) -> 
     for part in parts:
         for name, fields in part.columns.items():
             if not isinstance(fields, Mapping):
-                raise DataError(f"The data dictionary describes column {brief(name)} by an object: low, high, categories …")
+                raise DataError(
+                    f"The data dictionary describes column {brief(name)} by an object: low, high, categories …"
+                )
             columns[name] = columns.get(name, {}) | dict(fields)
     gone = {name for part in parts for name in part.not_columns}
     if names is not None and not any(name in columns or name in gone for name in names):
         # such a first line may be a record, so nothing of it is quoted
-        raise UsageError("The public documents name none of the table's columns: is the table's first line a line of names?")
+        raise UsageError(
+            "The public documents name none of the table's columns: is the table's first line a line of names?"
+        )
     wanted = [name for name in (columns if names is None else names) if name not in gone]
     for fields in columns.values():
         if "categories" in fields and fields.get("type") in NUMBERS:

@@ -20,7 +20,8 @@ from privot.tables.hints.dictionaries import Hints
 
 _NAME = r'(?:"[^"]+"|`[^`]+`|\[[^\]]+\]|[A-Za-z_][\w$]*)'
 _CREATE = re.compile(
-    rf"create\s+(?:temp(?:orary)?\s+)?table\s+(?:if\s+not\s+exists\s+)?((?:{_NAME}\s*\.\s*)*{_NAME})\s*\(", re.IGNORECASE
+    rf"create\s+(?:temp(?:orary)?\s+)?table\s+(?:if\s+not\s+exists\s+)?((?:{_NAME}\s*\.\s*)*{_NAME})\s*\(",
+    re.IGNORECASE,
 )
 _WHOLE = ("int", "integer", "smallint", "bigint", "tinyint", "mediumint", "int2", "int4", "int8", "serial", "bigserial")
 _REAL = ("real", "double", "float", "float4", "float8", "decimal", "numeric", "number", "money")
@@ -89,7 +90,9 @@ def _hints(body: str, file: str) -> Hints:
             primary = re.search(rf"primary\s+key\s*\(\s*({_NAME})\s*\)", part, re.IGNORECASE)
             keys += [_bare(primary[1])] if primary else []
             continue
-        found = re.match(rf"({_NAME})\s+([A-Za-z_]\w*(?:\s+(?:precision|varying))?)\s*(?:\(([^()]*)\))?(.*)", part, re.DOTALL)
+        found = re.match(
+            rf"({_NAME})\s+([A-Za-z_]\w*(?:\s+(?:precision|varying))?)\s*(?:\(([^()]*)\))?(.*)", part, re.DOTALL
+        )
         if found is None:
             raise DataError(f"{file!r} defines a column in a way that cannot be read: {brief(part)}.")
         name = _bare(found[1])
