@@ -94,9 +94,9 @@ def test_documents_are_put_together_and_the_dictionary_counts(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("parts", "names", "said"),
     [
-        ([Hints({"a": {"type": "integer"}, "b": {"type": "categorical"}})], None, "column 'a', 'b' can have"),
+        ([Hints({"a": {"type": "integer"}, "b": {"type": "categorical"}})], None, "of column 'a', 'b': describe"),
         ([Hints({"a": {"low": 0, "high": 1}})], ["x"], "name none of the table's columns"),
-        ([Hints({"a": {"low": 0, "high": 1}})], ["a", "x"], "column 'x' can have"),
+        ([Hints({"a": {"low": 0, "high": 1}})], ["a", "x"], "of column 'x': describe"),
         ([Hints({"a": 3})], None, "by an object"),  # type: ignore[dict-item]
     ],
 )

@@ -3,8 +3,8 @@
 All of it is post-processing of a release by public statements.
 
 The model draws one column after another, p(x₁)·p(x₂|x₁)·…. A constraint leaves each column a support S_k that depends
-on the columns before it. What was drawn outside is drawn again from the column's own law within S_k, and the columns after
-it follow: that is the model Π p(x_k | x_<k, S_k), in which a row is repaired and not thrown away.
+on the columns before it. What was drawn outside is drawn again from the column's own law within S_k, and the columns
+after it follow: that is the model Π p(x_k | x_<k, S_k), in which a row is repaired and not thrown away.
 
 Conditions leave a fixed support W_k besides. Rows are proposed from Π p(x_k | x_<k, S_k ∩ W_k) with the weight
 

@@ -17,8 +17,8 @@ from privot.tables.table_files import read_table
 SYNONYMS = {
     "int": "integer", "whole": "integer", "long": "integer", "float": "continuous", "double": "continuous",
     "number": "continuous", "numeric": "continuous", "real": "continuous", "decimal": "continuous",
-    "str": "categorical", "string": "categorical", "text": "categorical", "category": "categorical", "factor": "categorical",
-    "nominal": "categorical", "bool": "boolean", "datetime": "date", "timestamp": "date",
+    "str": "categorical", "string": "categorical", "text": "categorical", "category": "categorical",
+    "factor": "categorical", "nominal": "categorical", "bool": "boolean", "datetime": "date", "timestamp": "date",
 }  # fmt: skip
 """Other words for the types of columns."""
 _FIELDS = {"min": "low", "max": "high", "minimum": "low", "maximum": "high", "values": "categories", "column": "name"}
@@ -156,7 +156,7 @@ def merged_hints(parts: Sequence[Hints], names: Sequence[str] | None = None) -> 
     if unknown:
         shown = ", ".join(brief(name) for name in unknown[:8]) + (" …" if len(unknown) > 8 else "")
         raise UsageError(
-            f"No public document says which values column {shown} can have: describe its range or categories in a data "
+            f"Nothing public is known about the values of column {shown}: describe a range or categories in a data "
             "dictionary."
         )
     constraints = tuple(c for part in parts for c in part.constraints)
