@@ -36,9 +36,9 @@ def model_figures(
     """
     found = _scored(made, real, seed, most)
     targets = [entry for entry, _ in found]
-    labelled = real.labels is not None and found and found[0][0]["target"] == real.codec.schema.label
-    groups = _groups(real, *found[0][1]) if labelled and found[0][1] is not None else []
-    return targets, groups
+    label = real.codec.schema.label
+    answers = [right for entry, right in found if right is not None and entry["target"] == label]
+    return targets, _groups(real, *answers[0]) if answers else []
 
 
 def _groups(real: Coded, right: list[Floats], rows: Floats) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def _scored(made: Coded, real: Coded, seed: int, most: int) -> list[tuple[dict[s
     names = [(column, place) for place, column in enumerate(real.codec.features)]
     if real.labels is not None and real.codec.schema.label is not None:
         names.insert(0, (real.codec.schema[real.codec.schema.label], len(names)))
-    out = []
+    out: list[tuple[dict[str, Any], Any]] = []
     for column, place in [(c, p) for c, p in names if c.is_number or 2 <= len(c.words) <= MAX_WORDS][:most]:
         entry = _target(column, place, train, base, test, real.codec.features, seed)
         if entry is not None:

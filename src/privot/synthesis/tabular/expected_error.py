@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from privot.mechanisms import GroupRule
+from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.table_design import TableDesign
 
 ASSUMED = (1_000, 10_000, 100_000)
@@ -130,7 +132,7 @@ def expected_errors(design: TableDesign, records: int) -> ExpectedErrors:
     pair = coarse * math.sqrt(classes if counts.by_class else 1)
     columns = []
     for name, axis in zip(names, counts.axes, strict=True):
-        groups = _groups(counts.rule, axis.cells, records, single, coarse)
+        groups = _groups(counts.rule, axis, records, single, coarse)
         spread = single * math.sqrt(axis.cells / groups)
         columns.append(ColumnError(name, axis.cells, groups, noise_variation(groups, spread, records)))
     pairs = []
@@ -151,10 +153,10 @@ def noise_variation(cells: int, sigma: float, records: int) -> float:
     return min(cells * sigma / (math.sqrt(2.0 * math.pi) * max(records, 1)), 1.0)
 
 
-def _groups(rule: Any, cells: int, records: int, sigma: float, pair_sigma: float) -> int:
+def _groups(rule: GroupRule, axis: Axis, records: int, sigma: float, pair_sigma: float) -> int:
     """How many groups the rule leaves a column whose records are spread evenly."""
-    least = max(rule.share * records, rule.sds * sigma)
-    return max(1, min(cells, rule.number(float(records), pair_sigma), int(records / max(least, 1e-9))))
+    least = rule.least_mass(axis.cells, float(records), sigma, axis.ordered)
+    return max(1, min(axis.cells, rule.number(float(records), pair_sigma), int(records / max(least, 1e-9))))
 
 
 def _named(names: list[str]) -> str:

@@ -225,4 +225,5 @@ def _pick(weights: Floats, rng: np.random.Generator) -> Ints:
     ends = weights.cumsum(axis=1)
     at = rng.random((len(ends), 1)) * ends[:, -1:]
     # the first that is above, so that no cell of weight 0 is chosen
-    return np.minimum((ends <= at).sum(axis=1), weights.shape[1] - 1)
+    out: Ints = np.minimum((ends <= at).sum(axis=1), weights.shape[1] - 1)
+    return out

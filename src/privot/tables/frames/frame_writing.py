@@ -63,16 +63,6 @@ def frame_of(table: Table, schema: Schema, form: FrameForm) -> Any:
     return out.with_columns([polars.col(n).cast(polars.Enum([str(w) for w in columns[n].words])) for n in enums])
 
 
-def _gone(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    return (
-        np.array([value is None for value in values], dtype=bool)
-        if values.dtype == object
-        else np.zeros(len(values), dtype=bool)
-    )
-
-
 def _shown(column: Column, values: NDArray[Any], dtype: str) -> list[Any]:
     """Python values in the words of the column: what stands in a cell of texts, categories or whole numbers."""
     out: list[Any] = []
