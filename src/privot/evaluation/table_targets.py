@@ -79,7 +79,7 @@ def _scored(made: Coded, real: Coded, seed: int, most: int) -> list[tuple[dict[s
     for column, place in [(c, p) for c, p in names if c.is_number or 2 <= len(c.words) <= MAX_WORDS][:most]:
         entry = _target(column, place, train, base, test, real.codec.features, seed)
         if entry is not None:
-            out.append((entry[0], None if entry[1] is None else (entry[1], test)))
+            out.append(entry)
     return out
 
 
@@ -103,7 +103,7 @@ def _target(
     features: tuple[Column, ...],
     seed: int,
 ) -> tuple[dict[str, Any], Any] | None:
-    """Scores of one target; and for categories which rows of `test` each model gets right."""
+    """Scores of one target; and for categories what each model gets right, with the rows of `test` that were asked."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     others = [i for i in range(train.shape[1]) if i != place]
@@ -132,8 +132,7 @@ def _target(
             right.append((fitted.classes_[np.argmax(chance, axis=1)] == test[:, place]).astype(np.float64))
     measure = "R²" if column.is_number else "AUC"
     entry = {"target": column.name, "measure": measure, "synthetic": round(scores[0], 4), "real": round(scores[1], 4)}
-    whole = right if right and len(right[0]) == len(test) else None
-    return entry, whole
+    return entry, (right, test) if right else None
 
 
 def _few(place: int, features: tuple[Column, ...]) -> bool:
