@@ -54,16 +54,15 @@ def _groups(real: Coded, right: list[Floats], rows: Floats) -> list[dict[str, An
             ours, theirs = (float(r[at].mean()) for r in right)
             # two standard errors of the difference of paired answers
             error = 2.0 * float((right[1][at] - right[0][at]).std()) / count**0.5
-            out.append(
-                {
-                    "column": column.name,
-                    "value": str(word),
-                    "rows": count,
-                    "accuracy": {"synthetic": round(ours, 4), "real": round(theirs, 4)},
-                    "clear": bool(theirs - ours > error),
-                }
-            )
-    return sorted(out, key=lambda entry: entry["accuracy"]["synthetic"] - entry["accuracy"]["real"])[:WORST]
+            entry = {
+                "column": column.name,
+                "value": str(word),
+                "rows": count,
+                "accuracy": {"synthetic": round(ours, 4), "real": round(theirs, 4)},
+                "clear": bool(theirs - ours > error),
+            }
+            out.append((ours - theirs, entry))
+    return [entry for _, entry in sorted(out, key=lambda pair: pair[0])[:WORST]]
 
 
 def _scored(made: Coded, real: Coded, seed: int, most: int) -> list[tuple[dict[str, Any], Any]]:

@@ -43,11 +43,19 @@ class Condition:
             shown = self.column.to_date(self.value).strftime(self.column.format)
         return f"{self.column.name}{self.operator}{shown}"
 
+    @property
+    def _tolerance(self) -> float:
+        free = self.column.type == "continuous" and self.column.decimals is None
+        return 1e-9 * (self.column.range[1] - self.column.range[0]) if free else 0.0
+
     def holds(self, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which rows satisfy it; an empty value satisfies only = and != of an empty value, and != of any other."""
+        """Which rows satisfy it; an empty value satisfies only = and != of an empty value, and != of any other.
+
+        Numbers with any decimals are equal within 10⁻⁹ of the range, which is what a change of scale may round.
+        """
         gone = np.isnan(numbers)
         if self.operator in ("=", "!="):
-            same = gone if np.isnan(self.value) else numbers == self.value
+            same = gone if np.isnan(self.value) else np.abs(numbers - self.value) <= self._tolerance
             return same if self.operator == "=" else ~same
         compare = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater}[self.operator]
         out: NDArray[np.bool_] = compare(numbers, self.value) & ~gone
