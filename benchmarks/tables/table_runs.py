@@ -20,6 +20,7 @@ from itertools import product
 from pathlib import Path
 
 HERE = Path(__file__).parent
+PEER = HERE.parents[1] / "src/privot/bench/table_peer.py"
 CELLS = {"32": 32, "all": 1_000_000}
 METHODS = ("privot", *(f"{peer}-{cells}" for peer in ("aim", "mst") for cells in CELLS))
 
@@ -45,7 +46,7 @@ def run_peer(chosen: argparse.Namespace, folder: Path, epsilon: float, method: s
     with tempfile.TemporaryDirectory() as held:
         given, drawn = f"{held}/cells.npz", f"{held}/sample.npz"
         run([*compare, "cells", str(folder), given, *most])
-        command = [chosen.peers, str(HERE / "table_peers.py"), given, drawn, "--method", peer]
+        command = [chosen.peers, str(PEER), given, drawn, "--method", peer]
         command += ["--epsilon", str(epsilon), "--delta", str(chosen.delta), "--seed", str(seed)]
         try:
             run([*command, "--limit", str(chosen.limit)])

@@ -23,6 +23,7 @@ DISTRIBUTIONS = {
 }
 """Module → distribution, where their names differ."""
 GUARDED = {
+    "dpmm": ("bench",),
     "triton": ("cuda",),
     "geomloss": ("bench",),
     "jax": ("bench",),

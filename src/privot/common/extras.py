@@ -24,6 +24,8 @@ OPTIONAL = {
     "jinja2": ("Jinja2", "synthesis"),
     "opacus": ("Opacus", "opacus"),
     "ot": ("POT", "exact"),
+    "pandas": ("pandas", "frames"),
+    "polars": ("Polars", "frames"),
     "pyarrow": ("pyarrow", "synthesis"),
     "safetensors": ("safetensors", "synthesis"),
     "torch": ("PyTorch", "torch"),

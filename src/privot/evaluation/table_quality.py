@@ -7,7 +7,7 @@ must not be, unless a budget is charged for them. Nearest-neighbour distances ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -15,9 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
+from privot.evaluation.associations import association_gaps
 from privot.evaluation.number_quality import broken_columns, number_columns
+from privot.evaluation.real_bins import RealBins, count_distances
 from privot.evaluation.schema_axes import axes_of
 from privot.evaluation.table_figures import Coded, associations, column_shares, query_errors
+from privot.evaluation.table_targets import model_figures
+from privot.evaluation.table_verdict import verdict
 from privot.tables.codec import TableCodec
 from privot.tables.table import Table
 
@@ -26,6 +30,7 @@ Model = Literal["boosting", "logistic"]
 MODELS: tuple[Model, ...] = ("boosting", "logistic")
 FALSE_ALARMS = tuple(k / 100 for k in range(101))
 """False positive rates at which a ROC curve is kept."""
+COMPARISONS = 4
 WORST = 10
 """Pairs of columns that are named."""
 _BINS = 16
@@ -65,6 +70,16 @@ class TableReport:
     """Columns of numbers in their own units (`number_quality`)."""
     broken: tuple[str, ...] = ()
     """A sentence about each column that the schema breaks, whatever the model."""
+    counts: dict[str, Any] = field(default_factory=dict)
+    """Columns, pairs, triples and range queries in bins of the real rows (`real_bins`)."""
+    associations: dict[str, Any] = field(default_factory=dict)
+    """How pairs of columns of all kinds go together, and what is lost (`associations`)."""
+    targets: tuple[dict[str, Any], ...] = ()
+    """Scores of models of several columns, trained on synthetic and on real rows."""
+    groups: tuple[dict[str, Any], ...] = ()
+    """Groups of real rows by how badly the label's model serves them."""
+    verdict: dict[str, Any] = field(default_factory=dict)
+    """The three worst things."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types: accuracy under `scores`, as for other data, and the area under the curve as `auc`."""
@@ -246,7 +261,7 @@ def evaluate_table(
     """Train on `synthetic`, test on `test`, compare marginals, and find the nearest real rows.
 
     Nearest rows come from `private` (the records behind the release) if given, else from `test`. `progress` hears what
-    is begun: every model, and three comparisons.
+    is begun: every model, and `COMPARISONS` comparisons.
     """
     tell = progress or (lambda words: None)
     if synthetic.rows < 2 or test.rows < 2:
@@ -269,7 +284,10 @@ def evaluate_table(
     near = nearest_distances(synthetic, test if private is None else private, held_out, codec, seed=seed)
     tell("asking queries")
     worst = sorted(pairs.items(), key=lambda item: -item[1])[:WORST]
-    return TableReport(
+    counts, queries = count_distances(made, RealBins(real)), tuple(query_errors(made, real, seed))
+    tell("predicting other columns")
+    targets, groups = model_figures(made, real, seed)
+    report = TableReport(
         scores,
         marginals,
         float(np.mean(list(marginals.values()))),
@@ -280,10 +298,15 @@ def evaluate_table(
         tuple((first, second, distance) for (first, second), distance in worst),
         _columns(made, real),
         _correlations(made, real),
-        tuple(query_errors(made, real, seed)),
+        queries,
         numbers,
         broken_columns(numbers, codec),
+        counts,
+        association_gaps(made, real),
+        tuple(targets),
+        tuple(groups),
     )
+    return replace(report, verdict=verdict(report.to_dict()))
 
 
 def _columns(made: Coded, real: Coded) -> tuple[dict[str, Any], ...]:

@@ -35,6 +35,8 @@ def synthesis_plan(s: Settings, ledger: Path | None) -> Planned:
         ("every count", f"noise of {need.noise:.4g} records"),
         (f"{need.what} needs", f"about {need.records} records; {s.records} are {enough}"),
     ]
+    if s.kind == "table":
+        errors += _table_errors(design, s.records)
     if ledger is not None:
         command += ["--ledger", str(ledger)]
     notes = (
@@ -43,6 +45,20 @@ def synthesis_plan(s: Settings, ledger: Path | None) -> Planned:
         else "Images are taken to be square, with one channel and values from 0 to 255.",
     )
     return Planned(plan, errors, command, python, notes)
+
+
+def _table_errors(design: Any, records: int) -> list[tuple[str, str]]:
+    """The total variation that noise alone will make in columns and pairs."""
+    from privot.synthesis.tabular.expected_error import expected_errors
+
+    found = expected_errors(design, records)
+    column = found.columns[0]
+    said = f"about {column.error:.3f} in {column.groups} groups" if not found.drowned else "drowned by noise"
+    out = [("total variation of a column's counts", said)]
+    if found.pairs:
+        drowned = len(found.drowned_pairs) == len(found.pairs)
+        out.append(("of a pair of columns", "drowned by noise" if drowned else f"about {found.pairs[0].error:.3f}"))
+    return out
 
 
 def table_schema(columns: int, classes: int) -> Any:

@@ -17,7 +17,10 @@ from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.generators.generator import Generator
 from privot.synthesis.generators.record_scale import RecordScale
 from privot.synthesis.refinement.relabelling import labels_of
+from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
+from privot.tables.conditions import Where, conditions_of
+from privot.tables.frames import FrameForm
 from privot.transport.slice_directions import check_seed, fresh_seed
 
 _SAMPLE_ROWS = 4096
@@ -82,17 +85,21 @@ class FittedGenerator:
 
 @dataclass
 class FittedTable:
-    """A fitted model of a table."""
+    """A fitted model of a table; `form` is the kind and dtypes of the DataFrame that the records came in, if any."""
 
     model: TableModel
     losses: list[float] = field(default_factory=list)
+    form: FrameForm | None = None
 
-    def sample(self, n: int, labels: Any = None, seed: int | None = None) -> Samples:
-        """`n` rows as a `Table`, the label's column among them, and the labels."""
+    def sample(self, n: int, labels: Any = None, seed: int | None = None, where: Where | None = None) -> Samples:
+        """`n` rows as a `Table`, the label's column among them, and the labels; `where` states conditions on them."""
         if labels is not None:
-            raise UsageError("The label of a table is drawn with its row: leave out labels.")
-        rows, y = self.model.sample_rows(n, fresh_seed() if seed is None else check_seed(seed))
-        return self.model.codec.decode(rows, y, compact=True), y
+            raise UsageError(
+                "The label of a table is drawn with its row: leave out labels, or state a condition on it."
+            )
+        drawn = fresh_seed() if seed is None else check_seed(seed)
+        rows, y = restricted_rows(self.model, n, drawn, conditions_of(where, self.model.codec.schema))
+        return self.model.table_of(rows, y, drawn), y
 
 
 Fitted = FittedGenerator | FittedTable

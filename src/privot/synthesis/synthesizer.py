@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privot.common.devices import usable_device
 from privot.common.progress_lines import as_progress
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
 from privot.jobs.estimator import NotFittedError, PrivateEstimator
@@ -41,6 +41,8 @@ from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
+from privot.tables.conditions import Where
+from privot.tables.frames import FrameForm, frame_of
 from privot.transport.slice_directions import check_seed
 from privot.vault import Vault
 
@@ -185,15 +187,20 @@ class Synthesizer(PrivateEstimator):
         facts, progress = facts_of(vault), as_progress(progress, "training")
         if folder is not None:
             job = self._job(Path(folder), vault, facts)
-            return self.run(
-                job, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress
-            )
+            self.run(job, lambda: vault, vault.charges, ledger=vault.ledger, pay_again=pay_again, progress=progress)
+            return self._in_form_of(vault)
         design, device = self.design(facts), usable_device(self.device, auto=True)
         design.check(facts, self.epsilon, self.delta, device)
         terms = Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven)
         if design.parts:
             vault.check(design.event(facts), purpose=terms.purpose)
-        return self._run(design, DirectPayments(vault, terms), device, progress=progress)
+        return self._run(design, DirectPayments(vault, terms), device, progress=progress)._in_form_of(vault)
+
+    def _in_form_of(self, vault: Vault) -> Synthesizer:
+        """Samples come in the form that the records came in, which is public."""
+        if isinstance(self._fitted, FittedTable):
+            self._fitted.form = vault.frame_form
+        return self
 
     def run(
         self,
@@ -272,7 +279,15 @@ class Synthesizer(PrivateEstimator):
         job.check_same(wanted, found)
         return job
 
-    def sample(self, n: int, labels: Any = None, seed: int | None = None) -> tuple[Any, NDArray[np.int64] | None]:
+    def sample(
+        self,
+        n: int,
+        labels: Any = None,
+        seed: int | None = None,
+        *,
+        where: Where | None = None,
+        frame: str | None = None,
+    ) -> Any:
         """`n` synthetic records and their labels; needs no vault and costs nothing.
 
         Parameters
@@ -284,14 +299,39 @@ class Synthesizer(PrivateEstimator):
             is one.
         seed
             Makes the samples repeatable.
+        where
+            Of a table, conditions that all rows satisfy: "age>=65", a list of such texts, or a mapping from columns to
+            values. Rows are drawn as if many more were drawn and the others left out.
+        frame
+            Of a table, "pandas", "polars" or "arrow" gives a DataFrame of that kind, and "table" a `Table`. Unless
+            given, it is what the vault was made from.
 
         Returns
         -------
         (x, y)
             Records of shape (n, dim) and labels of shape (n,), None where there are none. For a table, x is a `Table`
             with all columns, the label's included.
+        DataFrame
+            Of a vault made from a DataFrame, and with `frame`: one of that kind alone, the label among its columns,
+            with the dtypes that went in (`privot.tables.FrameForm`) and a fresh index.
+
+        Raises
+        ------
+        UsageError
+            No row can satisfy the conditions.
+        ConvergenceError
+            Rows that satisfy them are so rare that too many would have to be drawn; the sentence says how rare.
         """
-        return self._fitted.sample(n, labels, seed)
+        fitted = self._fitted
+        if not isinstance(fitted, FittedTable):
+            if frame is not None or where is not None:
+                raise UsageError("Only a table with a schema has columns to name: leave out frame and where.")
+            return fitted.sample(n, labels, seed)
+        form = fitted.form
+        if frame is not None:
+            form = None if frame == "table" else form if form and form.kind == frame else FrameForm(frame)
+        x, y = fitted.sample(n, labels, seed, where)
+        return (x, y) if form is None else frame_of(x, fitted.model.codec.schema, form)
 
     def to_params(self) -> dict[str, Any]:
         """The public choices that sampling and reading back need, as plain JSON types."""

@@ -9,6 +9,7 @@ The records of a table go straight into a vault:
 from privot.tables.codec import TableCodec
 from privot.tables.columns import Column
 from privot.tables.encoded_columns import EncodedColumn, encoded_columns
+from privot.tables.frames import FrameForm, encode_frame, frame_kind, frame_of
 from privot.tables.schema import Schema, propose
 from privot.tables.schema_proposal import propose_from_sample
 from privot.tables.table import Table
@@ -18,12 +19,16 @@ from privot.tables.table_writing import write_table
 __all__ = [
     "Column",
     "EncodedColumn",
+    "FrameForm",
     "Schema",
     "Table",
     "TableCodec",
     "encode_chunks",
     "encode_file",
+    "encode_frame",
     "encoded_columns",
+    "frame_kind",
+    "frame_of",
     "propose",
     "propose_from_sample",
     "read_chunks",

@@ -160,14 +160,22 @@ def _whole(text: str) -> str:
     return whole[1] if whole else text
 
 
+def rounded(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers of a column of continuous values as they are written: to its decimals, within its range."""
+    if column.type != "continuous":
+        return numbers
+    shorter = numbers if column.decimals is None else np.round(numbers, column.decimals)
+    out: NDArray[np.float64] = np.clip(shorter, *column.range)
+    return out
+
+
 def unparse(column: Column, numbers: NDArray[np.float64]) -> NDArray[Any]:
     """Values of the column's own type from what `parse` gives: float64, int64, bool, texts, dates; None if missing."""
     gone = np.isnan(numbers)
     filled = np.where(gone, column.range[0] if column.is_number else 0.0, numbers)
     if column.type == "continuous":
-        rounded = filled if column.decimals is None else np.round(filled, column.decimals)
         # a missing float is NaN in its own type
-        return np.where(gone, np.nan, np.clip(rounded, *column.range))
+        return np.where(gone, np.nan, rounded(column, filled))
     values: NDArray[Any]
     if column.type == "integer":
         values = np.rint(filled).astype(np.int64)

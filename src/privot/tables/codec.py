@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError, brief
-from privot.tables.cell_values import parse, unparse
+from privot.tables.cell_values import parse, rounded, unparse
 from privot.tables.columns import Column
+from privot.tables.constraints import settle
 from privot.tables.schema import Schema
 from privot.tables.table import Table
 
@@ -131,11 +132,18 @@ class TableCodec:
         if rows.ndim != 2 or rows.shape[1] != expected:
             raise UsageError(f"Expected rows of shape (records, {expected}), got {rows.shape}.")
         small = rows if compact else self.narrow(rows)
-        values = {c.name: unparse(c, self._numbers(c, small[:, i])) for i, c in enumerate(self.features)}
+        numbers = self.numbers(small, labels)
+        return Table({c.name: unparse(c, numbers[c.name]) for c in self.schema.columns})
+
+    def numbers(self, rows: NDArray[np.float64], labels: NDArray[np.int64] | None) -> dict[str, NDArray[np.float64]]:
+        """By column, what `decode` writes for compact rows: numbers, or places of categories; NaN where missing.
+
+        The schema's constraints hold in it exactly.
+        """
+        out = {c.name: self.column_numbers(c, rows[:, i]) for i, c in enumerate(self.features)}
         if labels is not None and self.schema.label is not None:
-            column = self.schema[self.schema.label]
-            values[column.name] = unparse(column, self._numbers(column, labels.astype(np.float64)))
-        return Table({name: values[name] for name in self.schema.names})
+            out[self.schema.label] = self.column_numbers(self.schema[self.schema.label], labels.astype(np.float64))
+        return settle(self.schema, out)
 
     def check_names(self, names: Iterable[str]) -> None:
         """Refuse a table whose columns have other `names` than the schema's."""
@@ -146,7 +154,7 @@ class TableCodec:
                 f"The table lacks column {brief(lacking[0])}, which the schema has: add it, or remove it "
                 "from the schema."
             )
-        odd = [name for name in found if name not in self.schema.names]
+        odd = [name for name in found if name not in self.schema.names and name not in self.schema.generated]
         if odd:
             raise DataError(f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it.")
 
@@ -163,10 +171,11 @@ class TableCodec:
             return np.where(gone, float(len(column.words)), numbers)
         return np.where(gone, -1.0, scaled(column, np.where(gone, column.range[0], numbers)))
 
-    def _numbers(self, column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def column_numbers(self, column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What a column's compact coordinates stand for, as it is written; NaN where a value is missing."""
         if not column.is_number:
             return np.where(coordinates > len(column.words) - 0.5, np.nan, coordinates)
-        return np.where(coordinates < 0.0, np.nan, unscaled(column, coordinates))
+        return np.where(coordinates < 0.0, np.nan, rounded(column, unscaled(column, coordinates)))
 
     # --- files
 

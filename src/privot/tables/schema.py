@@ -15,6 +15,7 @@ from typing import Any
 from privot.errors import DataError, UsageError, brief
 from privot.opening import read_json, read_toml
 from privot.tables.columns import Column
+from privot.tables.constraints import Constant, Constraint, Key, check_constraints, constraint_from_dict, named_columns
 
 SCHEMA_VERSION = 1
 MARKS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -23,11 +24,15 @@ MARKS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 @dataclass(frozen=True)
 class Schema:
-    """`columns` in the table's order; `label` names the column to predict, if any; the first of `marks` is written."""
+    """`columns` in the table's order; `label` names the column to predict, if any; the first of `marks` is written.
+
+    `constraints` state how columns belong together, and which columns are made and not learned (keys, constants).
+    """
 
     columns: tuple[Column, ...]
     label: str | None = None
     marks: tuple[str, ...] = MARKS
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, tuple) or not all(isinstance(c, Column) for c in self.columns):
@@ -43,11 +48,25 @@ class Schema:
                 raise UsageError(f"The label {brief(self.label)} is no column of the schema.")
             if self[self.label].is_number:
                 raise UsageError("The label must be categorical, ordinal or boolean: give it categories, or name none.")
+        if not isinstance(self.constraints, tuple) or not all(isinstance(c, Constraint) for c in self.constraints):
+            raise UsageError("The constraints of a schema must be a tuple of constraints.")
+        check_constraints(self.constraints, self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns, in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def generated(self) -> tuple[str, ...]:
+        """The columns that are made and not learned; a private table may have them, and they are not read."""
+        return tuple(c.column for c in self.constraints if isinstance(c, Key | Constant))
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The columns of what comes out: keys first, constants last."""
+        keys, constants = (tuple(c.column for c in self.constraints if isinstance(c, kind)) for kind in (Key, Constant))
+        return (*keys, *self.names, *constants)
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -64,7 +83,8 @@ class Schema:
 
     def without_label(self) -> Schema:
         """The same columns in the same order, the label's left out: what describes records whose label is missing."""
-        return Schema(self.features, None, self.marks)
+        kept = tuple(c for c in self.constraints if self.label not in named_columns(c))
+        return Schema(self.features, None, self.marks, kept)
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
@@ -79,6 +99,8 @@ class Schema:
             "label": self.label,
             "marks": list(self.marks),
             "columns": [column.to_dict() for column in self.columns],
+            # left out where there are none: what was written before stays the same
+            **({"constraints": [c.to_dict() for c in self.constraints]} if self.constraints else {}),
         }
 
     @classmethod
@@ -86,15 +108,21 @@ class Schema:
         """Read what `to_dict` wrote, or what a user wrote."""
         if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), list):
             raise DataError("A schema is an object with a list of columns.")
-        odd = sorted(str(key) for key in raw if key not in ("schema", "label", "marks", "columns"))
+        odd = sorted(str(key) for key in raw if key not in ("schema", "label", "marks", "columns", "constraints"))
         if odd:
-            raise DataError(f"The schema has the unknown field {brief(odd[0])}: it has columns, label and marks.")
+            raise DataError(
+                f"The schema has the unknown field {brief(odd[0])}: it has columns, label, marks and constraints."
+            )
         if raw.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
             raise DataError("This schema was written for another version of privot.")
         marks = raw.get("marks", list(MARKS))
         if not isinstance(marks, list):
             raise DataError("The marks of missing values are a list of texts.")
-        return cls(tuple(Column.from_dict(c) for c in raw["columns"]), raw.get("label"), tuple(marks))
+        constraints = raw.get("constraints", [])
+        if not isinstance(constraints, list):
+            raise DataError("The constraints of a schema are a list of objects.")
+        found = tuple(constraint_from_dict(c) for c in constraints)
+        return cls(tuple(Column.from_dict(c) for c in raw["columns"]), raw.get("label"), tuple(marks), found)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON."""
@@ -117,6 +145,7 @@ def propose(
     names: Sequence[str],
     dictionary: Mapping[str, Mapping[str, Any]],
     label: str | None = None,
+    constraints: tuple[Constraint, ...] = (),
 ) -> Schema:
     """A schema for a table with the header `names`, from a public data `dictionary`: name → the fields of a column.
 
@@ -142,7 +171,7 @@ def propose(
         if hints.get("name", name) != name:
             raise DataError(f"The data dictionary gives column {brief(name)} another name: leave it out.")
         columns.append(Column.from_dict({**hints, "name": name}))
-    return Schema(tuple(columns), label)
+    return Schema(tuple(columns), label, constraints=constraints)
 
 
 def _type_of(name: str, hints: Mapping[str, Any]) -> str:

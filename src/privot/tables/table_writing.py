@@ -46,7 +46,7 @@ def write_table(table: Table, path: str | Path, schema: Schema, spreadsheet_safe
 
 def table_bytes(table: Table, path: str | Path, schema: Schema, spreadsheet_safe: bool = False) -> bytes:
     """What `write_table` writes to `path`."""
-    if list(table) != list(schema.names):
+    if list(table) != list(schema.output_names):
         raise UsageError("The table to write has other columns than the schema.")
     kind = kind_of(path)
     if kind == ".parquet":
@@ -56,8 +56,9 @@ def table_bytes(table: Table, path: str | Path, schema: Schema, spreadsheet_safe
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     text_cell = _defused if spreadsheet_safe else str
-    writer.writerow(map(text_cell, schema.names))
-    cells = [_texts(column, table[column.name], schema.marks[0], text_cell) for column in schema.columns]
+    writer.writerow(map(text_cell, schema.output_names))
+    columns = {column.name: column for column in schema.columns}
+    cells = [_texts(columns.get(name), table[name], schema.marks[0], text_cell) for name in table]
     writer.writerows(zip(*cells, strict=True))
     plain = text.getvalue().encode()
     return gzip.compress(plain, mtime=0) if kind == ".csv.gz" else plain
@@ -76,17 +77,19 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _texts(column: Column, values: NDArray[Any], mark: str, text_cell: Callable[[str], str] = str) -> Iterator[str]:
+def _texts(
+    column: Column | None, values: NDArray[Any], mark: str, text_cell: Callable[[str], str] = str
+) -> Iterator[str]:
     """Values as cells; those that are text go through `text_cell`, numbers never do."""
     mark = mark if _is_number(mark) else text_cell(mark)
     for value in values:
         if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
             yield mark
         elif isinstance(value, bool | np.bool_):
-            word = column.words[int(value)]
+            word = str(value).lower() if column is None else column.words[int(value)]
             yield text_cell(word) if isinstance(word, str) else str(word)
         elif isinstance(value, date):
-            yield text_cell(value.strftime(column.format))
+            yield text_cell(str(value) if column is None else value.strftime(column.format))
         elif isinstance(value, float | np.floating):
             yield repr(float(value))
         elif isinstance(value, str):
@@ -105,10 +108,15 @@ def arrow() -> Any:
 
 def _parquet(table: Table, schema: Schema) -> bytes:
     library = arrow()
-    columns = {}
-    for column in schema.columns:
-        kind = _arrow_type(library, column)
-        values: Any = table[column.name].tolist()
+    columns, known = {}, {column.name: column for column in schema.columns}
+    for name in table:
+        values: Any = table[name].tolist()
+        column = known.get(name)
+        if column is None:
+            # a column that is made by the schema has one kind of value
+            columns[name] = library.array(values)
+            continue
+        kind = arrow_type(library, column)
         if library.types.is_string(kind):
             values = list(_texts(column, table[column.name], ""))
             values = [None if v is None else text for v, text in zip(table[column.name], values, strict=True)]
@@ -119,7 +127,7 @@ def _parquet(table: Table, schema: Schema) -> bytes:
     return buffer.getvalue()
 
 
-def _arrow_type(library: Any, column: Column) -> Any:
+def arrow_type(library: Any, column: Column) -> Any:
     """By the schema and not by the values: a column that happens to be all missing keeps its type."""
     if column.type == "continuous":
         return library.float64()

@@ -17,7 +17,7 @@ from privot.opening.remote_files import fixed_part
 from privot.partitions import Engine, is_partitioned, open_source
 
 if TYPE_CHECKING:
-    from privot.tables import Schema
+    from privot.tables import FrameForm, Schema
 
 
 def read_file(
@@ -65,20 +65,21 @@ def read_file(
 
 
 def read_encoded_table(
-    path: str | Path,
+    path: Any,
     schema: Schema | str | Path,
     *,
     query: str | None = None,
     parts: int | None = None,
     engine: Engine | None = None,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], FrameForm | None]:
     """Compact rows of a table, its labels, and the clip and classes that follow from its schema: arguments of `Vault`.
 
     Refuses what is neither a schema nor the file of one. A folder, a pattern, an address and a query become a
-    `PartitionedSource`, of which no record is read here; so does one file where an engine is given.
+    `PartitionedSource`, of which no record is read here; so does one file where an engine is given. In place of a path
+    there may be a DataFrame, whose public form is the second thing returned.
     """
     # only here: a vault of an array needs no reader of tables
-    from privot.tables import Schema, TableCodec, encode_file, encoded_columns
+    from privot.tables import FrameForm, Schema, TableCodec, encode_file, encode_frame, encoded_columns, frame_kind
 
     if isinstance(schema, str | os.PathLike):
         schema = Schema.load(schema)
@@ -86,11 +87,16 @@ def read_encoded_table(
         raise UsageError(f"Expected a Schema or the path of a schema file, got {type(schema).__name__}.")
     codec = TableCodec(schema)
     facts = {"clip": codec.bound(compact=True), "classes": codec.classes, "columns": encoded_columns(schema)}
+    if frame_kind(path) is not None:
+        if query is not None or parts is not None or engine is not None:
+            raise UsageError("A DataFrame is one table in memory: leave out query, parts and engine.")
+        rows, labels = encode_frame(path, codec)
+        return {"x": rows, "y": labels, **facts}, FrameForm.of(path, schema)
     if engine is not None or is_partitioned(path, codec, query):
         source = open_source(path, codec=codec, query=query, parts=parts, engine=engine)
-        return {"x": source, "y": None, **facts}
+        return {"x": source, "y": None, **facts}, None
     rows, labels = encode_file(path, codec, compact=True)
-    return {"x": rows, "y": labels, **facts}
+    return {"x": rows, "y": labels, **facts}, None
 
 
 def file_label(path: str | Path) -> str:

@@ -40,7 +40,7 @@ from privot.vault.stream import Sealed, Stream
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
-    from privot.tables import Schema
+    from privot.tables import FrameForm, Schema
 
 __all__ = ["CLIP_RANGE", "Stream", "Vault"]
 
@@ -150,7 +150,7 @@ class Vault(Sealed):
     <Vault 'records': 8 records in 8 dimensions, clip 0.5, replace-one>
     """
 
-    __slots__ = ("__budget", "__facts", "__label", "__lock", "__noise", "__records")
+    __slots__ = ("__budget", "__facts", "__form", "__label", "__lock", "__noise", "__records")
 
     def __init__(
         self,
@@ -199,6 +199,7 @@ class Vault(Sealed):
         else:
             self.__records = PartitionedRecords(source, self.__facts)
         self.__noise: NoiseSource = SystemNoise() if noise is None else noise
+        self.__form: FrameForm | None = None
         self.__label = str(label)
         self.__lock = threading.Lock()
         self.__budget: MemoryBudget | LedgerBudget
@@ -298,7 +299,7 @@ class Vault(Sealed):
     @classmethod
     def from_table(
         cls,
-        path: str | Path,
+        path: Any,
         schema: Schema | str | Path,
         *,
         adjacency: Adjacency | str,
@@ -320,7 +321,8 @@ class Vault(Sealed):
             `duckdb:///FILE` or `postgresql://…` with a query are partitioned records: the vault holds where they are
             and reads them for sums only, every time one is asked. Each worker holds one block of at most 2¹⁵ rows and
             what its file needs to give it: a row group of Parquet, some lines of CSV, an Arrow batch of a query. The
-            same rows have the same budget however they are cut.
+            same rows have the same budget however they are cut. Or a DataFrame of pandas or Polars, or an Arrow table:
+            its index is not read, and its dtypes are public (`frame_form`).
         schema
             What is public about it, a `privot.Schema` or the file of one (`.json`, `.toml`). The clip and the number
             of classes follow from it.
@@ -370,20 +372,30 @@ class Vault(Sealed):
         ...     Vault.from_table(file, schema, adjacency="replace-one", budget=(1.0, 1e-5))
         <Vault 'people.csv': 2 records in 2 dimensions, clip 1.41421, replace-one>
         """
-        return cls(
-            **read_encoded_table(path, schema, query=query, parts=parts, engine=engine),
+        held, form = read_encoded_table(path, schema, query=query, parts=parts, engine=engine)
+        if label is None:
+            label = file_label(path) if form is None else "records"
+        made = cls(
+            **held,
             adjacency=adjacency,
             ledger=ledger,
             budget=budget,
             noise=noise,
-            label=file_label(path) if label is None else label,
+            label=label,
             new_records=new_records,
         )
+        made.__form = form
+        return made
 
     @property
     def facts(self) -> Facts:
         """What everybody may know about the records."""
         return self.__facts
+
+    @property
+    def frame_form(self) -> FrameForm | None:
+        """The kind and dtypes of the DataFrame that the records came in; public. None where they came otherwise."""
+        return self.__form
 
     @property
     def ledger(self) -> str | None:

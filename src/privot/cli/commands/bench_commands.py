@@ -118,6 +118,80 @@ def growth(
         typer.echo(f"  {name}: {'–' if value is None else format(value, '.2f')}")
 
 
+@app.command()
+def tables(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A public table (.csv, .csv.gz, .parquet).")],
+    schema: Annotated[
+        Path, typer.Option(metavar="FILE", help="Public schema of a table (.json, .toml); see privot schema.")
+    ],
+    public: Annotated[bool, typer.Option("--public", help="Confirm that everybody may see the table.")] = False,
+    test: Annotated[
+        Path | None, typer.Option(help="Rows that models are tested on; a quarter of DATA unless given.")
+    ] = None,
+    epsilon: Annotated[str, typer.Option(help="Budgets, separated by commas.")] = "1",
+    delta: Annotated[float, typer.Option(help="δ of every budget.")] = 1e-6,
+    methods: Annotated[str, typer.Option(help="Methods: privot, mst, aim, separated by commas.")] = "privot,mst,aim",
+    peers: Annotated[
+        str | None,
+        typer.Option(metavar="PYTHON", help="Interpreter of an environment with dpmm; this one unless given."),
+    ] = None,
+    repeat: Annotated[int, typer.Option(help="Releases per method and budget.")] = 1,
+    peer_cells: Annotated[int, typer.Option(help="Cells per column of numbers that peers get; 0: privot's own.")] = 32,
+    limit: Annotated[int, typer.Option(help="Processor seconds that one run of a peer may take.")] = 1800,
+    out: Annotated[Path | None, typer.Option(help="Output folder for tables.json.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Synthesise a public table by privot and, where dpmm is installed, by MST and AIM, and compare the results.
+
+    The figures are exact and not private: never give a private table.
+
+    Example: privot bench tables census-public.csv --schema schema.json --public --epsilon 0.2,1,5 --methods privot,mst
+    """
+    from privot.bench.table_bench import TableRow, measure_tables, open_comparison
+    from privot.cli.printing.output import print_table
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.common.extras import require
+    from privot.errors import UsageError
+
+    require("Synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
+    if not public:
+        raise UsageError("The figures are exact: add --public if everybody may see the table, and give no other.")
+    if repeat < 1 or peer_cells < 0 or limit < 1:
+        raise UsageError("--repeat and --limit must be at least 1, --peer-cells at least 0.")
+    try:
+        budgets = [check_epsilon(float(text)) for text in epsilon.split(",")]
+    except ValueError:
+        raise UsageError(f"--epsilon must be positive numbers separated by commas, got {epsilon!r}.") from None
+    check_delta(delta)
+
+    def say(row: TableRow) -> None:
+        if not as_json:
+            spent = row.note or f"{row.seconds:.1f} s of processor time"
+            typer.echo(f"{row.method:<7} ε = {row.epsilon:g}, draw {row.seed + 1}: {spent}", err=True)
+
+    comparison = open_comparison(data, schema, test)
+    found = measure_tables(
+        comparison, budgets, delta, methods=tuple(methods.split(",")), peers=peers, draws=repeat, cells=peer_cells,
+        limit=limit, say=say,
+    )  # fmt: skip
+    if out is not None:
+        _keep(found, out / "tables.json")
+    if as_json:
+        print_json(found)
+        return
+    names = found["measures"]
+    rows = []
+    for row in found["rows"]:
+        if row["measures"]:
+            scores = [f"{row['measures'][name]:.4f}" for name in names]
+            rows.append([row["method"], f"{row['epsilon']:g}", *scores, f"{row['seconds']:.0f}"])
+    titles = [f"{name} AUC" if name in ("boosting", "logistic") else name for name in names]
+    print_table(["method", "ε", *titles, "s"], rows)
+    for note in sorted({f"{row['method']}: {row['note']}" for row in found["rows"] if row["note"]}):
+        more = " (--peers PYTHON names an environment that has it)" if "not installed" in note else ""
+        typer.echo(f"{note}{more}.")
+
+
 def _peer(name: str) -> str:
     return name.partition("faster_than_")[2]
 

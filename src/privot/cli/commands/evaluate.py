@@ -110,14 +110,51 @@ def _print_table_scores(answer: dict[str, Any]) -> None:
                 for name, score in answer["scores"].items()
             ],
         )
+    _print_targets(answer)
     near = answer["nearest"]
     ours, theirs = (", ".join(f"{v:.4f}" for v in near[key]) for key in ("synthetic", "held_out"))
     print_facts(
         [
             ("columns", f"total variation {answer['marginal_distance']:.4f} on average"),
             ("pairs", f"total variation {answer['pair_distance']:.4f} on average"),
+            *_in_real_bins(answer["counts"]),
+            ("associations", f"off by {answer['associations']['mean_gap']:.3f} on average (ρ, η, V)"),
             *[("warning", sentence) for sentence in answer["broken"]],
+            *[("lost", sentence) for sentence in answer["associations"]["lost"][:3]],
             ("nearest real record", f"{ours} (1, 5, 50 %); other real records {theirs}: {near['marked']}"),
+            ("verdict", answer["verdict"]["sentence"]),
             ("privacy", answer["privacy"]),
         ]
     )
+
+
+def _in_real_bins(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Distances in bins of the real rows, beside what two samples of one table would have."""
+    out = []
+    for name in ("columns", "pairs", "triples"):
+        if name in counts:
+            mean, chance = counts[name]["mean"], counts[name]["chance"]
+            out.append((f"{name}, bins of real rows", f"total variation {mean:.4f} on average (chance {chance:.4f})"))
+    queries = counts["queries"]
+    return [*out, ("range queries", f"off by {queries['mean']:.4f} on average, {queries['high']:.4f} in one of twenty")]
+
+
+def _print_targets(answer: dict[str, Any]) -> None:
+    if answer["targets"]:
+        print_table(
+            ["target", "measure", "trained on synthetic", "on half of the real rows"],
+            [[t["target"], t["measure"], f"{t['synthetic']:.3f}", f"{t['real']:.3f}"] for t in answer["targets"]],
+        )
+    worst = [g for g in answer["groups"] if g["clear"]][:3]
+    if worst:
+        print_table(
+            ["served worst", "rows", "right, trained on synthetic", "on half of the real rows"],
+            [
+                [
+                    f"{g['column']} = {g['value']}",
+                    str(g["rows"]),
+                    *(f"{g['accuracy'][k]:.1%}" for k in ("synthetic", "real")),
+                ]
+                for g in worst
+            ],
+        )

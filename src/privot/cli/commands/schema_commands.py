@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privot.cli.parsing.options import AsJson
 from privot.cli.printing.output import print_json
+
+if TYPE_CHECKING:
+    from privot.tables import Schema
 
 app = typer.Typer(
     help="State what is public about a table, and propose its schema.", no_args_is_help=True, rich_markup_mode=None
@@ -61,30 +64,45 @@ def propose(
     ] = None,
     dictionary: Annotated[
         Path | None,
-        typer.Option(help="Public data dictionary (.json): for each column low, high, categories, type, missing …"),
+        typer.Option(
+            help="Public data dictionary: .json (for each column low, high, categories, type, missing …) or .csv "
+            "(name, type, min, max, categories …)."
+        ),
+    ] = None,
+    ddl: Annotated[
+        Path | None, typer.Option("--ddl", help="SQL file with the CREATE TABLE statement (types, CHECK, ENUM, keys).")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Table that is meant, where --ddl defines several.")] = None,
+    dtypes: Annotated[
+        Path | None, typer.Option(help="Map of pandas dtypes (.json): column names to dtypes; types only.")
     ] = None,
     sample: Annotated[Path | None, typer.Option(help="Public table with the same columns; needs --public.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Confirm that everybody may see --sample.")] = False,
     label: Annotated[str | None, typer.Option(help="Column to predict, if any.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose a schema from a public data dictionary or a public sample, never from the private table.
+    """Propose a schema from public documents or a public sample, never from the private table.
+
+    A data dictionary, an SQL definition and a map of dtypes can be given together: what the dictionary says counts.
 
     Examples: privot schema propose --header private.csv --dictionary dictionary.json --label income --out
     schema.json;
+    privot schema propose --ddl tables.sql --table visits --dictionary ranges.csv --out schema.json;
     privot schema propose --sample public.csv --public --out schema.json
     """
     from privot.cli.printing.progress import working
     from privot.common.files import is_taken
     from privot.errors import UsageError
-    from privot.tables import propose as propose_schema
-    from privot.tables import propose_from_sample, read_header
+    from privot.tables import propose_from_sample
 
-    if (sample is None) == (dictionary is None):
+    documents = [path for path in (dictionary, ddl, dtypes) if path is not None]
+    if (sample is None) == (not documents):
         raise UsageError(
-            "A schema needs one public source: give either --dictionary FILE (privot schema dictionary writes one to "
-            "fill in) or --sample FILE."
+            "A schema needs public sources: give --dictionary (privot schema dictionary writes one to fill "
+            "in), --ddl and --dtypes (some of them), or --sample FILE."
         )
+    if table is not None and ddl is None:
+        raise UsageError("--table names a table of --ddl: give that too.")
     if sample is not None:
         if header is not None:
             raise UsageError("--header cannot be combined with --sample: a sample has its own header.")
@@ -93,9 +111,7 @@ def propose(
         with working("reading the sample", quiet=as_json):
             schema = propose_from_sample(sample, label, public=True)
     else:
-        assert dictionary is not None
-        hints = _read_dictionary(dictionary)
-        schema = propose_schema(read_header(header) if header is not None else list(hints), hints, label)
+        schema = _from_documents(header, dictionary, ddl, table, dtypes, label)
     if is_taken(out):
         raise UsageError(f"{out} exists already, and may have been corrected by hand: choose another file.")
     _write_public(out, json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n")
@@ -112,12 +128,21 @@ def _write_public(path: Path, text: str) -> None:
     write_whole(path, text.encode(), mode=0o644)
 
 
-def _read_dictionary(path: Path) -> dict[str, Any]:
-    """A public data dictionary: a JSON object, from column names to their fields."""
-    from privot.errors import DataError
-    from privot.opening import read_json
+def _from_documents(
+    header: Path | None,
+    dictionary: Path | None,
+    ddl: Path | None,
+    table: str | None,
+    dtypes: Path | None,
+    label: str | None,
+) -> Schema:
+    """A schema from public documents; of the private table at most the header is read."""
+    from privot.tables import propose as propose_schema
+    from privot.tables import read_header
+    from privot.tables.hints import merged_hints, read_ddl, read_dictionary, read_dtypes
 
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise DataError(f"{path} is not a JSON object: expected column names, each with its fields.")
-    return found
+    parts = [] if ddl is None else [read_ddl(ddl, table)]
+    parts += [] if dtypes is None else [read_dtypes(dtypes)]
+    parts += [] if dictionary is None else [read_dictionary(dictionary)]
+    hints = merged_hints(parts, None if header is None else read_header(header))
+    return propose_schema(list(hints.columns), hints.columns, label, hints.constraints)

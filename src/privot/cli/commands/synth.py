@@ -9,7 +9,7 @@ import typer
 
 from privot.cli.parsing import options as shared
 from privot.cli.parsing.options import AsJson, Delta, Device, Epsilon, LedgerFile, Neighbours, NewRecords, OutFolder
-from privot.cli.printing.output import print_facts, print_json
+from privot.cli.printing.output import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from privot.cli.running.synth_job import SynthAnswer
@@ -104,6 +104,11 @@ def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
+    if "errors" in found:
+        _print_expected_errors(found["errors"], stated=found["records"] is not None)
+    if "partitions" not in found:
+        print_facts([("charged", "nothing"), ("privacy", found["privacy"])])
+        return
     rows = "not known before they are read" if found["rows"] is None else f"{found['rows']:,}"
     minutes = "not known" if found["minutes"] is None else f"about {found['minutes']:g}, and the fit of the model"
     print_facts(
@@ -117,6 +122,27 @@ def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:
             ("privacy", found["privacy"]),
         ]
     )
+
+
+def _print_expected_errors(errors: list[dict[str, Any]], stated: bool) -> None:
+    """What noise will do to each column, and to pairs, by total variation; the warnings last."""
+    first = errors[0]
+    sizes = [f"{found['records']:,} records" for found in errors]
+    rows = []
+    for place, column in enumerate(first["columns"]):
+        beside = [found["columns"][place] for found in errors]
+        told = ["drowned" if c["drowned"] else f"{c['error']:.3f} ({c['groups']})" for c in beside]
+        rows.append([column["name"], str(column["cells"]), *told])
+    pairs = [f"{found['pairs']['mean_error']:.3f} ({found['pairs']['drowned']} drowned)" for found in errors]
+    if first["pairs"]["count"]:
+        rows.append([f"{first['pairs']['count']} pairs, mean", "", *pairs])
+    typer.echo("Expected total variation of noisy counts, and in how many groups; the model fitted to them has less:")
+    print_table(["column", "cells", *sizes], rows)
+    print_facts([(f"noise, {what}", f"±{sigma:.4g} records") for what, sigma in first["noise"].items()])
+    if not stated:
+        typer.echo("How many records there are is private under add-remove (--records N states about how many).")
+    for sentence in errors[0]["warnings"] if stated else []:
+        typer.echo(f"Warning: {sentence}", err=True)
 
 
 def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool) -> None:

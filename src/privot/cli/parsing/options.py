@@ -61,7 +61,9 @@ Workers = Annotated[int | None, typer.Option(help="Worker processes for partitio
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Print rows, bytes, partitions, peak memory and minutes of partitioned data; charge nothing."
+        "--dry-run",
+        help="Print the error that noise will leave in each column and pair of a table, and what partitioned data "
+        "take; charge nothing.",
     ),
 ]
 

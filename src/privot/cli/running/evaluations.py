@@ -45,7 +45,7 @@ def evaluate_table_data(
     tell: Tell = silent,
 ) -> dict[str, Any]:
     """Scores of a synthetic table, by itself or in a `folder` of `privot synth`; `tell` hears of the progress."""
-    from privot.evaluation.table_quality import MODELS, evaluate_table, train_and_test
+    from privot.evaluation.table_quality import COMPARISONS, MODELS, evaluate_table, train_and_test
     from privot.opening import check_inside
     from privot.report.evaluation_parts import CONFIDENTIAL, PUBLIC_TEST
     from privot.synthesis.tabular.table_folder import SYNTHETIC, find_synthetic
@@ -56,7 +56,7 @@ def evaluate_table_data(
     made, real = read_table(synthetic), read_table(test)
     records = None if private is None else read_table(private)
     models = len(MODELS) if codec.classes is not None else 0
-    steps = Steps(tell, 3 + models * (1 if records is None else 2))
+    steps = Steps(tell, COMPARISONS + models * (1 if records is None else 2))
     answer = {
         **evaluate_table(made, real, codec, private=records, seed=seed, progress=steps.begin).to_dict(),
         "records": {"synthetic": made.rows, "test": real.rows},

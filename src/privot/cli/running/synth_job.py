@@ -185,18 +185,43 @@ class SynthJob:
         return kind_for(first.file.address, self.codec) if isinstance(first, TablePartition) else ".csv"
 
     def dry_run(self) -> dict[str, Any]:
-        """What the passes over partitioned data will take; nothing is charged, and no ledger is opened."""
+        """What a table's noise will do to its columns, and what passes over partitioned data will take.
+
+        Nothing is charged, and no ledger is opened. Records are read only to be counted, where their number is public.
+        """
         from privot.cli.partitioned_input import dry_run
         from privot.errors import UsageError
         from privot.mechanisms import Facts
 
+        if self.source is None and self.codec is None:
+            raise UsageError(
+                "--dry-run is for tables with a schema, and for partitioned data: a folder or pattern, an address, "
+                "shards or a query."
+            )
         if self.source is None:
-            raise UsageError("--dry-run is for partitioned data: a folder or pattern, an address, shards or a query.")
+            return self._table_errors(None)
         source = self.source
         stated = sum(partition.rows or 0 for partition in source.partitions)
         known = None if self.adjacency is not self.adjacency.REPLACE_ONE else max(stated, 2)
         facts = Facts(source.dim, known, self._clip(source.dim), self.adjacency, source.classes)
-        return dry_run(source, self.synthesizer.design(facts).mechanism.summands(facts))
+        found = dry_run(source, self.synthesizer.design(facts).mechanism.summands(facts))
+        return found if self.codec is None else self._table_errors(known) | found
+
+    def _table_errors(self, records: int | None) -> dict[str, Any]:
+        """The errors that noise will leave in a table of a public, stated or assumed number of records."""
+        from privot.mechanisms import Facts
+        from privot.synthesis.tabular.expected_error import ASSUMED, expected_errors
+
+        assert self.codec is not None
+        replaced = self.adjacency is self.adjacency.REPLACE_ONE
+        if records is None and replaced:
+            records = len(table_records(self.options.data, self.codec).x)
+        dim = len(self.codec.features)
+        facts = Facts(dim, records if replaced else None, self._clip(dim), self.adjacency, self.codec.classes)
+        design = self.synthesizer.design(facts)
+        known = records or self.options.records
+        errors = [expected_errors(design, n).to_dict() for n in ((known,) if known else ASSUMED)]
+        return {"records": known, "errors": errors, "privacy": "no value was looked at: the noise is public"}
 
     def _synthesizer(self, settings: dict[str, Any]) -> Synthesizer:
         from privot.synthesis import Synthesizer

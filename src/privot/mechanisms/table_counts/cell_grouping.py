@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from privot.common import arguments
 from privot.errors import UsageError
 
+MANY = 100
+"""More categories than this are many: a column of them has groups of smaller shares."""
+
 
 @dataclass(frozen=True)
 class GroupRule:
@@ -51,7 +54,7 @@ class GroupRule:
         """
         mass = nearest_counts(counts)
         total = max(float(mass.sum()), 1.0)
-        least = max(self.share * total, self.sds * sd)
+        least = self.least_mass(len(mass), total, sd, ordered)
         most = self.number(total, pair_sd)
         if not ordered:
             return _by_mass(mass, least, most)
@@ -62,6 +65,11 @@ class GroupRule:
             top = int(out[:cut].max()) if cut else -1
             out[cut:] = top + 1 if mass[-1] >= least or cut == 0 else top
         return out
+
+    def least_mass(self, cells: int, total: float, sd: float, ordered: bool) -> float:
+        """How many records a group must hold; of many categories, none of which has a large share, half an even one."""
+        many = not ordered and cells > MANY
+        return max((min(self.share, 0.5 / cells) if many else self.share) * total, self.sds * sd)
 
     def number(self, total: float, pair_sd: float) -> int:
         """About how many groups an axis gets, for `total` records and pairs whose noise has deviation `pair_sd`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from privot.report.image_grid import draw_grid
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.image_folder import check_image_folder, write_image_folder
 from privot.synthesis.tabular import table_folder as tables
+from privot.synthesis.tabular.restricted_rows import restricted_rows
 
 if TYPE_CHECKING:
     from privot.synthesis.synthesizer import Synthesizer
@@ -58,17 +59,19 @@ def write_drawn(
     seed: int | None,
     spreadsheet_safe: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    where: Sequence[str] | None = None,
 ) -> None:
     """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`).
 
-    Without an ending it is a new folder of PNG files, by class name; `progress` hears (images written, in all).
+    Without an ending it is a new folder of PNG files, by class name; `progress` hears (images written, in all). `where`
+    states conditions on the rows of a table.
     """
     if spreadsheet_safe and synthesizer.codec is None:
         raise UsageError("Only tables with a schema hold text that a spreadsheet could read as a formula.")
     images = synthesizer.codec is None and not path.suffix
     if images:
         check_image_folder(path, synthesizer.shape)
-    x, y = synthesizer.sample(n, seed=seed)
+    x, y = synthesizer.sample(n, seed=seed, where=where or None, frame=None if synthesizer.codec is None else "table")
     if synthesizer.codec is not None:
         tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)
     elif images:
@@ -93,7 +96,7 @@ def write_folder(
     """
     if synthesizer.codec is not None:
         write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
-        drawn = synthesizer.model_.sample_rows(max(samples, _PICTURED), 0 if seed is None else seed)
+        drawn = restricted_rows(synthesizer.model_, max(samples, _PICTURED), 0 if seed is None else seed)
         tables.write_figures(folder, *drawn, synthesizer.codec)
     else:
         write_drawn(synthesizer, folder / SYNTHETIC, samples, seed)

@@ -24,6 +24,7 @@ from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
 from privot.synthesis.generators.generator import build
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.table_model import TableModel
+from privot.tables.frames import FrameForm
 
 CONFIG = "config.json"
 GENERATOR = "generator.safetensors"
@@ -40,6 +41,7 @@ def write_model(
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(fitted, FittedTable):
         weights, learned = tables.tensors_of(fitted.model), fitted.model.config()
+        learned |= {} if fitted.form is None else {"frame": fitted.form.to_dict()}
     else:
         weights, learned = _learned(fitted, rules)
     write_tensors(folder / GENERATOR, weights, {"kind": "generator"})
@@ -83,7 +85,9 @@ def read_model(folder: Path, device: str = "cpu") -> tuple[SynthesisConfig, Fitt
 def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Fitted:
     """A fitted model from the parts of its folder."""
     if config.codec is not None:
-        return FittedTable(TableModel.build(config.codec, learned, weights))
+        form = learned.get("frame")
+        model = TableModel.build(config.codec, learned, weights)
+        return FittedTable(model, form=None if form is None else FrameForm.from_dict(form))
     try:
         generator = build(learned["generator"])
         own = {name: tensor for name, tensor in weights.items() if not name.startswith(_LABELLER)}

@@ -12,6 +12,10 @@ block, and B ~ N(0, τ²) in each of them, so that E[C²] = (iτ)² + v gives
     τ² = Σ w·(C² − t·v) / Σ w·i²,   w = 1/v²,
 
 which is 0 where there is nothing but noise: empirical Bayes, block by block (t is a little more than 1, see `CAUTION`).
+
+A column of many categories mostly depends on another in few of its many cells, and one τ for all of them would shrink
+those few too much. There a coefficient that stands out of the noise by itself, C² > `CLEAR`²·v, has the strength
+(C² − `CLEAR`²·v)/i² of its own where that is more: a prior with heavy tails, in effect.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_matrix
 
 from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_grouping import MANY
 
 Floats = NDArray[np.float64]
 SPIKE = 0.15
@@ -35,19 +40,27 @@ BOUNDS = (0.003, 3.0)
 """Bounds on the estimated τ of two columns: nothing is impossible, and hardly anything exceeds twenty to one."""
 
 
+CLEAR = 3.0
+"""Standard deviations of noise beyond which a coefficient of many categories stands for itself."""
+
+
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """`vectors` of shape (groups, functions), and the block of each function."""
+    """`vectors` of shape (groups, functions), the block of each, and whether few of them are expected to matter.
+
+    Whether a column is `sparse` follows from the schema alone: it has no order, and more than `MANY` categories.
+    """
 
     vectors: Floats
     blocks: NDArray[np.int64]
+    sparse: bool = False
 
 
 def basis_of(shares: Floats, axis: Axis, groups: NDArray[np.int64]) -> Basis:
     """The functions of a column of `axis`, whose fine cells go to `groups` that have `shares`, all positive."""
     size = len(shares)
     if not axis.ordered or size < 3:
-        return Basis(np.eye(size), np.zeros(size, dtype=np.int64))
+        return Basis(np.eye(size), np.zeros(size, dtype=np.int64), not axis.ordered and axis.cells > MANY)
     single = np.bincount(groups, minlength=size) == 1
     apart = single & (shares >= SPIKE)
     if axis.missing:
@@ -101,6 +114,9 @@ def strengths(
         for b in np.unique(right.blocks):
             place = np.ix_(left.blocks == a, right.blocks == b)
             out[place] = strength(found[place], known[place], variance[place])
+    if left.sparse or right.sparse:
+        own = np.sqrt(np.maximum(np.square(found) - CLEAR**2 * variance, 0.0)) / np.maximum(known, 1e-9)
+        out = np.maximum(out, np.minimum(own, BOUNDS[1]))
     return out, known, variance
 
 

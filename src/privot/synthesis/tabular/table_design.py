@@ -56,16 +56,17 @@ class TableDesign:
         return cls(codec, mechanism, drawn, float(delta), facts.adjacency, facts)
 
     @property
-    def _counts(self) -> GroupedMarginals:
+    def counts(self) -> GroupedMarginals:
+        """The part of the release that counts cells."""
         return self.mechanism.marginals if isinstance(self.mechanism, ScoredMarginals) else self.mechanism
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; the schema is written by the codec."""
         return {
-            "sigma": list(self._counts.sigma),
-            "label_sigma": self._counts.label_sigma,
-            "by_class": self._counts.by_class,
-            "rule": asdict(self._counts.rule),
+            "sigma": list(self.counts.sigma),
+            "label_sigma": self.counts.label_sigma,
+            "by_class": self.counts.by_class,
+            "rule": asdict(self.counts.rule),
             "score_sigma": self.mechanism.sigma if isinstance(self.mechanism, ScoredMarginals) else None,
             "seed": self.seed,
             "delta": self.delta,
@@ -118,7 +119,7 @@ class TableDesign:
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose marginals, noise or events are not those that this design pays for."""
-        counts, public = self._counts, release.public
+        counts, public = self.counts, release.public
         fine, scored = counts.fine(), isinstance(self.mechanism, ScoredMarginals)
         wanted = {
             "classes": counts.classes,

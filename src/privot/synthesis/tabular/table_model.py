@@ -18,9 +18,12 @@ from privot.evaluation.schema_axes import axes_of
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.conditional import Floats, draw, one_hot
 from privot.tables.codec import TableCodec
+from privot.tables.constraints import with_generated
 from privot.tables.table import Table
 
 MODEL_VERSION = 1
+LEAST_SHARE = 1e-12
+"""Added to every cell's share, so that a group without any is drawn evenly."""
 _CHUNK = 50_000
 
 
@@ -93,8 +96,12 @@ class TableModel:
 
     def sample(self, rows: int, seed: int = 0) -> Table:
         """A synthetic table of `rows` rows; the same seed gives the same rows."""
-        x, labels = self.sample_rows(rows, seed)
-        return self.codec.decode(x, labels, compact=True)
+        return self.table_of(*self.sample_rows(rows, seed), seed)
+
+    def table_of(self, rows: Floats, labels: NDArray[np.int64] | None, seed: int) -> Table:
+        """Drawn rows as a table, with the columns that the schema makes (keys, constants)."""
+        table = self.codec.decode(rows, labels, compact=True)
+        return with_generated(table, self.codec.schema, np.random.default_rng([seed, len(rows)]))
 
     def sample_rows(self, rows: int, seed: int = 0) -> tuple[Floats, NDArray[np.int64] | None]:
         """Compact rows and labels, as `codec.encode(table, compact=True)` would give them."""
@@ -116,17 +123,21 @@ class TableModel:
         """A fine cell within each group, then a place within each cell."""
         out = np.empty(drawn.shape)
         for i, axis in enumerate(axes_of(self.codec, compact=True)):
-            cells = np.empty(len(drawn), dtype=np.int64)
-            groups = self.levels.groups[i]
-            for group in range(int(groups.max()) + 1):
-                at = np.nonzero(drawn[:, i] == group)[0]
-                choices = np.nonzero(groups == group)[0]
-                # stratified: each cell gets its share of the rows, up to one row
-                ends = np.cumsum(self.fine[i][choices] + 1e-12)
-                places = (rng.permutation(len(at)) + rng.random()) / max(len(at), 1) * ends[-1]
-                cells[at] = choices[np.searchsorted(ends, places, side="right").clip(max=len(choices) - 1)]
-            out[:, i] = _place(axis, cells, rng)
+            out[:, i] = self.coordinates_of(i, axis, drawn[:, i], rng)
         return out
+
+    def coordinates_of(self, i: int, axis: Axis, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+        """The same for column i alone, whose groups are `drawn`."""
+        cells = np.empty(len(drawn), dtype=np.int64)
+        groups = self.levels.groups[i]
+        for group in range(int(groups.max()) + 1):
+            at = np.nonzero(drawn == group)[0]
+            choices = np.nonzero(groups == group)[0]
+            # stratified: each cell gets its share of the rows, up to one row
+            ends = np.cumsum(self.fine[i][choices] + LEAST_SHARE)
+            places = (rng.permutation(len(at)) + rng.random()) / max(len(at), 1) * ends[-1]
+            cells[at] = choices[np.searchsorted(ends, places, side="right").clip(max=len(choices) - 1)]
+        return _place(axis, cells, rng)
 
     # --- files
 

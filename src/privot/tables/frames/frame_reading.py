@@ -1,0 +1,62 @@
+"""From the rows of a DataFrame to coordinates, each row by itself; no error repeats a value, and no frame is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.errors import DataError
+from privot.tables.arrow_columns import encode_batch
+from privot.tables.codec import TableCodec
+from privot.tables.frames.frame_form import frame_kind
+from privot.tables.table import Table
+from privot.tables.table_files import CHUNK, check_arrow_schema
+from privot.tables.table_writing import arrow
+
+
+def encode_frame(frame: Any, codec: TableCodec) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+    """Compact rows and labels of a DataFrame, as `codec.encode` gives them for its values; its index is not read.
+
+    What a row becomes depends on its own values and on the schema. The dtype that pandas gives a column may depend on
+    all of its values, but 3 and 3.0, True and a True among objects become the same.
+    """
+    kind = frame_kind(frame)
+    if len(frame) == 0:
+        raise DataError("The DataFrame holds no records: give at least one.")
+    if kind == "pandas":
+        return codec.encode(_pandas_table(frame), compact=True)
+    # of the dtypes of Polars and Arrow none depends on a value
+    held = frame if kind == "arrow" else frame.to_arrow()
+    check_arrow_schema(held.schema, "the DataFrame")
+    batches = held.to_batches(CHUNK) if hasattr(held, "to_batches") else [held]
+    blocks = [encode_batch(_plain(batch), codec) for batch in batches if batch.num_rows]
+    labels = [y for _, y in blocks if y is not None]
+    return np.concatenate([x for x, _ in blocks]), np.concatenate(labels) if labels else None
+
+
+def _pandas_table(frame: Any) -> Table:
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) != len(names):
+        raise DataError("Two columns of the DataFrame have the same name.")
+    return Table({name: _values(frame.iloc[:, place]) for place, name in enumerate(names)})
+
+
+def _values(series: Any) -> NDArray[Any]:
+    """Numbers as they are; of any other dtype Python objects, None where a value is missing."""
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiubM":
+        return np.asarray(series.to_numpy())
+    out = np.array(series.to_numpy(dtype=object), dtype=object)
+    out[np.asarray(series.isna(), dtype=bool)] = None
+    return out
+
+
+def _plain(batch: Any) -> Any:
+    """The batch with types that every version of Arrow can work with: views of texts as texts."""
+    library = arrow()
+    views = getattr(library.types, "is_string_view", lambda _: False)
+    if not any(views(field.type) for field in batch.schema):
+        return batch
+    columns = [c.cast(library.large_string()) if views(c.type) else c for c in batch.columns]
+    return library.RecordBatch.from_arrays(columns, names=list(batch.schema.names))
