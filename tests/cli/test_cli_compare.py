@@ -190,3 +190,27 @@ def test_the_slope_of_a_power_is_its_exponent():
 
     assert _slope([(n, 3.0 * n**1.7) for n in (10, 100, 1000)]) == pytest.approx(1.7)
     assert _slope([(1.0, 2.0)]) is None
+
+
+def test_the_published_variants_of_triangle(capsys, pair):
+    def found(*words):
+        assert run(["compare", *pair, "--method", "triangle", "--allow-unproven", "--json", *words]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert found()["value"] == pytest.approx(5.0, rel=1e-9)
+    assert (found()["factor"], found()["shared"], found()["federated"]) == ("corrected", True, False)
+    assert found("--factor", "published")["value"] == pytest.approx(10.0, rel=1e-9)
+    secret = found("--secret", "--defence", "random")
+    assert secret["value"] > 5.0 - 1e-9
+    assert secret["value"] != found("--defence", "random")["value"]
+    by_fedwad = found("--federated", "--rounds", "12")
+    assert 5.0 - 1e-6 <= by_fedwad["value"] < 5.5
+    assert by_fedwad["rounds"] == 12
+    for words, said in (
+        (["--method", "triangle", "--allow-unproven", "--secret"], "--defence random"),
+        (["--method", "triangle", "--allow-unproven", "--factor", "half"], "Unknown factor"),
+        (["--method", "fedwad", "--allow-unproven", "--factor", "published"], "works with --method triangle only"),
+        (["--method", "exact", "--federated"], "works with --method triangle only"),
+    ):
+        assert run(["compare", *pair, *words]) == 2
+        assert said in capsys.readouterr().err

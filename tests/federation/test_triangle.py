@@ -87,6 +87,29 @@ def test_the_published_factor_doubles_the_answer() -> None:
     eta = [exchange(local_party(z), Question(np.ones((1, 3)), 0.5))[0].points for z in (x, y)]
     published = exact(*eta).value / 0.5**2
     assert published == pytest.approx(2 * exact(x, y).value)
+    assert triangle(x, y, factor="published").value == pytest.approx(published)
+
+
+@pytest.mark.parametrize(("t", "p"), [(0.3, 1.0), (0.5, 1.0), (0.7, 2.0), (0.4, 3.0)])
+def test_the_published_factor_is_t_to_the_p_of_the_distance_between_interpolants(t: float, p: float) -> None:
+    x, y = cloud(1, 12, 1), cloud(2, 9, 1)
+    eta = [exchange(local_party(z), Question(np.ones((1, 1)), t, p))[0].points for z in (x, y)]
+    found = triangle(x, y, t, p=p, factor="published")
+    assert found.value == pytest.approx(exact(*eta, p).value / t**p, rel=1e-9)
+    # right only for p = 1 and t = ½
+    assert (found.value == pytest.approx(exact(x, y, p).value)) is ((t, p) == (0.5, 1.0))
+
+
+@pytest.mark.parametrize("defence", ["constant", "random"])
+def test_interpolants_compared_by_fedwad_approach_the_direct_comparison_from_above(defence: str) -> None:
+    x, y = cloud(5, 15, 2), cloud(6, 15, 2)
+    direct = triangle(x, y, 0.4, defence, seed=3)
+    found = triangle(x, y, 0.4, defence, federated=True, rounds=40, seed=3)
+    assert direct.value - 1e-7 <= found.value <= 1.05 * direct.value
+    assert (found.rounds, direct.rounds) == (40, 1)
+    assert found.history[0] >= found.value == found.history[-1]
+    # the two sides hold interpolants here: the records themselves lie 1/(1 − t) times as far apart
+    assert found.bytes_sent > direct.bytes_sent
 
 
 @pytest.mark.parametrize("t", [0.3, 0.5, 0.9])
@@ -111,6 +134,10 @@ def test_a_private_defence_runs_and_states_that_it_protects_nobody() -> None:
         ({"t": 1.0}, UsageError),
         ({"p": 0.5}, UsageError),
         ({"defence": "magic"}, UsageError),
+        ({"factor": "half"}, UsageError),
+        ({"factor": "published", "t": 1.0}, UsageError),
+        ({"federated": True, "rounds": 0}, UsageError),
+        ({"federated": True, "t": 2.0}, UsageError),
         ({"defence": np.ones((2, 5))}, DataError),
     ],
 )

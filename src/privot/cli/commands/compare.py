@@ -39,9 +39,16 @@ def compare(
     reg: Annotated[float, typer.Option(help="Regularisation divided by the mean cost (sinkhorn).")] = 0.05,
     most: Annotated[int, typer.Option(help="Largest number of records per side (not sliced).")] = 2000,
     seed: PublicSeed = 0,
-    rounds: Annotated[int, typer.Option(help="Number of rounds (fedwad).")] = 20,
+    rounds: Annotated[int, typer.Option(help="Number of rounds (fedwad, triangle --federated).")] = 20,
     share: Annotated[str, typer.Option("--t", help="Interpolation parameter: a number, or random (fedwad).")] = "",
     defence: Annotated[str, typer.Option(help="Defence points: constant or random (triangle).")] = "constant",
+    factor: Annotated[
+        str | None, typer.Option(help="Divisor: corrected (1 - t) or published (t to the p; wrong) (triangle).")
+    ] = None,
+    secret: Annotated[bool, typer.Option("--secret", help="Each side draws its own defence points (triangle).")] = False,
+    federated: Annotated[
+        bool, typer.Option("--federated", help="Compare the interpolants by FedWad, not directly (triangle).")
+    ] = False,
     trust: shared.Trust = None,
     words: shared.WordVectorFile = None,
     labels: Annotated[bool, typer.Option(help="Compare labels too, by OTDD (exact, fedwad, triangle).")] = False,
@@ -69,7 +76,14 @@ def compare(
     """
     from privot.cli.printing.progress import working
     from privot.cli.records import stated
-    from privot.cli.running.comparisons import PROTOCOLS, Sides, chosen_method, compare_by_protocol, compare_records
+    from privot.cli.running.comparisons import (
+        PROTOCOLS,
+        Sides,
+        TriangleOptions,
+        chosen_method,
+        compare_by_protocol,
+        compare_records,
+    )
     from privot.cli.running.private_comparison import PrivateOptions, compare_privately
     from privot.errors import UsageError
     from privot.transport.slice_directions import check_seed
@@ -79,6 +93,8 @@ def compare(
     private = PrivateOptions(epsilon, delta, adjacency, clip, public, ledger, new_records)
     if method != "dp-swd":
         private.refuse_any(method)
+    only_triangle = TriangleOptions(factor, secret, federated)
+    only_triangle.checked(method, defence)
     sides = Sides(first, second, words, labels, stated(classes, shape))
     if method == "sketch":
         if out is not None:
@@ -92,8 +108,8 @@ def compare(
     with working("comparing", quiet=as_json) as tell:
         if method in PROTOCOLS:
             answer = compare_by_protocol(
-                sides, method, p=p, rounds=rounds, share=share, defence=defence, most=most, seed=seed,
-                allow_unproven=allow_unproven,
+                sides, method, p=p, rounds=rounds, share=share, defence=defence, triangle_options=only_triangle,
+                most=most, seed=seed, allow_unproven=allow_unproven,
             )  # fmt: skip
         else:
             lines = 1000 if slices is None else slices

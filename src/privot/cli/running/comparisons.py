@@ -46,6 +46,28 @@ class Sides:
         return x, y
 
 
+@dataclass(frozen=True)
+class TriangleOptions:
+    """The options that only TriangleWad has, as they were typed."""
+
+    factor: str | None = None
+    secret: bool = False
+    federated: bool = False
+
+    def checked(self, method: str, defence: str) -> dict[str, Any]:
+        """What `triangle` takes; empty for another method, which none of these options may be given to."""
+        from privot.errors import UsageError
+
+        if method != "triangle":
+            given = {"--factor": self.factor is not None, "--secret": self.secret, "--federated": self.federated}
+            for option in (name for name, is_given in given.items() if is_given):
+                raise UsageError(f"{option} works with --method triangle only, and this is {method}.")
+            return {}
+        if self.secret and defence != "random":
+            raise UsageError("--secret means that each side draws its own points: add --defence random.")
+        return {"factor": self.factor or "corrected", "shared": not self.secret, "federated": self.federated}
+
+
 def chosen_method(first: str, second: str) -> str:
     """The method where none is named: sketch for two sketches, sliced for two data sets."""
     from privot.cli.sketch_files import is_sketch
@@ -164,6 +186,7 @@ def compare_by_protocol(
     rounds: int,
     share: str,
     defence: str,
+    triangle_options: TriangleOptions,
     most: int,
     seed: int,
     allow_unproven: bool,
@@ -180,13 +203,14 @@ def compare_by_protocol(
         raise UsageError(f"--t must be a number or random, got {share!r}.") from None
     if most < 2:
         raise UsageError(f"--most must be at least 2, got {most}.")
+    extra = triangle_options.checked(method, defence)
     x, y = sampled(*sides.points(DataError("--labels needs labels in both data sets.")), most, seed)
     if method == "fedwad":
         found = fedwad(x, y, rounds, p, t=t or "random", seed=seed)
     elif t == "random":
         raise UsageError("--t random works with fedwad only: triangle has one round, so give --t a number.")
     else:
-        found = triangle(x, y, t or 0.5, defence, p, seed=seed)
+        found = triangle(x, y, t or 0.5, defence, p, rounds=rounds, seed=seed, **extra)
     return {
         "method": method,
         "value": found.value,
@@ -194,6 +218,7 @@ def compare_by_protocol(
         "bytes": found.bytes_sent,
         "used": {"a": len(x), "b": len(y)},
         "seed": seed,
+        **extra,
         "standing": "unproven",
         "privacy": found.privacy,
     }

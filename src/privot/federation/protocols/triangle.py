@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
 from privot.errors import DataError, UsageError, brief
-from privot.federation.protocols.answering import FederatedResult, Steps, as_points, drive, local_party
+from privot.federation.protocols.answering import FederatedResult, Steps, as_points, drive, exchange, local_party
+from privot.federation.protocols.fedwad import fedwad
 from privot.federation.wire.messages import MIN_T, Array, Question, check_order, check_share
+
+Factor = Literal["corrected", "published"]
 
 
 def triangle(
@@ -19,6 +23,9 @@ def triangle(
     p: float = 2,
     *,
     shared: bool = True,
+    factor: Factor = "corrected",
+    federated: bool = False,
+    rounds: int = 20,
     seed: int | None = None,
 ) -> FederatedResult:
     """Simulate TriangleWad: W_p(η_x, η_y)/(1 − t), η = (1 − t)·x + t·T(x), T the map to γ. It gives no privacy.
@@ -47,8 +54,14 @@ def triangle(
     shared
         Whether both sides use one γ. With False each side draws its own random γ, the published "private" variant; the
         bound then has one σ_p of each and the distance between them.
+    factor
+        What W_p(η_x, η_y) is divided by: 1 − t ("corrected"), or t^p as published (equation 7 and Algorithm 1).
+    federated
+        Whether the two η are kept by their sides and compared by FedWad (line 7 of Algorithm 1) in place of directly.
+    rounds
+        Rounds of FedWad between the two η.
     seed
-        Seed of a random γ.
+        Seed of a random γ, and of FedWad's start.
 
     Returns
     -------
@@ -65,18 +78,40 @@ def triangle(
     Formal guarantees
     -----------------
     None. For a shared γ of equal size the optimal plan from η to γ is the plan from x, so one call gives every record
-    back; a constant γ is an affine map; a secret γ still points towards the record.
+    back; a constant γ is an affine map; a secret γ still points towards the record. FedWad between the η gives back the
+    η at equality, so keeping them hides nothing that sharing them does not.
 
     Examples
     --------
     >>> x, y = np.zeros((4, 2)), np.ones((4, 2))
     >>> round(triangle(x, y).value, 6)
     1.414214
+    >>> round(triangle(x, y, factor="published").value, 6)
+    2.828427
     """
     one, two = as_points("x", x), as_points("y", y)
+    scale = 1.0 if factor == "corrected" else _published_scale(t, p, factor)
     own = None if shared else defence_points(defence, two, None if seed is None else seed + 1)
     steps = triangle_steps(defence_points(defence, one, seed), t, p, own)
-    return drive(steps, local_party(one), local_party(two))
+    if federated:
+        # each side makes its own η, and nobody else sees it
+        asked = zip((one, two), next(steps), strict=True)
+        etas = [exchange(local_party(z), question)[0].points for z, question in asked]
+        found = fedwad(*etas, rounds, p, seed=seed)
+        scale /= 1.0 - t
+    else:
+        found = drive(steps, local_party(one), local_party(two))
+    return replace(found, value=scale * found.value, history=tuple(scale * value for value in found.history))
+
+
+def _published_scale(t: float, p: float, factor: str) -> float:
+    """What turns a division by 1 − t into the published one by t^p."""
+    if factor != "published":
+        raise UsageError(f'Unknown factor {brief(factor)}: use "corrected" or "published".')
+    try:
+        return (1.0 - check_share("t", t, MIN_T)) / t ** check_order(p)
+    except DataError as error:
+        raise UsageError(str(error)) from None
 
 
 def defence_points(defence: Any, like: Array, seed: int | None = None) -> Array:
