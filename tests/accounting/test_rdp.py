@@ -16,8 +16,10 @@ from scipy import stats
 from scipy.special import ndtri
 
 from privot.accounting import FixedSize, Gaussian, Laplace, Poisson, Projection, Renyi, Repeated, Sampled, account, rdp
-from privot.accounting.events import Bound, Event, Frame
+from privot.accounting.events import Bound, Composed, Event, Frame
+from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
+from privot.mechanisms import RandomProjection
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning:privot")
 
@@ -292,6 +294,34 @@ def test_the_failure_is_charged_at_every_draw(bound: Bound) -> None:
     c = 99 * event.squared_sensitivity / 25.0
     by_hand = c / 2.0 + math.sqrt(2.0 * c * math.log(1.0 / (1e-5 - 99e-7)))
     assert fits == pytest.approx(by_hand, rel=1e-9)
+
+
+@pytest.mark.parametrize("bound", ["published", "published-clt"])
+def test_as_published_the_failure_is_charged_once_and_nothing_is_proven(bound: Bound) -> None:
+    sigma, times, delta = 40.0, 500, 1e-5
+    event = Projection(784, 200, sigma, 1.0, REPLACE, "independent", bound, delta / 2.0)
+    guarantee = account(Repeated(event, times), delta)
+    # T curves of the bound at δ/2, and Mironov's conversion with the other half, as in Proposition 2
+    wide = "clt" if bound == "published-clt" else "bernstein"
+    w = times * Projection(784, 200, sigma, 1.0, REPLACE, "independent", wide, delta / 2.0).squared_sensitivity
+    by_hand = w / (2.0 * sigma**2) + math.sqrt(2.0 * w * math.log(2.0 / delta)) / sigma
+    assert guarantee.epsilon() == pytest.approx(by_hand, rel=1e-9)
+    assert guarantee.standing is Standing.UNPROVEN
+    # δ at that ε is no larger by any other road, and the failure is in it
+    assert delta / 2.0 < guarantee.delta(guarantee.epsilon()) <= delta * (1.0 + 1e-9)
+    # a step that is charged at every draw has nothing left
+    honest = Projection(784, 200, sigma, 1.0, REPLACE, "independent", wide, delta / 2.0)
+    assert account(Repeated(honest, times), delta).epsilon() == math.inf
+    # beside other releases it is still unproven, and costs more than they do
+    mixed = account(Composed((Repeated(event, times), Gaussian(10.0, 1.0, REPLACE))), delta)
+    assert mixed.standing is Standing.UNPROVEN
+    assert account(Gaussian(10.0, 1.0, REPLACE), delta).epsilon() < mixed.epsilon() < math.inf
+
+
+def test_no_mechanism_releases_on_the_published_count() -> None:
+    for bound in ("published", "published-clt"):
+        with pytest.raises(UsageError, match="plan with it only"):
+            RandomProjection(4, 1.0, "independent", bound=bound, failure=1e-6)  # type: ignore[arg-type]
 
 
 def test_sampled_published_bounds_charge_the_failure_too() -> None:

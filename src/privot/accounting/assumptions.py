@@ -32,6 +32,8 @@ def standing_of(event: Event) -> Standing:
         return event.standing
     if isinstance(event, Unbounded):
         return Standing.UNPROVEN
+    if isinstance(event, Projection) and event.fails_once:
+        return Standing.UNPROVEN
     if isinstance(event, Projection) and event.bound == "clt":
         return Standing.ASYMPTOTIC
     return Standing.PROVEN
@@ -58,6 +60,7 @@ def assumptions_of(event: Event) -> list[str]:
             "the directions are drawn without looking at the data",
             "the number of records is public",
             noise,
+            *(["the bound on the directions fails at no draw but with one failure for all: unproven"] * event.fails_once),
         ]
     if isinstance(event, Renyi):
         return ["the mechanism's Rényi curve is as stated"]

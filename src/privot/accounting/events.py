@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from privot.accounting.laws.projection_law import LARGEST_DIM, MAX_INDEPENDENT, bernstein_bound, clt_bound
 from privot.accounting.sampling import FixedSize, Poisson, Sampling, sampling_from_dict
@@ -28,7 +28,7 @@ from privot.errors import DataError, NoTheoremError, UsageError, brief
 from privot.guarantee import Adjacency, Standing
 
 Frame = Literal["orthogonal", "independent"]
-Bound = Literal["exact", "bernstein", "clt"]
+Bound = Literal["exact", "bernstein", "clt", "published", "published-clt"]
 DEEPEST = 100
 
 
@@ -103,7 +103,9 @@ class Projection(Event):
 
     `frame`: Haar-random orthonormal frames (`orthogonal`) or independent unit vectors (`independent`).
     `bound`: `exact`, or the published high-probability bounds on ‖zᵀU‖² (Rakotomamonjy & Ralaivola 2021, Lemma 2
-    and its CLT version), which fail with probability `failure` at every draw of U and are charged for it.
+    and its CLT version), which fail with probability `failure` at every draw of U and are charged for it. `published`
+    and `published-clt` are the same bounds with `failure` given up once however often U is drawn, as the paper counts:
+    there is no theorem for that, and no mechanism releases anything on such a number.
 
     The release has a row for every record, so only replace-one neighbours (equal row counts) can be close.
     """
@@ -129,8 +131,8 @@ class Projection(Event):
         check_positive("The sensitivity", self.sensitivity)
         check_kind("The adjacency", self.adjacency, Adjacency)
         check_frame(self.frame)
-        if self.bound not in ("exact", "bernstein", "clt"):
-            raise UsageError(f"Unknown bound {brief(self.bound)}: say exact, bernstein or clt.")
+        if self.bound not in get_args(Bound):
+            raise UsageError(f"Unknown bound {brief(self.bound)}: say one of {', '.join(get_args(Bound))}.")
         if self.adjacency is not Adjacency.REPLACE_ONE:
             raise NoTheoremError(
                 "A projection release shows how many records took part, so adding or removing one is never private: "
@@ -151,8 +153,13 @@ class Projection(Event):
         """The published bound w(k, failure)·Δ² on the squared sensitivity (for bounds other than `exact`)."""
         if self.failure is None:
             raise UsageError("Only the published bounds have one squared sensitivity; the exact law is a mixture.")
-        published = bernstein_bound if self.bound == "bernstein" else clt_bound
+        published = clt_bound if self.bound in ("clt", "published-clt") else bernstein_bound
         return published(self.dim, self.slices, self.failure) * self.sensitivity**2
+
+    @property
+    def fails_once(self) -> bool:
+        """Whether `failure` is given up once for all draws, as published, in place of at every draw."""
+        return self.bound in ("published", "published-clt")
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,8 @@ class RandomProjection:
         set_(self, "sigma", arguments.sigma(self.sigma))
         set_(self, "steps", arguments.whole("The number of steps", self.steps, 1))
         arguments.check_frame(self.frame)
+        if self.bound in ("published", "published-clt"):
+            raise UsageError(f"Nothing is released on the bound {self.bound}: no theorem allows it; plan with it only.")
         if self.batch is not None:
             set_(self, "batch", arguments.whole("The batch", self.batch, 1))
         if self.seed is not None:

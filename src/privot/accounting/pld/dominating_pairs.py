@@ -162,6 +162,9 @@ def base_pair(event: Event) -> BasePair | None:
             return projection_pair(
                 event.dim, event.slices, event.frame == "orthogonal", event.sensitivity / event.sigma
             )
+        if event.fails_once:
+            # no pair: a failure that is given up once for many draws belongs to no single step
+            return None
         # outside the bad event (probability `failure`, independent of the data) this is a Gaussian mechanism
         failure = event.failure or 0.0
         shift = max(math.sqrt(event.squared_sensitivity) / event.sigma, SMALLEST_SHIFT)

@@ -109,7 +109,11 @@ def projection(
     clip: Clip = 0.5,
     frame: Annotated[str, typer.Option(help="Directions: orthogonal or independent.")] = "orthogonal",
     bound: Annotated[
-        str, typer.Option(help="Bound: exact, or as published bernstein (proven, loose) or clt (no bound).")
+        str,
+        typer.Option(
+            help="Bound: exact, bernstein (proven, loose), clt (no bound); published or published-clt: these two as the "
+            "paper counts them, their failure charged once (unproven)."
+        ),
     ] = "exact",
     as_json: AsJson = False,
 ) -> None:
