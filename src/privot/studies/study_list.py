@@ -116,7 +116,7 @@ STUDIES: tuple[Study, ...] = (
     Study(
         "triangle-wad-figure-1",
         TRIANGLE_WAD,
-        "Figures 1, 3 and 4, Theorem 2",
+        "Figure 1 (a, b), section 5",
         "Records recovered from the messages",
         f"{_IN}.triangle_wad.record_recovery",
         (0.2, 2.0),
@@ -131,6 +131,15 @@ STUDIES: tuple[Study, ...] = (
         (0.2, 1.0),
     ),
     Study(
+        "triangle-wad-figure-4",
+        TRIANGLE_WAD,
+        "Figures 3 and 4, Theorem 2",
+        "How Gaussian the messages look, and what comes back of them",
+        f"{_IN}.triangle_wad.message_normality",
+        (0.1, 2.0),
+        needs=("mnist", "fashion_mnist", "cifar10"),
+    ),
+    Study(
         "triangle-wad-figure-5",
         TRIANGLE_WAD,
         "Figure 5, section 6.2",
@@ -139,6 +148,16 @@ STUDIES: tuple[Study, ...] = (
         (2.0, 20.0),
         needs=("mnist", "fashion_mnist"),
         quick_needs=("mnist",),
+    ),
+    Study(
+        "triangle-wad-figure-6",
+        TRIANGLE_WAD,
+        "Figure 6, section 6.4",
+        "Words retrieved from messages about texts",
+        f"{_IN}.triangle_wad.word_recovery",
+        (0.5, 10.0),
+        needs=("bbc", "glove"),
+        quick_needs=("bbc", "glove"),
     ),
     Study(
         "triangle-wad-section-6-3",

@@ -1,22 +1,30 @@
-"""`privot audit`: attack a mechanism, a release, a guarantee, a folder or a transcript; it reads nobody's records."""
+"""`privot audit`: attack a mechanism, a release, a guarantee, a folder or a transcript; it reads nobody's records.
+
+Only `privot audit protocol A B` reads records, of data sets that --open states to be open.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson, OptionalEpsilon, OptionalNeighbours
+from privot.cli.parsing.options import AsJson, OptionalEpsilon, OptionalNeighbours, Shape, ValueRange, WordVectorFile
 from privot.cli.printing.output import number, print_json, print_table
 from privot.cli.running.audit_runs import TARGET
 
 if TYPE_CHECKING:
     from privot.audit.attacks.membership import Membership
     from privot.audit.findings import Findings
+    from privot.cli.running.protocol_audit import ProtocolAnswer
 
 
 def audit(
     target: Annotated[str, typer.Argument(metavar="TARGET", help=TARGET + ": a folder of privot synth, a release …")],
+    data: Annotated[
+        list[str] | None, typer.Argument(metavar="[A B]", help="Two open data sets, or texts (protocol).")
+    ] = None,
     adjacency: OptionalNeighbours = None,
     sigma: Annotated[float | None, typer.Option(help="Standard deviation of the noise, in place of --epsilon.")] = None,
     epsilon: OptionalEpsilon = None,
@@ -36,22 +44,41 @@ def audit(
     trials: Annotated[int, typer.Option(help="Trials of the noise and the sampler per data set.")] = 1_000_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the measured bound.")] = 0.95,
     device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
+    open_: Annotated[
+        bool, typer.Option("--open", help="State that A and B are open data: nothing is protected (protocol).")
+    ] = False,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of FedWad (protocol). Default: 20.")] = None,
+    shape: Shape = None,
+    value_range: ValueRange = None,
+    words: WordVectorFile = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for pictures and histograms (protocol).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Attack a mechanism or a release: an empirical lower bound on ε beside the claimed upper bound.
 
     The exit code is 7 if the claim is refuted. A mechanism needs --adjacency, and either --epsilon or --sigma.
 
+    `protocol` runs FedWad and TriangleWad between two open data sets, and recovers the records of A from messages; with
+    --epsilon it attacks a sketch of them too.
+
     Examples: privot audit embedding --epsilon 1 --adjacency add-remove; privot audit digits-synth;
-    privot audit implementation
+    privot audit implementation; privot audit protocol digits digits --open --shape 8,8 --out pictures
     """
     from privot.audit.findings import broken
     from privot.cli.printing.progress import working
     from privot.cli.running.audit_runs import Effort, run_audit
+    from privot.cli.running.protocol_audit import ProtocolOptions, audit_protocol
     from privot.common.devices import usable_device
     from privot.common.extras import require
     from privot.errors import RefutedError
 
+    protocol = ProtocolOptions(data or None, open_, rounds, shape, value_range, words, out)
+    if target == "protocol":
+        with working("audit", quiet=as_json) as tell:
+            tell(target, 0, 0)
+            answered = audit_protocol(protocol, records=records, epsilon=epsilon, delta=delta)
+        return _print_protocol(answered, as_json)
+    protocol.refuse_any(target)
     if target in ("all", "implementation"):
         # some of their attacks need it: said now, not after minutes of others
         require("This audit needs", "torch", "torch")
@@ -78,6 +105,33 @@ def audit(
         _print_one_run(found.one_run)
     if lost:
         raise RefutedError(f"The audit refutes {len(lost)} of its subjects: {', '.join(lost)[:300]}. See its findings.")
+
+
+def _print_protocol(found: ProtocolAnswer, as_json: bool) -> None:
+    from privot.audit.findings import broken
+    from privot.cli.running.protocol_audit import NOTHING_PROTECTED
+    from privot.errors import RefutedError
+
+    lost = broken(list(found.findings))
+    if as_json:
+        print_json({**found.to_dict(), "refuted": lost})
+    else:
+        typer.echo(f"privacy: {NOTHING_PROTECTED}\n")
+        rows = [[f.name, "not by this" if f.passed else "GIVEN AWAY", f.detail] for f in found.findings]
+        print_table(["messages, attack", "records of A", "detail"], rows)
+        looks = [
+            [n["name"], f"{n['distance']:.3f}", f"{n['skewness']:.2f}", f"{n['excess_kurtosis']:.2f}", f"{n['p_value']:.2g}"]
+            for n in found.details.get("normality", [])
+        ]
+        if looks:
+            typer.echo("\nLikeness to a Gaussian, which says nothing about what can be recovered:")
+            print_table(["numbers", "largest gap", "skewness", "excess kurtosis", "p-value"], looks)
+        for path in found.pictures:
+            typer.echo(f"Drawn in {path}.")
+    if lost:
+        raise RefutedError(
+            f"{len(lost)} of {len(found.findings)} attacks give the records of A back. Nothing was protected here."
+        )
 
 
 def _print_findings(findings: Findings) -> None:
