@@ -1,7 +1,7 @@
-"""Adaptation without privacy, on arrays: the baselines of private methods, for public data only.
+"""Adaptation without privacy, on arrays: the baselines of private methods, for open data only.
 
 Same networks, optimiser, augmentation and number of steps as the private methods. Never pass private records
-here: the gradient sees them without noise.
+here: the gradient sees them without noise. No vault, no ledger and no guarantee takes part.
 """
 
 from __future__ import annotations
@@ -13,11 +13,86 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privot.adaptation.adaptation_config import AdaptationConfig, choose
+from privot.adaptation.adapter import DomainAdapter
 from privot.adaptation.alignment.adversarial import domain_loss, reverse
 from privot.adaptation.learner import Learner
+from privot.common.devices import usable_device
 from privot.errors import UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import Facts
 
 OPEN = ("swd", "dann")
+OPEN_METHODS = ("source", *OPEN)
+"""`source` looks at no target at all."""
+
+
+def adapt_openly(
+    source: tuple[Any, Any],
+    target: Any,
+    method: str,
+    *,
+    shape: tuple[int, ...] | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    network: str | None = None,
+    settings: AdaptationConfig | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> DomainAdapter:
+    """A classifier trained on the labelled `source` and the unlabelled, open `target`, without any privacy.
+
+    Parameters
+    ----------
+    source
+        Records (n, d) and labels.
+    target
+        Open records (m, d).
+    method
+        "source" (no adaptation), "swd" (Lee et al. 2019) or "dann" (Ganin et al. 2016).
+    shape, low, high, network
+        As of `DomainAdapter`.
+    settings
+        Of the method "source"; chosen by the sizes unless given.
+    device, seed
+        Where it is trained, and the seed of everything that is drawn.
+
+    Returns
+    -------
+    DomainAdapter
+        Fitted, with `predict` and `score`; its `guarantee_` is None, because nothing is protected.
+
+    Examples
+    --------
+    >>> dice = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> x = dice.normal(size=(60, 4)) * 0.1 + y[:, None]
+    >>> few = choose("source", False, 60, None, False)
+    >>> few = AdaptationConfig.from_dict({**few.to_dict(), "warmup": 5, "finish": 20})
+    >>> adapter = adapt_openly((x, y), x + 0.2, "swd", low=-1.0, high=2.0, settings=few)
+    >>> adapter.guarantee_ is None, adapter.predict(x).shape
+    (True, (60,))
+    """
+    if method not in OPEN_METHODS:
+        raise UsageError(f"Unknown open baseline {method!r}: use {', '.join(OPEN_METHODS)}.")
+    where = usable_device(device, auto=True)
+    rows = np.asarray(target)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise UsageError(f"The target must have at least two records of shape (records, columns), got {rows.shape}.")
+    settings = settings or choose("source", shape is not None, len(rows), network, where == "cuda")
+    # what the adapter states of ε and δ is of no use here: its method releases nothing
+    adapter = DomainAdapter(
+        1.0, 1e-5, method="source", network=network, shape=shape, low=low, high=high, settings=settings, device=where,
+        seed=seed,
+    )  # fmt: skip
+    facts = Facts(dim=rows.shape[1], records=len(rows), clip=1.0, adjacency=Adjacency.REPLACE_ONE)
+    if method == "source":
+        return adapter.baseline(facts, source)
+    x, y = (np.asarray(part) for part in source)
+    design = adapter.design(facts, (x, y))
+    learner = train_openly(Learner(design, x, y.astype(np.int64), where), rows, method)
+    adapter.networks_, adapter.guarantee_, adapter.design_ = learner.networks, None, design
+    return adapter
 
 
 def train_openly(learner: Learner, target: np.ndarray[Any, Any], method: str) -> Learner:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from privot.adaptation.adaptation_request import AdaptationRequest
     from privot.cli.running.adapt_job import AdaptAnswer
 
+_OPEN_OPTIONS = {
+    "source", "target", "out", "epsilon", "open_", "method", "network", "classes", "shape", "value_range", "test",
+    "device", "seed", "as_json",
+}  # fmt: skip
+"""Parameters with a meaning for a baseline without privacy."""
+
 
 def adapt(
     context: typer.Context,
@@ -61,6 +67,7 @@ def adapt(
     pay_again: shared.PayAgain = False,
     new_records: NewRecords = False,
     allow_unproven: shared.AllowUnproven = False,
+    open_: shared.OpenData = False,
     checkpoint: shared.Checkpoint = 60.0,
     seed: shared.Seed = None,
     as_json: AsJson = False,
@@ -73,11 +80,26 @@ def adapt(
     privot adapt mnist.npz --ask request.json --records 7291 --epsilon 1 --delta 1e-5 --range 0,255 --out usps-model;
     privot adapt mnist.npz --answer usps.release --out usps-model;
     privot adapt public.csv private.csv --schema schema.json --epsilon 1 --delta 1e-5 --out model
+
+    Baselines without privacy, on open data: privot adapt mnist.npz usps.npz --method source|swd|dann --epsilon inf
+    --open --range 0,255 --out open-usps.
     """
     from privot.cli.running.adapt_exchange import learn_from, write_request
     from privot.cli.running.adapt_job import AdaptOptions, AdaptRun, PlannedAdaptation
+    from privot.cli.running.open_runs import adapt_open, is_open_run, print_open, refuse_others
     from privot.errors import UsageError
 
+    if is_open_run(epsilon, open_):
+        refuse_others(context, _OPEN_OPTIONS)
+        if target is None:
+            raise UsageError("A baseline without privacy needs TARGET, its open records.")
+        return print_open(
+            adapt_open(
+                source, target, out, method=method, network=network, classes=classes, shape=shape,
+                value_range=value_range, test=test, device=device, seed=seed,
+            ),
+            as_json,
+        )  # fmt: skip
     check_together(context)
     # the name of the mechanism stands for the method that uses it
     method = "sliced" if method == "projection" else method

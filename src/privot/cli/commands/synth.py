@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privot.cli.parsing import options as shared
-from privot.cli.parsing.options import AsJson, Delta, Device, Epsilon, LedgerFile, Neighbours, NewRecords, OutFolder
+from privot.cli.parsing.options import AsJson, Device, Epsilon, LedgerFile, NewRecords, OutFolder
 from privot.cli.printing.output import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from privot.cli.running.synth_job import SynthAnswer
+
+_OPEN_OPTIONS = {
+    "data", "epsilon", "out", "open_", "method", "classes", "shape", "value_range", "samples", "steps", "device",
+    "seed", "as_json",
+}  # fmt: skip
+"""Parameters with a meaning for a baseline without privacy."""
 
 
 def synth(
@@ -26,9 +32,9 @@ def synth(
         ),
     ],
     epsilon: Epsilon,
-    delta: Delta,
-    adjacency: Neighbours,
     out: OutFolder,
+    delta: shared.OptionalDelta = None,
+    adjacency: shared.OptionalNeighbours = None,
     schema: shared.SchemaFile = None,
     method: Annotated[
         str, typer.Option(help="Method: embedding, sinkhorn, sliced or sinkhorn-parameters.")
@@ -62,6 +68,7 @@ def synth(
         float | None, typer.Option(help="Norm bound per record (sliced). Default: 0.35·√columns·range.")
     ] = None,
     allow_unproven: shared.AllowUnproven = False,
+    open_: shared.OpenData = False,
     checkpoint: shared.Checkpoint = 60.0,
     seed: shared.Seed = None,
     as_json: AsJson = False,
@@ -78,11 +85,27 @@ def synth(
 
     To resume an interrupted job: privot synth --resume --out DIR. No other option has to be repeated.
 
+    Baselines without privacy, on open data: privot synth digits --method sliced --epsilon inf --open --out open-digits.
+
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding only; the first process pays, once).
     """
     from privot.cli.partitioned_input import PartitionOptions
+    from privot.cli.running.open_runs import is_open_run, print_open, refuse_others, synth_open
     from privot.cli.running.synth_job import SynthJob, SynthOptions, synthesise
+    from privot.errors import UsageError
 
+    if is_open_run(epsilon, open_):
+        refuse_others(context, _OPEN_OPTIONS)
+        return print_open(
+            synth_open(
+                data, out, method=method, classes=classes, shape=shape, value_range=value_range, samples=samples,
+                steps=steps, device=device, seed=seed,
+            ),
+            as_json,
+        )  # fmt: skip
+    if delta is None or adjacency is None:
+        missing = "--delta" if delta is None else "--adjacency"
+        raise UsageError(f"Missing option '{missing}': --epsilon, --delta and --adjacency are all stated.")
     options = SynthOptions(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, schema=schema, method=method,
         device=device, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records, classes=classes,

@@ -30,6 +30,9 @@ _RANGES = {
 """Smallest and largest value of a parameter, in any command."""
 _MAY_BE_INFINITE = {"patience"}
 """Parameters for which "inf" means: without end."""
+_MAY_PROTECT_NOTHING = {("synth", "epsilon"), ("adapt", "epsilon")}
+"""Parameters of commands for which "inf" means: no privacy; these commands refuse it unless the data is stated to be
+open."""
 
 
 def with_bounds(command: Any) -> Any:
@@ -53,7 +56,8 @@ def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
     def check(context: Any, parameter: Any, value: Any) -> Any:
         if context.get_parameter_source(parameter.name).name != "DEFAULT":
             for number in value if isinstance(value, list | tuple) else (value,):
-                _check(parameter, number)
+                if number != math.inf or (context.info_name, parameter.name) not in _MAY_PROTECT_NOTHING:
+                    _check(parameter, number)
         return value if callback is None else callback(context, parameter, value)
 
     return check

@@ -24,6 +24,12 @@ LedgerFile = Annotated[
     typer.Option("--ledger", help="Ledger to charge. Default: beside the private data, its name with .ledger added."),
 ]
 NewRecords = Annotated[bool, typer.Option(help="Treat the data as a new data set with its own budget.")]
+OpenData = Annotated[
+    bool,
+    typer.Option(
+        "--open", help="With --epsilon inf: state that the data is open, and train a baseline that protects nothing."
+    ),
+]
 AllowUnproven = Annotated[bool, typer.Option(help="Allow methods without a privacy proof.")]
 
 # public facts about the data

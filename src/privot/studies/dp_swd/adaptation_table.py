@@ -96,9 +96,7 @@ def target_accuracy(
 ) -> float:
     """Accuracy on the target's test images of one adaptation; with `epsilon` None, of an open baseline."""
     from privot.adaptation import DomainAdapter, choose
-    from privot.adaptation.learner import Learner
-    from privot.adaptation.open_baselines import OPEN as WITHOUT
-    from privot.adaptation.open_baselines import train_openly
+    from privot.adaptation.open_baselines import adapt_openly
     from privot.vault import Vault
 
     (x, y), (held, _), (test, labels) = (
@@ -116,16 +114,11 @@ def target_accuracy(
             "steps": max(1, steps // (2 * settings.blocks)),
         }
         settings = replace(settings, **{name: value for name, value in shorter.items() if getattr(settings, name)})
-    terms = (epsilon or 1.0, DELTA)
-    vault = Vault(held, clip=1.0, adjacency="replace-one", budget=terms)
-    adapter = DomainAdapter(*terms, settings=settings, shape=(28, 28), device=run.device, seed=seed)
-    if method in WITHOUT:
-        design = adapter.design(vault.facts, (x, y))
-        learner = train_openly(Learner(design, x, y, run.device), held, method)
-        adapter.networks_, adapter.guarantee_, adapter.design_ = learner.networks, None, design
-    else:
-        adapter.fit(vault, (x, y))
-    return float(adapter.score(test, labels))
+    how: dict[str, Any] = {"settings": settings, "shape": (28, 28), "device": run.device, "seed": seed}
+    if epsilon is None:
+        return float(adapt_openly((x, y), held, method, **how).score(test, labels))
+    vault = Vault(held, clip=1.0, adjacency="replace-one", budget=(epsilon, DELTA))
+    return float(DomainAdapter(epsilon, DELTA, **how).fit(vault, (x, y)).score(test, labels))
 
 
 def _findings(

@@ -1,0 +1,208 @@
+"""Generators trained without privacy, on arrays: the baselines of private methods, for open data only.
+
+Never pass private records here: every loss sees them without noise. No vault, no ledger and no guarantee takes part,
+and what is trained cannot be saved as a private generator can.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from privot.common.devices import usable_device
+from privot.errors import ConvergenceError, DataError, UsageError
+from privot.synthesis.defaults.embedding_defaults import Problem
+from privot.synthesis.defaults.streaming_defaults import generator_config, sinkhorn_options, sliced_options
+from privot.synthesis.generators.generator import Generator, build, one_hot
+
+OPEN_METHODS = ("embedding", "sinkhorn", "sliced")
+FREQUENCIES = 500
+SWEEPS = 30
+"""Sinkhorn iterations per step; the loss is unrolled through them."""
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Of generated and real rows, both with their labels beside them."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenGenerator:
+    """A generator of open data: it draws samples, and protects nothing."""
+
+    generator: Generator
+    low: float
+    high: float
+    labelled: bool
+    steps: int
+    loss: float
+    """That of the last step."""
+
+    def sample(self, n: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64] | None]:
+        """`n` rows, the classes in equal shares, and their labels where there are classes."""
+        where = next(self.generator.parameters()).device
+        random = torch.Generator().manual_seed(seed)
+        labels = torch.arange(n) % self.generator.classes
+        rows = []
+        self.generator.eval()
+        with torch.no_grad():
+            for part in labels.split(2000):
+                z = torch.randn(len(part), self.generator.latent, generator=random)
+                rows.append(self.generator(z.to(where), part.to(where)).cpu())
+        x = self.low + (self.high - self.low) * torch.cat(rows).numpy().astype(np.float32)
+        return x, labels.numpy() if self.labelled else None
+
+
+def train_generator_openly(
+    x: Any,
+    y: Any = None,
+    *,
+    method: str = "sliced",
+    classes: int = 0,
+    shape: tuple[int, ...] | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    steps: int | None = None,
+    batch: int = 200,
+    slices: int = 200,
+    learning_rate: float = 1e-3,
+    generator: str | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> OpenGenerator:
+    """Train a generator on open records without any privacy.
+
+    Parameters
+    ----------
+    x, y
+        Open records (n, d), and labels 0 … classes − 1 where there are classes.
+    method
+        "sliced": SW₂² along random directions; "sinkhorn": the Sinkhorn divergence of batches; "embedding": the squared
+        distance of means of random Fourier features of several bandwidths, per class. Labels stand beside the records.
+    classes, shape, low, high
+        Number of classes (0: none), shape of an image, range of the values.
+    steps, batch, slices, learning_rate
+        Of the training by Adam; 2,000 steps unless given.
+    generator
+        The kind of network; that of the private method unless given.
+    device, seed
+        Where it is trained, and the seed of everything that is drawn.
+
+    Returns
+    -------
+    OpenGenerator
+
+    Raises
+    ------
+    UsageError, DataError
+        If the method is unknown or the records do not fit the other arguments.
+    ConvergenceError
+        If the loss became non-finite.
+
+    References
+    ----------
+    Deshpande, Zhang & Schwing 2018 (sliced); Genevay, Peyré & Cuturi 2018 (Sinkhorn); Li, Swersky & Zemel 2015 (means
+    of features).
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).uniform(0.4, 0.6, (200, 2))
+    >>> made = train_generator_openly(x, steps=5)
+    >>> made.sample(10)[0].shape
+    (10, 2)
+    """
+    rows = np.asarray(x, dtype=np.float32)
+    if method not in OPEN_METHODS:
+        raise UsageError(f"Unknown open baseline {method!r}: use {', '.join(OPEN_METHODS)}.")
+    if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all() or not low < high:
+        raise DataError("An open baseline needs at least two records of finite numbers, and a range LOW below HIGH.")
+    if steps is not None and steps < 1:
+        raise UsageError(f"The number of steps must be at least 1, got {steps}.")
+    labels = None if classes < 1 or y is None else np.asarray(y).astype(np.int64)
+    if labels is not None and (labels.shape != (len(rows),) or labels.min() < 0 or labels.max() >= classes):
+        raise DataError(f"Labels must be whole numbers from 0 to {classes - 1}, one per record.")
+    where = usable_device(device, auto=True)
+    total = 2000 if steps is None else steps
+    problem = Problem(rows.shape[1], max(1, classes), 0.0, len(rows), shape, where)
+    given = {} if generator is None else {"generator": generator}
+    # without warps: samples are compared with records as they are
+    options = (sinkhorn_options if method == "sinkhorn" else sliced_options)(problem, {**given, "warp": 0.0})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = build(generator_config(problem, options)).to(where)
+    held = torch.as_tensor((rows - low) / (high - low), device=where)
+    marks = None if labels is None else torch.as_tensor(labels, device=where)
+    random = torch.Generator(device=where).manual_seed(seed + 1)
+    loss = _loss(method, rows.shape[1] + (classes if labels is not None else 0), slices, where, random)
+    optimizer = torch.optim.Adam(network.parameters(), learning_rate)
+    size, value = min(batch, len(rows)), torch.zeros(())
+    for _ in range(total):
+        z = torch.randn(size, network.latent, generator=random, device=where)
+        wanted = torch.arange(size, device=where) % network.classes
+        real = torch.randint(len(held), (size,), generator=random, device=where)
+        made = network(z, wanted)
+        value = loss(_beside(made, wanted if marks is not None else None, classes),
+                     _beside(held[real], None if marks is None else marks[real], classes))  # fmt: skip
+        optimizer.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    last = float(value.detach())
+    if not math.isfinite(last):
+        raise ConvergenceError(f"The loss became non-finite within {total} steps: use a smaller learning rate.")
+    return OpenGenerator(network.eval(), low, high, marks is not None, total, last)
+
+
+def _beside(rows: Tensor, labels: Tensor | None, classes: int) -> Tensor:
+    """Rows with their one-hot labels, as long as half a typical record, so that classes are matched too."""
+    if labels is None:
+        return rows
+    return torch.cat([rows, 0.5 * math.sqrt(rows.shape[1]) * one_hot(labels, classes, rows)], dim=1)
+
+
+def _loss(method: str, dim: int, slices: int, device: str, random: torch.Generator) -> Loss:
+    if method == "sliced":
+
+        def sliced(made: Tensor, real: Tensor) -> Tensor:
+            u = torch.randn(dim, slices, generator=random, device=device)
+            u = u / torch.linalg.vector_norm(u, dim=0)
+            gap = (made @ u).sort(dim=0).values - (real @ u).sort(dim=0).values
+            return dim * gap.square().mean()
+
+        return sliced
+    if method == "sinkhorn":
+        return _sinkhorn_divergence
+    draw = torch.randn(dim, FREQUENCIES, generator=random, device=device)
+    # bandwidths around the length of a typical difference
+    widths = math.sqrt(dim) * torch.logspace(-1.5, 0.5, FREQUENCIES, device=device)
+    frequencies = draw / widths
+
+    def embedding(made: Tensor, real: Tensor) -> Tensor:
+        means = [torch.cat([torch.cos(z @ frequencies), torch.sin(z @ frequencies)], dim=1).mean(0) for z in (made, real)]
+        return (means[0] - means[1]).square().sum()
+
+    return embedding
+
+
+def _sinkhorn_divergence(made: Tensor, real: Tensor) -> Tensor:
+    """OT_ε(x, y) − ½ OT_ε(x, x) − ½ OT_ε(y, y) with ε 5 % of the mean cost, in a fixed number of sweeps."""
+    costs = [torch.cdist(a, b).square() for a, b in ((made, real), (made, made), (real, real))]
+    reg = 0.05 * costs[0].detach().mean().clamp(min=1e-12)
+    cross, own, others = (_entropic(cost, reg) for cost in costs)
+    return cross - 0.5 * own - 0.5 * others
+
+
+def _entropic(cost: Tensor, reg: Tensor) -> Tensor:
+    n, m = cost.shape
+    g = torch.zeros(m, device=cost.device)
+    scaled = -cost / reg
+    with torch.no_grad():
+        for _ in range(SWEEPS):
+            f = -torch.logsumexp(scaled + g - math.log(m), dim=1)
+            g = -torch.logsumexp(scaled + f[:, None] - math.log(n), dim=0)
+    # by the envelope theorem the slope of the cost is the plan
+    plan = torch.exp(scaled.detach() + f[:, None] + g - math.log(n * m))
+    return (plan * cost).sum()
