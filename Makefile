@@ -45,8 +45,8 @@ docs: $(DOCS_READY)
 	$(BIN)/python -m pytest -q --doctest-modules src/privot --ignore=src/privot/cli --ignore=src/privot/__main__.py
 
 bench: $(READY)
-	$(BIN)/python benchmarks/noise.py
-	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/privot bench noise
+	$(BIN)/privot bench accounting
 
 # Hostile options, files, folders and messages, in ten minutes on two cores. What failed is kept in fuzz-failures/.
 fuzz: $(READY)

@@ -214,3 +214,46 @@ def test_the_published_variants_of_triangle(capsys, pair):
     ):
         assert run(["compare", *pair, *words]) == 2
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_bench_accounting_agrees_with_its_peers(capsys):
+    assert run(["bench", "accounting", "--no-calibrations", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["adjacency"], found["calibration"]) == ("add-remove", [])
+    for row in found["speed"]:
+        if row["epsilon_dp_accounting"] is not None:
+            # both are upper bounds; on its usual grid dp-accounting's is looser for many steps
+            assert 0.99 * row["epsilon_dp_accounting"] < row["epsilon"] < 1.0005 * row["epsilon_dp_accounting"]
+    for row in found["agreement"]:
+        # a Rényi bound is never below composed losses
+        if row["renyi"] is not None:
+            assert row["renyi"] == pytest.approx(row["renyi_opacus"], rel=1e-6)
+            assert row["losses"] < row["renyi"]
+    assert run(["bench", "accounting", "--no-calibrations"]) == 0
+    assert "add-remove, proven" in capsys.readouterr().out
+
+
+def test_calibrations_of_the_benchmark_reach_their_target(monkeypatch):
+    pytest.importorskip("torch")
+    from privot.bench import accounting_bench
+
+    monkeypatch.setattr(accounting_bench, "STEPS", (1,))
+    monkeypatch.setattr(accounting_bench, "DELTAS", (1e-5,))
+    rows = accounting_bench._calibrations()
+    assert len(rows) == 15
+    for row in rows:
+        assert 0.99 * row["epsilon"] <= row["epsilon_reached"] <= row["epsilon"]
+
+
+def test_bench_noise_counts_normals(capsys, monkeypatch):
+    pytest.importorskip("torch")
+    from privot.bench import noise_bench
+
+    found = noise_bench.measure_noise(1, cpu_normals=4096)
+    assert found["cpu_normals_per_second"] > 1e4
+    clock = iter([0.0, 2.0, 10.0, 10.5])
+    monkeypatch.setattr(noise_bench.time, "perf_counter", lambda: next(clock))
+    # the best of two runs: half a second
+    assert noise_bench._rate(lambda: None, 1000, 2) == 2000.0
+    assert run(["bench", "noise", "--repeats", "0"]) == 2

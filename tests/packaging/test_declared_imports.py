@@ -28,6 +28,8 @@ GUARDED = {
     "geomloss": ("bench",),
     "jax": ("bench",),
     "ott": ("bench",),
+    "dp_accounting": ("bench",),
+    "opacus": ("bench",),
 }
 """Imported only where they are installed, and only in files with these words in their path: CUDA kernels, and peers."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privot.errors import DataError
 from privot.studies import StudyRun, find_study
 from privot.studies.triangle_wad.contribution_ranks import CASES, exact_shapley, split, truncated_monte_carlo
 from privot.studies.triangle_wad.noisy_detection import METHODS, messages, recall
@@ -105,3 +106,54 @@ def test_noisy_images_are_found_and_no_noise_is_not(data: Path) -> None:
     assert nothing["findings"][0]["verdict"] == "not reproduced"
     assert nothing["findings"][3]["verdict"] == "reproduced"
     assert recall(np.arange(10.0), np.array([9, 0])) == 0.5
+
+
+def test_records_come_back_from_messages_that_look_like_noise(tmp_path: Path) -> None:
+    result = found("triangle-wad-figure-1", records=40, rounds=6)
+    assert [f["verdict"] for f in result["findings"]] == ["reproduced", "refuted", "refuted", "refuted"]
+    looks = found("triangle-wad-figure-4", records=40, rounds=6)
+    assert [f["verdict"] for f in looks["findings"]] == ["reproduced", "reproduced", "refuted"]
+    assert {row["noise"] for row in looks["rows"]} == {"normal", "uniform"}
+    assert all(row["recovered"] == 1.0 for row in looks["rows"])
+    assert find_study("triangle-wad-figure-4").draw(looks, tmp_path)[0].is_file()
+
+
+def test_messages_that_hide_records_would_not_be_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from privot.audit.protocols import exchanges
+
+    monkeypatch.setattr(exchanges.Exchange, "inverted", lambda self: 0.0 * self.of_first[0][1].points)
+    monkeypatch.setattr("privot.audit.protocols.record_recovery.match_candidates", lambda eta, rows: -np.ones(len(eta)))
+    result = found("triangle-wad-figure-1", records=20, rounds=3)
+    assert [f["verdict"] for f in result["findings"][1:]] == ["reproduced"] * 3
+    assert found("triangle-wad-figure-4", records=20, rounds=3)["findings"][2]["verdict"] == "reproduced"
+
+
+def texts(folder: Path) -> None:
+    """Texts of made-up words, and vectors of them."""
+    import gzip
+    import json
+
+    dice = np.random.default_rng(40)
+    letters = "bcdfghjklm"
+    words = [a + b + c for a in letters for b in letters for c in letters[:4]]
+    np.savez(folder / "glove50_bbc.npz", words=np.array(words), vectors=dice.standard_normal((len(words), 8)))
+    with gzip.open(folder / "bbc_news.jsonl.gz", "wt", encoding="utf-8") as file:
+        for _ in range(30):
+            said = " ".join(dice.choice(words, 40, replace=False))
+            file.write(json.dumps({"topic": "none", "text": said}) + "\n")
+
+
+def test_words_of_texts_come_back(tmp_path: Path) -> None:
+    texts(tmp_path)
+    result = found("triangle-wad-figure-6", tmp_path, pairs=2, words=20, rounds=6, epsilons=[])
+    assert [f["verdict"] for f in result["findings"]] == ["reproduced", "refuted"]
+    by = {(row["texts"], row["deviation"]): row["rates"] for row in result["rows"]}
+    assert by["different", 10.0]["TriangleWad, shared γ, inverted"] == 1.0
+    assert by["different", 10.0]["TriangleWad, η read as it is"] < by["different", 1.0]["TriangleWad, η read as it is"]
+    assert 0.0 <= result["guess"] < 0.3
+    (tmp_path / "bbc_news.jsonl.gz").write_bytes(b"no texts")
+    with pytest.raises(DataError, match="cannot be read"):
+        found("triangle-wad-figure-6", tmp_path, pairs=2, words=20)
+    (missing,) = found("triangle-wad-figure-6")["findings"]
+    assert missing["verdict"] == "cannot be run"
+    assert "glove50_bbc.npz" in missing["why"]

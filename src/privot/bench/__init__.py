@@ -1,4 +1,4 @@
-"""Benchmarks of privot and other libraries, timed in one run, on random data."""
+"""Benchmarks of privot and other libraries, timed in one run, on random data or on none."""
 
 from privot.common.extras import needing
 

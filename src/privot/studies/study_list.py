@@ -6,6 +6,8 @@ from privot.errors import UsageError, brief
 from privot.studies.study import Paper, Study
 
 DP_SWD = Paper("dp-swd", "Rakotomamonjy & Ralaivola 2021, Differentially Private Sliced Wasserstein Distance")
+DP_SWD_FIRST = Paper("dp-swd-first", "Rakotomamonjy & Ralaivola 2021, the same in its first version")
+"""An earlier version of the same paper: its items are those of the final one, which stands where they differ."""
 WDP = Paper("wdp", "Yang, Qi & Zhou 2024, Wasserstein Differential Privacy")
 DP_SINKHORN = Paper("dp-sinkhorn", "Cao, Bie, Vahdat, Fidler & Kreis 2021, Don't Generate Me")
 TRIANGLE_WAD = Paper("triangle-wad", "Li, Huang, Wang & Pang 2024, Private Wasserstein Distance with Random Noises")
@@ -40,6 +42,17 @@ STUDIES: tuple[Study, ...] = (
         (1.0, 120.0),
         "GPU",
         needs=("mnist",),
+    ),
+    Study(
+        "dp-sinkhorn-table-3",
+        DP_SINKHORN,
+        "Table 3, Figure 3",
+        "Classifiers trained on generated faces",
+        f"{_IN}.dp_sinkhorn.face_table",
+        (1.0, 120.0),
+        "GPU",
+        needs=("celeba",),
+        quick_needs=("celeba",),
     ),
     Study(
         "dp-sinkhorn-figure-4",
@@ -78,6 +91,17 @@ STUDIES: tuple[Study, ...] = (
         needs=("mnist", "usps"),
     ),
     Study(
+        "dp-swd-figure-6",
+        DP_SWD,
+        "Figure 6",
+        "Faces by sliced Wasserstein generators, and the noise that each bound needs",
+        f"{_IN}.dp_swd.face_figure",
+        (1.0, 60.0),
+        "GPU",
+        needs=("celeba",),
+        quick_needs=("celeba",),
+    ),
+    Study(
         "dp-swd-figure-7",
         DP_SWD,
         "Figure 7, Lemma 1",
@@ -104,6 +128,14 @@ STUDIES: tuple[Study, ...] = (
         (1.0, 90.0),
         "GPU",
         needs=("mnist", "fashion_mnist"),
+    ),
+    Study(
+        "dp-swd-table-3",
+        DP_SWD,
+        "Tables 3 and 5",
+        "The generators as printed, and the sizes of what they make",
+        f"{_IN}.dp_swd.published_generators",
+        (0.1, 0.1),
     ),
     Study(
         "dp-swd-table-4",
@@ -187,6 +219,14 @@ STUDIES: tuple[Study, ...] = (
         (0.1, 0.5),
     ),
     Study(
+        "wdp-corollary-1",
+        WDP,
+        "Corollary 1, Table 2",
+        "The accounted and the printed budget, attacked",
+        f"{_IN}.wdp.wdp_attacked_budget",
+        (0.3, 3.0),
+    ),
+    Study(
         "wdp-figure-1",
         WDP,
         "Figure 1",
@@ -225,9 +265,9 @@ STUDIES: tuple[Study, ...] = (
         "Table 2",
         "One training run, every accountant's budget",
         f"{_IN}.wdp.wdp_training",
-        (0.5, 10.0),
+        (0.5, 30.0),
         "GPU",
-        needs=("mnist",),
+        needs=("mnist", "fashion_mnist", "cifar10"),
     ),
 )
 

@@ -11,7 +11,7 @@ from privot.common.files import write_whole
 from privot.errors import DataError
 from privot.studies.paper_items import ITEMS, PaperItem
 from privot.studies.study import MODES, Mode, Paper, Study
-from privot.studies.study_list import PAPERS, STUDIES
+from privot.studies.study_list import DP_SWD_FIRST, PAPERS, STUDIES
 from privot.studies.study_run import read_result
 
 Kept = Mapping[Mode, Mapping[str, Any]]
@@ -76,8 +76,10 @@ def items_page(kept: Mapping[str, Kept]) -> str:
         "    privot study run NAME --full --data DIR --device cuda",
         "",
     ]
-    for paper in PAPERS:
-        lines += [f"## [{paper.citation}]({paper.key}.md)", ""]
+    for paper in (*PAPERS, DP_SWD_FIRST):
+        # the first version has no page of its own: its studies are those of the final one
+        title = f"[{paper.citation}]({paper.key}.md)" if paper in PAPERS else paper.citation
+        lines += [f"## {title}", ""]
         lines += _items_lines([item for item in ITEMS if item.paper is paper], kept)
     return "\n".join(lines) + "\n"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.studies.study import StudyVerdict
+from privot.studies.study import StudyFinding, StudyVerdict
 from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
 
@@ -63,6 +63,39 @@ def synthesis_scores(
         "epsilon": float(made.guarantee_.epsilon()),
         "standing": str(made.guarantee_.standing),
     }
+
+
+def open_scores(
+    run: StudyRun, data: str, method: str, seed: int, *, steps: int, samples: int, classifiers: Sequence[str]
+) -> dict[str, Any]:
+    """The same for a generator trained without privacy, which the data being open allows; it protects nothing."""
+    from privot.evaluation.classifiers import score
+    from privot.synthesis.open_baselines import train_generator_openly
+
+    (x, y, shape), (test, labels, _) = images(run, data, "train"), images(run, data, "test")
+    made = train_generator_openly(
+        x, y, method=method, classes=10, shape=shape, steps=steps, device=run.device, seed=seed
+    )
+    drawn, marks = made.sample(samples, seed=seed)
+    assert marks is not None
+    return {
+        name: score(name, drawn, marks, test, labels, shape=shape, device=run.device, seed=seed) for name in classifiers
+    }
+
+
+def open_finding(
+    data: str, method: str, found: Sequence[Mapping[str, Any]], printed: Mapping[str, float], short_run: str
+) -> StudyFinding:
+    """What a generator without privacy reaches beside the printed row of it."""
+    names = [name for name in found[0] if not printed or name in printed]
+    missing = max((printed[name] - mean_of(found, name) for name in names if name in printed), default=0.0)
+    return StudyFinding(
+        f"{data}: the generator without privacy ({method}), within three points",
+        f"{' / '.join(names)} {listed(found, names)}; open data, nothing is protected",
+        bool(printed) and missing <= 3.0 and not short_run,
+        published=" / ".join(f"{printed[name]:g}" for name in names if name in printed),
+        why=short_run or f"{missing:.1f} points are missing",
+    )
 
 
 def shortened(options: Mapping[str, Any]) -> str:

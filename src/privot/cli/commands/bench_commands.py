@@ -192,6 +192,65 @@ def tables(
         typer.echo(f"{note}{more}.")
 
 
+@app.command()
+def accounting(
+    calibrations: Annotated[
+        bool, typer.Option("--calibrations/--no-calibrations", help="Time 90 calibrations of the noise too.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the accountants: ε and seconds beside dp-accounting and Opacus if they are installed, and calibrations.
+
+    Example: privot bench accounting
+    """
+    from privot.bench.accounting_bench import measure_accounting
+
+    found = measure_accounting(calibrations=calibrations)
+    if as_json:
+        print_json(found)
+        return
+    typer.echo("Poisson-sampled Gaussian, add-remove, proven; ε and seconds, ours and dp-accounting's")
+    for row in found["speed"]:
+        peer = "not installed"
+        if row["times_faster"] is not None:
+            peer = f"ε {row['epsilon_dp_accounting']:.4f}, ours {row['times_faster']:.1f} times faster"
+        what = f"σ = {row['sigma']:g}, q = {row['rate']:g}, T = {row['steps']}, δ = {row['delta']:g}"
+        typer.echo(f"{what}: ε {row['epsilon']:.4f} in {row['seconds']:.3f} s; dp-accounting {peer}")
+    for row in found["agreement"]:
+        opacus = "not installed"
+        if row["renyi"] is not None:
+            opacus = f"{row['renyi_opacus']:.9f}, difference {row['renyi'] - row['renyi_opacus']:+.1e}"
+        ours = "" if row["renyi"] is None else f"Rényi {row['renyi']:.9f}, "
+        typer.echo(f"{row['history']}: losses {row['losses']:.6f}; {ours}Opacus {opacus}")
+    if found["calibration"]:
+        slowest = max(found["calibration"], key=lambda row: float(row["seconds"]))
+        many = len(found["calibration"])
+        typer.echo(f"{many} calibrations, the slowest {slowest['seconds']:.2f} s ({slowest['kind']})")
+
+
+@app.command()
+def noise(
+    repeats: Annotated[int, typer.Option(help="Runs, of which the best counts.")] = 5, as_json: AsJson = False
+) -> None:
+    """Measure how many normals per second the noise makes, on the CPU and on a CUDA device where there is one.
+
+    Example: privot bench noise
+    """
+    from privot.bench.noise_bench import measure_noise
+    from privot.errors import UsageError
+
+    if repeats < 1:
+        raise UsageError(f"--repeats must be at least 1, got {repeats}.")
+    found = measure_noise(repeats)
+    if as_json:
+        print_json(found)
+        return
+    for place in ("cpu", "cuda"):
+        reached = found[f"{place}_normals_per_second"]
+        typer.echo(f"{place}: " + ("no device" if reached is None else f"{reached / 1e6:.1f} million normals per second"))
+    typer.echo(f"load {found['load']:.1f}, {found['cores']} cores")
+
+
 def _peer(name: str) -> str:
     return name.partition("faster_than_")[2]
 
