@@ -74,7 +74,10 @@ def steps(draw: st.DrawFn, adjacency: Adjacency) -> Event:
         frame = draw(st.sampled_from(["orthogonal", "independent"]))
         event = Projection(draw(counts), draw(counts), draw(positive), draw(positive), REPLACE, frame)
     elif kind == "published" and adjacency is REPLACE:
-        bound, failure = draw(st.sampled_from(["bernstein", "clt", "published", "published-clt"])), draw(st.floats(1e-12, 0.1))
+        bound, failure = (
+            draw(st.sampled_from(["bernstein", "clt", "published", "published-clt"])),
+            draw(st.floats(1e-12, 0.1)),
+        )
         event = Projection(
             draw(counts), draw(counts), draw(positive), draw(positive), REPLACE, "independent", bound, failure
         )

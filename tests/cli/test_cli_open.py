@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from privot.adaptation.open_baselines import adapt_openly  # noqa: E402
-from privot.cli import run  # noqa: E402
-from privot.errors import DataError, UsageError  # noqa: E402
-from privot.synthesis.open_baselines import OPEN_METHODS, train_generator_openly  # noqa: E402
+from privot.adaptation.open_baselines import adapt_openly
+from privot.cli import run
+from privot.errors import DataError, UsageError
+from privot.synthesis.open_baselines import OPEN_METHODS, train_generator_openly
 
 pytestmark = pytest.mark.slow
 
@@ -42,11 +42,26 @@ def no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def words_of(blobs: list[str], out: Path, *more: str) -> list[str]:
-    return ["adapt", *blobs, "--epsilon", "inf", "--open", "--range", "0,1", "--out", str(out), "--device", "cpu", *more]
+    return [
+        "adapt",
+        *blobs,
+        "--epsilon",
+        "inf",
+        "--open",
+        "--range",
+        "0,1",
+        "--out",
+        str(out),
+        "--device",
+        "cpu",
+        *more,
+    ]
 
 
 @pytest.mark.parametrize("method", ["source", "swd", "dann"])
-def test_adaptation_without_privacy(capsys: Any, tmp_path: Path, blobs: list[str], method: str, no_budget: None) -> None:
+def test_adaptation_without_privacy(
+    capsys: Any, tmp_path: Path, blobs: list[str], method: str, no_budget: None
+) -> None:
     out = tmp_path / "open"
     assert run([*words_of(blobs, out, "--method", method, "--test", blobs[1]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

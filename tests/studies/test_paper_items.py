@@ -37,7 +37,9 @@ PLURAL = {"Property": "Properties", "Corollary": "Corollaries"}
 def numbers_of(text: str, kind: str) -> set[str]:
     """The numbers that a row states of one kind: "Figures 1 (a, b), 3 and 5 to 7" are 1, 3, 5, 6 and 7."""
     found: set[str] = set()
-    for run in re.findall(rf"(?:{kind}|{PLURAL.get(kind, kind + 's')})\s((?:[\d.]+(?:\s\([^)]*\))?(?:, | and | to )?)+)", text):
+    for run in re.findall(
+        rf"(?:{kind}|{PLURAL.get(kind, kind + 's')})\s((?:[\d.]+(?:\s\([^)]*\))?(?:, | and | to )?)+)", text
+    ):
         numbers = re.findall(r"\d+(?:\.\d+)?", re.sub(r"\([^)]*\)", "", run))
         if " to " in run and "." not in run:
             first, last = re.search(r"(\d+) to (\d+)", run).groups()  # type: ignore[union-attr]

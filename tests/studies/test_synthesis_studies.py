@@ -59,7 +59,9 @@ def test_table_1_compares_methods_seed_by_seed(monkeypatch: pytest.MonkeyPatch) 
     # of a shortened run no reason is given but that it was short
     for found in findings("dp-sinkhorn-table-1"):
         assert (found["verdict"], "too short" in found["why"]) == ("not reproduced", True)
-    reached, ordered, plain = findings("dp-sinkhorn-table-1", sets=["mnist"], options={}, classifiers=["logreg", "mlp", "cnn"])
+    reached, ordered, plain = findings(
+        "dp-sinkhorn-table-1", sets=["mnist"], options={}, classifiers=["logreg", "mlp", "cnn"]
+    )
     assert reached["verdict"] == "not reproduced"
     assert "13.2 points are missing" in reached["why"]
     assert "82.8" in reached["published"]

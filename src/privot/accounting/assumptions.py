@@ -60,7 +60,10 @@ def assumptions_of(event: Event) -> list[str]:
             "the directions are drawn without looking at the data",
             "the number of records is public",
             noise,
-            *(["the bound on the directions fails at no draw but with one failure for all: unproven"] * event.fails_once),
+            *(
+                ["the bound on the directions fails at no draw but with one failure for all: unproven"]
+                * event.fails_once
+            ),
         ]
     if isinstance(event, Renyi):
         return ["the mechanism's Rényi curve is as stated"]

@@ -56,7 +56,7 @@ def curve(event: Event, orders: Array) -> Array:
 
 
 def failure(steps: Iterable[tuple[Event, int]]) -> float:
-    """δ that published bounds give up for bad directions: at every draw, or once where they are counted as published."""
+    """δ that published bounds give up for bad directions: at every draw, or once where counted as published."""
     out = 0.0
     for event, times in steps:
         inner = event.event if isinstance(event, Sampled) else event

@@ -15,7 +15,7 @@ CPU_NORMALS, CUDA_NORMALS = 1 << 22, 1 << 26
 
 
 def measure_noise(repeats: int = 5, *, cpu_normals: int = CPU_NORMALS) -> dict[str, Any]:
-    """Rates beside the load the machine was under, because other work only slows it; CUDA's is None without a device."""
+    """Rates beside the load the machine was under, as other work only slows it; CUDA's is None without a device."""
     noise = SystemNoise()
     found: dict[str, Any] = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
     found["cpu_normals_per_second"] = _rate(lambda: noise.normal(cpu_normals, 1.0), cpu_normals, repeats)

@@ -55,9 +55,9 @@ def face_scores(
         clip = float(np.sqrt(x.shape[1]))
         vault = Vault(x, y, classes=classes, clip=clip, adjacency="replace-one", budget=(epsilon, DELTA))
         given = None if method == "embedding" else options or None
-        made = Synthesizer(
-            epsilon, DELTA, method=method, shape=shape, options=given, device=run.device, seed=seed
-        ).fit(vault)
+        made = Synthesizer(epsilon, DELTA, method=method, shape=shape, options=given, device=run.device, seed=seed).fit(
+            vault
+        )
         drawn, marks = made.sample(samples, seed=seed)
         standing, charged = str(made.guarantee_.standing), float(made.guarantee_.epsilon())
     found = {

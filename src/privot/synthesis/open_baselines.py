@@ -181,7 +181,9 @@ def _loss(method: str, dim: int, slices: int, device: str, random: torch.Generat
     frequencies = draw / widths
 
     def embedding(made: Tensor, real: Tensor) -> Tensor:
-        means = [torch.cat([torch.cos(z @ frequencies), torch.sin(z @ frequencies)], dim=1).mean(0) for z in (made, real)]
+        means = [
+            torch.cat([torch.cos(z @ frequencies), torch.sin(z @ frequencies)], dim=1).mean(0) for z in (made, real)
+        ]
         return (means[0] - means[1]).square().sum()
 
     return embedding

@@ -1,4 +1,4 @@
-"""How like a Gaussian the numbers of a message look, and their histogram: what looks like noise need not hide anything."""
+"""How Gaussian the numbers of a message look, with a histogram: what looks like noise need not hide anything."""
 
 from __future__ import annotations
 

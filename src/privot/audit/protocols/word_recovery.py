@@ -22,7 +22,13 @@ MESSAGES = (GAMMA, CLOSED, ETA, INVERTED)
 
 
 def word_rates(
-    first: Sequence[str], second: Sequence[str], vectors: WordVectors, *, rounds: int = 20, deviation: float = 1.0, seed: int = 0
+    first: Sequence[str],
+    second: Sequence[str],
+    vectors: WordVectors,
+    *,
+    rounds: int = 20,
+    deviation: float = 1.0,
+    seed: int = 0,
 ) -> dict[str, float]:
     """By message, the share of retrieved words that stand in the first text, as published (TriangleWad, section 6.4).
 

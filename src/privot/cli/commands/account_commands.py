@@ -111,8 +111,8 @@ def projection(
     bound: Annotated[
         str,
         typer.Option(
-            help="Bound: exact, bernstein (proven, loose), clt (no bound); published or published-clt: these two as the "
-            "paper counts them, their failure charged once (unproven)."
+            help="Bound: exact, bernstein (proven, loose), clt (no bound); published or published-clt: these two as "
+            "the paper counts them, their failure charged once (unproven)."
         ),
     ] = "exact",
     as_json: AsJson = False,

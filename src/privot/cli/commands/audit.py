@@ -120,7 +120,13 @@ def _print_protocol(found: ProtocolAnswer, as_json: bool) -> None:
         rows = [[f.name, "not by this" if f.passed else "GIVEN AWAY", f.detail] for f in found.findings]
         print_table(["messages, attack", "records of A", "detail"], rows)
         looks = [
-            [n["name"], f"{n['distance']:.3f}", f"{n['skewness']:.2f}", f"{n['excess_kurtosis']:.2f}", f"{n['p_value']:.2g}"]
+            [
+                n["name"],
+                f"{n['distance']:.3f}",
+                f"{n['skewness']:.2f}",
+                f"{n['excess_kurtosis']:.2f}",
+                f"{n['p_value']:.2g}",
+            ]
             for n in found.details.get("normality", [])
         ]
         if looks:

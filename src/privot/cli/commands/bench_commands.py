@@ -247,7 +247,9 @@ def noise(
         return
     for place in ("cpu", "cuda"):
         reached = found[f"{place}_normals_per_second"]
-        typer.echo(f"{place}: " + ("no device" if reached is None else f"{reached / 1e6:.1f} million normals per second"))
+        typer.echo(
+            f"{place}: " + ("no device" if reached is None else f"{reached / 1e6:.1f} million normals per second")
+        )
     typer.echo(f"load {found['load']:.1f}, {found['cores']} cores")
 
 

@@ -45,7 +45,9 @@ def compare(
     factor: Annotated[
         str | None, typer.Option(help="Divisor: corrected (1 - t) or published (t to the p; wrong) (triangle).")
     ] = None,
-    secret: Annotated[bool, typer.Option("--secret", help="Each side draws its own defence points (triangle).")] = False,
+    secret: Annotated[
+        bool, typer.Option("--secret", help="Each side draws its own defence points (triangle).")
+    ] = False,
     federated: Annotated[
         bool, typer.Option("--federated", help="Compare the interpolants by FedWad, not directly (triangle).")
     ] = False,

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from privot.audit.findings import Findings
 
 MECHANISMS = ("projection", "gradient", "embedding", "counts", "parameters", "sketch")
-TARGET = "projection, gradient, embedding, counts, parameters, sketch; one-run; implementation; protocol; all; or a path"
+TARGET = (
+    "projection, gradient, embedding, counts, parameters, sketch; one-run; implementation; protocol; all; or a path"
+)
 
 
 @dataclass(frozen=True)

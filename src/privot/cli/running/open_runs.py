@@ -29,7 +29,9 @@ def is_open_run(epsilon: float | None, open_: bool) -> bool:
 
     infinite = epsilon is not None and math.isinf(epsilon) and epsilon > 0.0
     if infinite and not open_:
-        raise UsageError("--epsilon inf protects nobody: add --open to state that the data is open, or give a finite ε.")
+        raise UsageError(
+            "--epsilon inf protects nobody: add --open to state that the data is open, or give a finite ε."
+        )
     if open_ and not infinite:
         raise UsageError("--open states that nothing is to be protected, and works with --epsilon inf only.")
     return infinite

@@ -174,6 +174,7 @@ def _of_texts(asked: ProtocolOptions, data: list[str], rounds: int, epsilon: flo
         raise DataError("A and B cannot be read as text.") from None
     rates = word_rates(first, second, vectors, rounds=rounds)
     findings = [
-        Check(f"words: {name}", rate < 0.5, f"{rate:.1%} of the retrieved words stand in A") for name, rate in rates.items()
+        Check(f"words: {name}", rate < 0.5, f"{rate:.1%} of the retrieved words stand in A")
+        for name, rate in rates.items()
     ]
     return ProtocolAnswer(findings, {"matching_rates": rates, "words": min(len(first), len(second))})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def _faces(stride: int) -> Any:
 
     widths = (32, 512, 256, 128, 64, 3)
     layers: list[nn.Module] = [nn.Unflatten(1, (32, 1, 1))]
-    for number, (wide, narrow) in enumerate(zip(widths, widths[1:], strict=False)):
+    for number, (wide, narrow) in enumerate(pairwise(widths)):
         first = number == 0
         layers.append(nn.ConvTranspose2d(wide, narrow, 4, 1 if first else stride, 0 if first or stride == 1 else 1))
         layers += [nn.BatchNorm2d(narrow), nn.ReLU() if number < len(widths) - 2 else nn.Sigmoid()]

@@ -65,7 +65,7 @@ def compute(run: StudyRun, sets: list[str], records: int, t: float, rounds: int,
             "records recovered to the last digit from the same messages: "
             + ", ".join(f"{row['recovered']:.0%} ({row['set']}, {row['noise']} γ)" for row in rows),
             StudyVerdict.REFUTED if given > 0.5 else StudyVerdict.REPRODUCED,
-            why="a histogram says nothing about the order: the optimal plan from η to γ gives each record its noise back",
+            why="a histogram says nothing of the order: the optimal plan from η to γ gives each record its noise back",
         ),
     ]
     return {"rows": rows, "records": records, "findings": [f.to_dict() for f in findings]}

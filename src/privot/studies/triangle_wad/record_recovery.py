@@ -1,4 +1,4 @@
-"""Figure 1 (a, b) and section 5: which records come back from messages of FedWad and TriangleWad. Attacks see messages."""
+"""Figure 1 (a, b) and section 5: which records come back from messages of FedWad and TriangleWad."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def compute(
     μ = 16, β = 32, Poisson sampling, add-remove. The longest run is held against the printed budget of MNIST too.
     """
     rows = [
-        {"steps": count} | run.part(f"{count} steps", partial(_row, sigma, delta, batch / records, printed, count, trials))
+        {"steps": count}
+        | run.part(f"{count} steps", partial(_row, sigma, delta, batch / records, printed, count, trials))
         for count in steps
     ]
     longest = rows[-1]

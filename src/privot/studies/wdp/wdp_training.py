@@ -316,7 +316,9 @@ def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
     """The table as text: a chart would put incomparable numbers on one axis."""
     lines = [f"{found['data']}: {found['records']} records, batch {found['batch']}", ""]
     for row in found["rows"]:
-        lines.append(f"{row['data']}, {row['variant']}: accuracy {row['accuracy']:.4f}, σ {row['sigma']:g}, {row['steps']} steps")
+        lines.append(
+            f"{row['data']}, {row['variant']}: accuracy {row['accuracy']:.4f}, σ {row['sigma']:g}, {row['steps']} steps"
+        )
         for b in row["budgets"]:
             epsilon = "∞" if b["epsilon"] is None else f"{b['epsilon']:.6g}"
             lines.append(f"  {b['accountant']:<16} ε = {epsilon} at δ = {b['delta']:g} ({b['standing']})")
