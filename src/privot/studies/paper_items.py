@@ -53,7 +53,7 @@ ITEMS: tuple[PaperItem, ...] = (
     ),
     PaperItem(
         DP_SWD,
-        "section 3.2",
+        "section 3.1",
         "subsampling and composition over mini-batches",
         command=_ACCOUNT,
         verdict="corrected: sampler and accountant are one object; as published `--bound published`, unproven",

@@ -50,7 +50,8 @@ class OpenGenerator:
         rows = []
         self.generator.eval()
         with torch.no_grad():
-            for part in labels.split(2000):
+            for at in range(0, n, 2000):
+                part = labels[at : at + 2000]
                 z = torch.randn(len(part), self.generator.latent, generator=random)
                 rows.append(self.generator(z.to(where), part.to(where)).cpu())
         x = self.low + (self.high - self.low) * torch.cat(rows).numpy().astype(np.float32)
@@ -170,7 +171,8 @@ def _loss(method: str, dim: int, slices: int, device: str, random: torch.Generat
             u = torch.randn(dim, slices, generator=random, device=device)
             u = u / torch.linalg.vector_norm(u, dim=0)
             gap = (made @ u).sort(dim=0).values - (real @ u).sort(dim=0).values
-            return dim * gap.square().mean()
+            distance: Tensor = dim * gap.square().mean()
+            return distance
 
         return sliced
     if method == "sinkhorn":

@@ -111,8 +111,8 @@ def _of_records(
         from privot.audit.protocols.sketch_recovery import recover_from_sketches
         from privot.common.arguments import check_delta, check_epsilon
 
-        terms = {"epsilon": check_epsilon(epsilon), "delta": check_delta(delta)}
-        sketches = recover_from_sketches(x, y, rest, others, **terms)
+        terms = (check_epsilon(epsilon), check_delta(delta))
+        sketches = recover_from_sketches(x, y, rest, others, epsilon=terms[0], delta=terms[1])
         findings += sketches.findings()
         details["sketch"] = sketches.to_dict()
     return ProtocolAnswer(findings, details, _drawn(asked, found))
@@ -130,7 +130,7 @@ def _scaled(first: Any, second: Any, stated_range: str | None) -> tuple[Any, Any
         low, high = read_pair(stated_range)
         if not low < high:
             raise UsageError(f"--range must be LOW,HIGH with LOW below HIGH, got {stated_range!r}.")
-    return tuple((z - low) / (high - low) * 2.0 - 1.0 for z in (first, second))  # type: ignore[return-value]
+    return tuple((z - low) / (high - low) * 2.0 - 1.0 for z in (first, second))
 
 
 def _drawn(asked: ProtocolOptions, found: Any) -> tuple[Path, ...]:

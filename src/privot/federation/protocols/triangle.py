@@ -96,8 +96,8 @@ def triangle(
     if federated:
         # each side makes its own η, and nobody else sees it
         asked = zip((one, two), next(steps), strict=True)
-        etas = [exchange(local_party(z), question)[0].points for z, question in asked]
-        found = fedwad(*etas, rounds, p, seed=seed)
+        own_eta, other_eta = (exchange(local_party(z), question)[0].points for z, question in asked)
+        found = fedwad(own_eta, other_eta, rounds, p, seed=seed)
         scale /= 1.0 - t
     else:
         found = drive(steps, local_party(one), local_party(two))
@@ -109,7 +109,8 @@ def _published_scale(t: float, p: float, factor: str) -> float:
     if factor != "published":
         raise UsageError(f'Unknown factor {brief(factor)}: use "corrected" or "published".')
     try:
-        return (1.0 - check_share("t", t, MIN_T)) / t ** check_order(p)
+        power: float = check_share("t", t, MIN_T) ** check_order(p)
+        return (1.0 - t) / power
     except DataError as error:
         raise UsageError(str(error)) from None
 

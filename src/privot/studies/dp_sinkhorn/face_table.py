@@ -58,7 +58,7 @@ def compute(
 
     FID is not computed: its network is no part of privot (`privot evaluate --inception FILE` computes it).
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for method, private in PRINTED:
         found = [
             run.part(

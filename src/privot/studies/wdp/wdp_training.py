@@ -207,7 +207,8 @@ def _run_openly(
     for _ in range(steps):
         chosen = torch.randint(len(rows), (batch,), generator=random, device=device)
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(rows[chosen].reshape(-1, *shape)), labels[chosen]).backward()
+        loss: Any = torch.nn.functional.cross_entropy(model(rows[chosen].reshape(-1, *shape)), labels[chosen])
+        loss.backward()
         optimizer.step()
     model.eval()
     right = 0
