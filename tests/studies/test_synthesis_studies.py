@@ -216,13 +216,16 @@ def test_faces_are_scored_with_and_without_privacy(tmp_path: Any) -> None:
     dice = np.random.default_rng(0)
 
     def made(n: int) -> tuple[Any, Any]:
-        y = np.arange(n) % 2
-        return (60 + 120 * y[:, None, None, None] + dice.integers(0, 40, (n, 8, 8, 3))).astype(np.uint8), y.astype("u1")
+        """Bright on the left, or on the right."""
+        y, x = np.arange(n) % 2, dice.integers(0, 60, (n, 8, 8, 3))
+        x[y == 0, :, :4] += 150
+        x[y == 1, :, 4:] += 150
+        return x.astype(np.uint8), y.astype(np.uint8)
 
-    (x, y), (u, v) = made(120), made(40)
+    (x, y), (u, v) = made(600), made(40)
     np.savez(tmp_path / "celeba32_10k.npz", x_train=x, y_train=y, x_test=u, y_test=v)
     run = StudyRun(find_study("dp-sinkhorn-table-3"), data_folder=tmp_path)
-    small: dict[str, Any] = {"records": 120, "test": 40, "samples": 60, "seed": 0, "classifiers": ["logreg"]}
+    small: dict[str, Any] = {"records": 600, "test": 40, "samples": 60, "seed": 0, "classifiers": ["logreg"]}
     small["options"] = {"steps": 4, "blocks": 1, "generator": "deconv", "channels": 8}
     real = face_scores(run, "celeba", REAL, None, **small)
     assert real["accuracy"]["logreg"] > 0.95

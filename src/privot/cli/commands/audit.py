@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson, OptionalEpsilon, OptionalNeighbours, Shape, ValueRange, WordVectorFile
+from privot.cli.parsing.options import (
+    AsJson,
+    OpenData,
+    OptionalEpsilon,
+    OptionalNeighbours,
+    Shape,
+    ValueRange,
+    WordVectorFile,
+)
 from privot.cli.printing.output import number, print_json, print_table
 from privot.cli.running.audit_runs import TARGET
 
@@ -44,10 +52,8 @@ def audit(
     trials: Annotated[int, typer.Option(help="Trials of the noise and the sampler per data set.")] = 1_000_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the measured bound.")] = 0.95,
     device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
-    open_: Annotated[
-        bool, typer.Option("--open", help="State that A and B are open data: nothing is protected (protocol).")
-    ] = False,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of FedWad (protocol). Default: 20.")] = None,
+    open_: OpenData = False,
+    rounds: Annotated[int | None, typer.Option(help="Number of rounds of FedWad. Default: 20.")] = None,
     shape: Shape = None,
     value_range: ValueRange = None,
     words: WordVectorFile = None,

@@ -39,7 +39,7 @@ def compare(
     reg: Annotated[float, typer.Option(help="Regularisation divided by the mean cost (sinkhorn).")] = 0.05,
     most: Annotated[int, typer.Option(help="Largest number of records per side (not sliced).")] = 2000,
     seed: PublicSeed = 0,
-    rounds: Annotated[int, typer.Option(help="Number of rounds (fedwad, triangle --federated).")] = 20,
+    rounds: Annotated[int, typer.Option(help="Number of rounds of FedWad. Default: 20.")] = 20,
     share: Annotated[str, typer.Option("--t", help="Interpolation parameter: a number, or random (fedwad).")] = "",
     defence: Annotated[str, typer.Option(help="Defence points: constant or random (triangle).")] = "constant",
     factor: Annotated[

@@ -27,7 +27,7 @@ NewRecords = Annotated[bool, typer.Option(help="Treat the data as a new data set
 OpenData = Annotated[
     bool,
     typer.Option(
-        "--open", help="With --epsilon inf: state that the data is open, and train a baseline that protects nothing."
+        "--open", help="State that the data is open: nothing is protected (--epsilon inf, or audit protocol)."
     ),
 ]
 AllowUnproven = Annotated[bool, typer.Option(help="Allow methods without a privacy proof.")]
