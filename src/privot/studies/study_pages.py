@@ -102,9 +102,10 @@ def _study_lines(study: Study, kept: Kept) -> list[str]:
 def _result_lines(mode: str, record: Mapping[str, Any]) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     settings = ", ".join(f"{name} {_short(value)}" for name, value in record["settings"].items())
+    busy = f", {record['processor_seconds']:g} s of processors" if "processor_seconds" in record else ""
     lines = [
         f"**{mode.capitalize()}**: {record['date']}, commit {record['commit'] or '–'}, seed {record['seed']}, "
-        f"{record['seconds']:g} s on {record['device']} ({record['machine']}); {versions}. Settings: {settings}.",
+        f"{record['seconds']:g} s{busy} on {record['device']} ({record['machine']}); {versions}. Settings: {settings}.",
         "",
         "| claim | published | ours | verdict |",
         "|---|---|---|---|",

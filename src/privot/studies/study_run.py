@@ -90,7 +90,7 @@ class StudyRun:
         if not again and (kept := self._kept()) is not None:
             return kept
         self._parts = {} if again else self._kept_parts()
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         try:
             found = self.study.compute(self, chosen)
         except MissingDataError as missing:
@@ -107,6 +107,8 @@ class StudyRun:
             "seed": self.seed,
             "run": self._identity,
             "seconds": round(time.perf_counter() - began, 1),
+            # of all threads: what it takes on quiet cores, whatever else ran beside it
+            "processor_seconds": round(time.process_time() - busy, 1),
             **provenance(self.device),
             "result": found,
         }
