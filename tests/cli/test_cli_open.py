@@ -114,7 +114,7 @@ def test_one_half_without_the_other_and_options_of_payers_are_refused(
         ([*synth, "--epsilon", "inf", "--open", "--samples", "0"], "--samples"),
         ([*synth, "--epsilon", "2"], "Missing option '--delta'"),
         ([*synth, "--epsilon", "2", *paid], "Missing option '--adjacency'"),
-        (["release", "count", blobs[0], "--epsilon", "inf", "--adjacency", "add-remove"], "finite"),
+        (["release", "count", blobs[0], "--epsilon", "inf", "--adjacency", "add-remove"], "--epsilon must be a finite"),
         (["adapt", blobs[0], "--epsilon", "inf", "--open", "--method", "swd", *out], "needs TARGET"),
     ):
         assert run(words) == 2, words
