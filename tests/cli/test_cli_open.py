@@ -131,6 +131,23 @@ def test_an_open_result_is_not_put_beside_a_private_one(capsys: Any, tmp_path: P
     assert "not empty" in capsys.readouterr().err
 
 
+def test_what_a_ledger_guards_is_not_open(capsys: Any, tmp_path: Path, blobs: list[str]) -> None:
+    place = Path(blobs[0] + ".ledger")
+    words = ["ledger", "init", str(place), "--data", blobs[0], "--epsilon", "1", "--delta", "1e-5"]
+    assert run([*words, "--adjacency", "replace-one"]) == 0, capsys.readouterr().err
+    before = place.read_bytes()
+    capsys.readouterr()
+    for tried in (
+        words_of(blobs, tmp_path / "open", "--method", "source"),
+        ["synth", blobs[0], "--epsilon", "inf", "--open", "--range", "0,1", "--out", str(tmp_path / "open")],
+        ["audit", "protocol", blobs[1], blobs[0], "--open"],
+    ):
+        assert run(tried) == 2
+        assert "not open data" in capsys.readouterr().err
+    assert place.read_bytes() == before
+    assert not (tmp_path / "open").exists()
+
+
 def test_what_does_not_fit_is_refused_in_python_too() -> None:
     x = np.random.default_rng(0).uniform(size=(20, 3))
     with pytest.raises(UsageError, match="Unknown open baseline"):

@@ -47,6 +47,22 @@ def default_ledger(data: str, out: Path) -> Path:
     return place
 
 
+def refuse_guarded(*data: str) -> None:
+    """Refuse data that a ledger lies beside: what somebody keeps a budget for is not open. No ledger is opened."""
+    from privot.errors import UsageError
+
+    for each in data:
+        if each in BUILT_IN:
+            continue
+        file = Path(realpath(each))
+        place = file.with_name(file.name + ENDING)
+        found = [place] if place.exists() else _ledgers_near(file)
+        if found:
+            raise UsageError(
+                f"{str(found[0])!r} guards the records of {file.name!r}, or may: what a ledger guards is not open data."
+            )
+
+
 def _ledgers_near(file: Path) -> list[Path]:
     """Ledgers that may have been used for `file` together with others."""
     folder = file.parent

@@ -1,6 +1,7 @@
 """`--epsilon inf --open`: baselines without privacy, on data that is stated to be open.
 
-No vault is opened, no ledger is charged and no guarantee is made: what is left behind says that nothing is protected.
+No vault is opened, no ledger is opened and no guarantee is made: what is left behind says that nothing is protected.
+Data that a ledger lies beside is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import typer
 
+from privot.cli.ledgers import refuse_guarded
 from privot.cli.parsing.typed_values import read_pair
 from privot.cli.records import read_records, stated
 
@@ -71,6 +73,7 @@ def adapt_open(
 
     if method is None:
         raise UsageError(f"Name the baseline: --method {', '.join(OPEN_METHODS)}.")
+    refuse_guarded(*(data for data in (source, target, test) if data is not None))
     facts = stated(classes, shape)
     low, high = _range(value_range, source)
     public, held = read_records(source, facts), read_records(target, facts, labels=False)
@@ -113,6 +116,7 @@ def synth_open(
         raise UsageError(f"Unknown open baseline {method!r}: use {', '.join(OPEN_METHODS)}.")
     if samples < 1:
         raise UsageError(f"--samples must be at least 1, got {samples}.")
+    refuse_guarded(data)
     known = BUILT_IN_FACTS.get(data, {})
     facts = stated(classes, shape)
     side = facts.shape or known.get("shape")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privot.cli.ledgers import refuse_guarded
 from privot.cli.parsing.typed_values import read_pair, read_shape
 from privot.cli.records import read_records, same_space, stated
 
@@ -73,6 +74,7 @@ def audit_protocol(
             "privot audit protocol reads the records of A and B and shows what comes back of them: add --open to state "
             "that both are open data, which nothing has to protect."
         )
+    refuse_guarded(*asked.data)
     rounds = 20 if asked.rounds is None else asked.rounds
     if asked.words is not None:
         return _of_texts(asked, asked.data, rounds, epsilon)
