@@ -156,7 +156,7 @@ def test_table_3_of_dp_sinkhorn_judges_whole_runs_only(monkeypatch: pytest.Monke
         return {"sinkhorn": 0.77, "embedding": 0.65}.get(method, 0.9)
 
     faces(monkeypatch, "dp_sinkhorn.face_table", better)
-    whole = {"options": {}, "classifiers": ["mlp", "cnn"]}
+    whole = {"options": {}, "classifiers": ["mlp", "cnn"], "beside": True}
     assert [f["verdict"] for f in findings("dp-sinkhorn-table-3", **whole)] == [
         "reproduced",
         "reproduced with the corrected method",
