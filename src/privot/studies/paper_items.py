@@ -83,7 +83,7 @@ ITEMS: tuple[PaperItem, ...] = (
         "Table 1 (VisDA)",
         "domain adaptation",
         command="`privot adapt --method sliced --network features`",
-        verdict="cannot be run: VisDA-2017 is missing; whoever has features of it runs the command",
+        verdict="cannot be run: VisDA-2017 is missing; with features of it the command runs",
     ),
     PaperItem(
         DP_SWD,
