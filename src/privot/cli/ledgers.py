@@ -167,7 +167,7 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
                 cost = 0.0 if spent is None else spent.epsilon()
                 warn(
                     f"{path} guards these very records ({budget.label}) and has spent ε = {cost:.4g} of "
-                    f"{budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}: a second budget is a second "
+                    f"{budget.epsilon:g} at δ = {budget.delta:g}, {budget.relation}: a second budget is a second "
                     f"promise to the same people, so use --ledger {path}."
                 )
 

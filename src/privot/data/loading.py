@@ -36,12 +36,14 @@ class Dataset:
     """Records `x` of shape (records, dimension) and, where there are any, labels `y` of shape (records,).
 
     `names` are those of the classes 0, 1, …, and `columns` those of the columns of `x`, where the data names them.
+    `units` say whose each record is, where a unit was asked for.
     """
 
     x: NDArray[Any]
     y: NDArray[Any] | None = None
     names: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
+    units: list[str] | None = None
 
     def __repr__(self) -> str:
         labels = "no labels" if self.y is None else "labels"

@@ -25,6 +25,7 @@ from privot.accounting.events import Event
 from privot.common import interruption
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.files import sync
+from privot.common.privacy_unit import Unit
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency, Guarantee
 from privot.ledger import chain
@@ -52,7 +53,7 @@ from privot.ledger.ledger_rows import (
 )
 from privot.ledger.refusal import other_records, refusal
 from privot.ledger.sqlite_store import SCHEMA_VERSION, Store
-from privot.ledger.tally import budget_of, budgets_of, charges_of, check_adjacency, entries_of, events_of, together
+from privot.ledger.tally import budget_of, budgets_of, charges_of, check_relation, entries_of, events_of, together
 
 
 class Ledger:
@@ -203,13 +204,16 @@ class Ledger:
         *,
         new_records: bool = False,
         by_sum: bool = False,
+        unit: str | None = None,
     ) -> Budget:
         """Say what a data set may spend: ε at δ under `adjacency`. Only `raise_budget` changes it.
 
         The same terms a second time change nothing, not even the label; other terms are refused. A ledger that guards
         another data set already refuses (`OtherRecordsError`) unless `new_records` states that these are records of
         others, not the guarded ones with a value changed; the statement is written down with the budget. `by_sum` says
-        that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it.
+        that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it. `unit` names
+        the column whose values tell units apart, if everything of one unit is protected and not one record; a data set
+        has one budget, whatever the unit.
         """
         check_fingerprint(fingerprint)
         terms = {
@@ -217,6 +221,8 @@ class Ledger:
             "delta": check_delta(delta),
             "adjacency": str(Adjacency.parse(adjacency)),
         }
+        if unit is not None:
+            terms["unit"] = Unit(unit).name
         check_note("label", label)
         with self._turn:
             with self._store.writing():
@@ -231,12 +237,12 @@ class Ledger:
             if budget is None:
                 self._anchor(row)
                 return as_budget(row)
-        wanted = (terms["delta"], terms["adjacency"])
+        wanted = (terms["delta"], terms["adjacency"], unit)
         known = (budget.first_epsilon, budget.epsilon)
-        if terms["epsilon"] not in known or wanted != (budget.delta, str(budget.adjacency)):
+        if terms["epsilon"] not in known or wanted != (budget.delta, str(budget.adjacency), budget.unit):
             raise UsageError(
                 f"The data set {budget.label!r} has a budget already, ε = {budget.epsilon!r} at "
-                f"δ = {budget.delta!r}, {budget.adjacency}: it is set once, and only its steward can raise it."
+                f"δ = {budget.delta!r}, {budget.relation}: it is set once, and only its steward can raise it."
             )
         return budget
 
@@ -276,7 +282,7 @@ class Ledger:
 
         Raises `BudgetError`, naming the entries that spent the budget, and writes nothing when the
         accountant's total of all earlier events and this one exceeds the budget, is infinite, or is under
-        another adjacency.
+        another adjacency or for another unit.
         """
         check_fingerprint(fingerprint)
         check_note("purpose", purpose)
@@ -394,7 +400,7 @@ def _with(rows: list[Row], fingerprint: str, event: Event) -> tuple[Budget, list
     budget = budget_of(rows, fingerprint)
     if budget is None:
         raise BudgetError("This data set has no budget in the ledger, so nothing was released: set one first.")
-    check_adjacency(event, budget)
+    check_relation(event, budget)
     earlier = charges_of(rows, fingerprint)
     return budget, earlier, account(together([*events_of(earlier), (event, 1)]), budget.delta).epsilon()
 

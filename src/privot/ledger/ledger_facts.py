@@ -6,6 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from privot.common.html_facts import html_facts
+from privot.common.privacy_unit import RECORD
 from privot.errors import PrivotError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def ledger_html(ledger: Ledger) -> str:
             left = ledger.remaining(budget.fingerprint)
             facts += [
                 ("data set", budget.label),
-                ("budget", f"ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}, per record"),
+                ("budget", f"ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}, per {budget.unit or RECORD}"),
                 ("spent", spent.stated() if spent else "nothing"),
                 ("left", f"about ε = {left:.6g}: the accountant decides what fits, and it does not add ε"),
                 *((f"raise {made.id}", f"to ε = {made.epsilon:g}: {made.reason}") for made in budget.raises),

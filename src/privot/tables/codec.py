@@ -146,7 +146,7 @@ class TableCodec:
                 f"The table lacks column {brief(lacking[0])}, which the schema has: add it, or remove it "
                 "from the schema."
             )
-        odd = [name for name in found if name not in self.schema.names]
+        odd = [name for name in found if name not in self.schema.names and name not in self.schema.dropped]
         if odd:
             raise DataError(f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it.")
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from privot.accounting import account
 from privot.accounting.events import Composed, Event, adjacency_of
 from privot.common.arguments import check_delta, check_epsilon
+from privot.common.privacy_unit import RECORD
 from privot.data import records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
@@ -79,7 +80,8 @@ class MemoryBudget:
 class LedgerBudget:
     """A ledger's account of these records, opened with `terms` = (ε, δ) if there is none yet.
 
-    A ledger that guards other records refuses, unless `new_records` states that these are new.
+    A ledger that guards other records refuses, unless `new_records` states that these are new. The records are *all*
+    rows, whatever the `unit` and however many of its rows take part: they have one budget, and it is for one unit.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class LedgerBudget:
         adjacency: Adjacency,
         label: str,
         new_records: bool = False,
+        unit: str | None = None,
     ) -> None:
         self._ledger = ledger
         self._data = account_name(ledger, rows)
@@ -99,7 +102,8 @@ class LedgerBudget:
                 raise UsageError(
                     "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
                 )
-            found = ledger.set_budget(self._data, *terms, adjacency, label, new_records=new_records, by_sum=True)
+            stated: dict[str, Any] = {"new_records": new_records, "by_sum": True, "unit": unit}
+            found = ledger.set_budget(self._data, *terms, adjacency, label, **stated)
         elif terms is not None and terms not in ((e, found.delta) for e in (found.first_epsilon, found.epsilon)):
             raise UsageError(
                 f"The ledger already grants these records ε = {found.epsilon:g} at δ = {found.delta:g}: "
@@ -109,6 +113,11 @@ class LedgerBudget:
             raise UsageError(
                 f"The ledger's budget is under {found.adjacency}, the vault was made under {adjacency}: "
                 "use the ledger's."
+            )
+        if found.unit != unit:
+            raise UsageError(
+                f"The ledger's budget protects one {found.unit or RECORD}, the vault was made for one "
+                f"{unit or RECORD}: these records have one budget, so use the ledger's unit."
             )
         self.delta = found.delta
 

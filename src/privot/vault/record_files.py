@@ -15,6 +15,7 @@ from privot.errors import UsageError
 from privot.opening.addresses import is_remote, shown_address
 from privot.opening.remote_files import fixed_part
 from privot.partitions import Engine, is_partitioned, open_source
+from privot.vault.partitioned_records import units_in_one_place
 
 if TYPE_CHECKING:
     from privot.tables import Schema
@@ -71,24 +72,33 @@ def read_encoded_table(
     query: str | None = None,
     parts: int | None = None,
     engine: Engine | None = None,
+    unit: str | None = None,
 ) -> dict[str, Any]:
     """Compact rows of a table, its labels, and the clip and classes that follow from its schema: arguments of `Vault`.
 
     Refuses what is neither a schema nor the file of one. A folder, a pattern, an address and a query become a
-    `PartitionedSource`, of which no record is read here; so does one file where an engine is given.
+    `PartitionedSource`, of which no record is read here; so does one file where an engine is given. With a `unit` that
+    column says whose each row is, and is no column of the rows.
     """
     # only here: a vault of an array needs no reader of tables
-    from privot.tables import Schema, TableCodec, encode_file, encoded_columns
+    from privot.tables import Schema, TableCodec, encode_file, encode_file_with_units, encoded_columns, schema_for_unit
 
     if isinstance(schema, str | os.PathLike):
         schema = Schema.load(schema)
     if not isinstance(schema, Schema):
         raise UsageError(f"Expected a Schema or the path of a schema file, got {type(schema).__name__}.")
+    if unit is not None:
+        schema = schema_for_unit(schema, unit)
     codec = TableCodec(schema)
-    facts = {"clip": codec.bound(compact=True), "classes": codec.classes, "columns": encoded_columns(schema)}
+    facts: dict[str, Any] = {"clip": codec.bound(compact=True), "classes": codec.classes, "columns": encoded_columns(schema)}
     if engine is not None or is_partitioned(path, codec, query):
+        if unit is not None:
+            raise units_in_one_place()
         source = open_source(path, codec=codec, query=query, parts=parts, engine=engine)
         return {"x": source, "y": None, **facts}
+    if unit is not None:
+        rows, labels, units = encode_file_with_units(path, codec, unit)
+        return {"x": rows, "y": labels, "units": units, "unit": unit, **facts}
     rows, labels = encode_file(path, codec, compact=True)
     return {"x": rows, "y": labels, **facts}
 

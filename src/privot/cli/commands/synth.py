@@ -30,6 +30,8 @@ def synth(
     adjacency: Neighbours,
     out: OutFolder,
     schema: shared.SchemaFile = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
     method: Annotated[
         str, typer.Option(help="Method: embedding, sinkhorn, sliced or sinkhorn-parameters.")
     ] = "embedding",
@@ -70,6 +72,8 @@ def synth(
 
     Examples: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth;
     privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth;
+    privot synth visits.csv --schema schema.json --unit patient_id --per-unit 5 --epsilon 1 --delta 1e-6 --adjacency
+    add-remove --out visits-synth;
     privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
     --out scans-synth
 
@@ -82,6 +86,7 @@ def synth(
     """
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.synth_job import SynthJob, SynthOptions, synthesise
+    from privot.cli.table_input import UnitOptions
 
     options = SynthOptions(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, schema=schema, method=method,
@@ -89,6 +94,7 @@ def synth(
         shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
         steps=steps, settings=set_, clip=clip, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
+        units=UnitOptions(unit, per_unit),
     )  # fmt: skip
     if dry_run:
         _print_dry_run(SynthJob(options).dry_run(), as_json)
@@ -129,7 +135,7 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
         answer = {"out": str(out), "samples": samples, "ledger": str(made.ledger), "left_out": list(made.left_out)}
         print_json(with_warnings({**answer, "spent_in_ledger": spent, "guarantee": guarantee.to_dict()}))
         return
-    stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
+    stands = f"at δ = {guarantee.at_delta:g}, {guarantee.relation}, {guarantee.standing}"
     print_facts(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
