@@ -203,7 +203,7 @@ def show(file: File, as_json: AsJson = False) -> None:
                 for e in s["entries"]
             ]
             print_table(
-                ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['adjacency']}", "standing", "purpose"],
+                ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['relation']}", "standing", "purpose"],
                 rows,
             )
 
