@@ -316,8 +316,8 @@ class Guarantee:
         Raises
         ------
         UsageError
-            If the adjacencies or the units differ, or a guarantee was read by `from_json`, which knows a table only: read it by
-            `privot.accounting.read_guarantee`, which counts its events.
+            If the adjacencies or the units differ, or a guarantee was read by `from_json`, which knows a table only:
+            read it by `privot.accounting.read_guarantee`, which counts its events.
         """
         for other in others:
             if other.adjacency is not self.adjacency:

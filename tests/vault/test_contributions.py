@@ -132,7 +132,17 @@ def test_single_and_double_precision_and_negative_zero_keep_the_same():
 
 @pytest.mark.parametrize(
     "units",
-    [["a"], [["a"], ["b"]], ["a", None], ["a", float("nan")], ["a", " "], ["a", 0.5], [b"a", b"b"], [True, False], [[], 1]],
+    [
+        ["a"],
+        [["a"], ["b"]],
+        ["a", None],
+        ["a", float("nan")],
+        ["a", " "],
+        ["a", 0.5],
+        [b"a", b"b"],
+        [True, False],
+        [[], 1],
+    ],
 )
 def test_units_that_cannot_be_used_are_refused_without_quoting_one(units: Any):
     with pytest.raises(DataError) as refused:

@@ -1,4 +1,4 @@
-"""A vault with units: what one unit can move is what is charged for; what cannot be bounded is refused before release."""
+"""A vault with units: what one unit can move is what is charged for; what cannot be bounded is refused first."""
 
 from __future__ import annotations
 

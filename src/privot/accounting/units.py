@@ -71,7 +71,7 @@ def for_unit(event: Event, unit: Unit | None) -> Event:
     grouped = group_event(event, unit.rows)
     if grouped is None:
         raise NoTheoremError(
-            f"No theorem here covers this release for one {unit.name} with several records, because it samples records, "
-            "shows their number or states no sensitivity: release sums of all records, or protect single records."
+            f"No theorem here covers this release for one {unit.name} with several records, because it samples "
+            "records, shows their number or states no sensitivity: release sums of all records, or protect single ones."
         )
     return PerUnit(grouped, unit.name, unit.rows)

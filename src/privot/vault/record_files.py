@@ -90,7 +90,11 @@ def read_encoded_table(
     if unit is not None:
         schema = schema_for_unit(schema, unit)
     codec = TableCodec(schema)
-    facts: dict[str, Any] = {"clip": codec.bound(compact=True), "classes": codec.classes, "columns": encoded_columns(schema)}
+    facts: dict[str, Any] = {
+        "clip": codec.bound(compact=True),
+        "classes": codec.classes,
+        "columns": encoded_columns(schema),
+    }
     if engine is not None or is_partitioned(path, codec, query):
         if unit is not None:
             raise units_in_one_place()

@@ -82,7 +82,8 @@ def count(
     )
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json, UnitOptions(unit, per_unit),
+        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
     )  # fmt: skip
     what = "count" if column is None else f"count by {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
@@ -126,7 +127,8 @@ def mean(
     make = partial(Mean, column=column_of(column), range=span, level=level)
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json, UnitOptions(unit, per_unit),
+        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
     )  # fmt: skip
     what = f"mean of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
@@ -175,7 +177,8 @@ def histogram(
     make = partial(Histogram, column=column_of(column), bins=_bins(bins), range=span, level=level)
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json, UnitOptions(unit, per_unit),
+        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
     )  # fmt: skip
     what = f"histogram of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
@@ -231,7 +234,8 @@ def quantile(
     )
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json, UnitOptions(unit, per_unit),
+        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
     )  # fmt: skip
     what = f"quantiles of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)

@@ -51,9 +51,7 @@ class TableDesign:
                 "A vault of a table holds encode_file(…, compact=True), with clip=codec.bound(compact=True) and "
                 "classes=codec.classes."
             )
-        mechanism = table_mechanism(
-            codec, epsilon=epsilon, delta=delta, adjacency=facts.adjacency, unit=facts.unit
-        )
+        mechanism = table_mechanism(codec, epsilon=epsilon, delta=delta, adjacency=facts.adjacency, unit=facts.unit)
         drawn = fresh_seed() if seed is None else check_seed(seed)
         return cls(codec, mechanism, drawn, float(delta), facts.adjacency, facts)
 

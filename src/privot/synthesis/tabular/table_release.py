@@ -44,8 +44,8 @@ def table_mechanism(
     """The mechanism that spends (ε, δ) on this schema's marginals: give it to `Vault.release`.
 
     The parts get σ = s·Δ/√f, Δ the sensitivity and f the share of each, so that their composition is one Gaussian
-    mechanism of noise s per unit of sensitivity; s is calibrated to the budget, for one record or for one privacy `unit`.
-    `compact` says which layout of rows the vault holds.
+    mechanism of noise s per unit of sensitivity; s is calibrated to the budget, for one record or for one privacy
+    `unit`. `compact` says which layout of rows the vault holds.
     """
     adjacency = Adjacency.parse(adjacency)
     axes = axes_of(codec, compact)

@@ -1,0 +1,142 @@
+"""`--unit` on the command line: every answer, page and file names it; what cannot honour it is refused unpaid."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privot.cli import run
+
+TERMS = "--epsilon 2 --delta 1e-6 --adjacency add-remove".split()
+UNIT = "--unit patient_id --per-unit 3".split()
+QUICK = "--samples 40 --seed 1 --device cpu".split()
+COLUMNS: list[dict[str, Any]] = [
+    {"name": "age", "type": "integer", "low": 0, "high": 99},
+    {"name": "ill", "type": "boolean", "categories": ["no", "yes"]},
+]
+SECRET = "PATIENT-SECRET-"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    dice = random.Random(1)
+    lines = ["patient_id,age,ill"]
+    lines += [f"{SECRET}{dice.randrange(60)},{dice.randrange(99)},{dice.choice(['no', 'yes'])}" for _ in range(400)]
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told = {"label": "ill", "columns": COLUMNS}
+    (tmp_path / "schema.json").write_text(json.dumps(told), encoding="utf-8")
+    dropped = {"label": "ill", "columns": [{"name": "patient_id", "drop": True}, *COLUMNS]}
+    (tmp_path / "dropped.json").write_text(json.dumps(dropped), encoding="utf-8")
+    return tmp_path
+
+
+def synth(place: Path, out: str, *more: str, schema: str = "schema.json") -> int:
+    public = ["--schema", str(place / schema)]
+    return run(["synth", str(place / "visits.csv"), *TERMS, *QUICK, *public, "--out", str(place / out), *more])
+
+
+def test_every_page_names_the_unit_and_none_has_an_identifier(place: Path, capsys: pytest.CaptureFixture[str]):
+    assert synth(place, "made", *UNIT, "--json") == 0
+    shown = capsys.readouterr()
+    answer = json.loads(shown.out)
+    assert answer["guarantee"]["unit"] == {"column": "patient_id", "rows": 3}
+    assert answer["guarantee"]["epsilon"] <= 2.0
+    assert answer["spent_in_ledger"]["unit"] == {"column": "patient_id", "rows": 3}
+    assert not any("identifier" in said or "--unit" in said for said in answer["warnings"])
+    out = place / "made"
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "one patient_id, at most 3 rows" in page
+    assert "one record each" not in page
+    assert "--unit patient_id --per-unit 3" in page
+    assert (out / "synthetic.csv").read_text(encoding="utf-8").splitlines()[0] == "age,ill"
+    for file in out.rglob("*"):
+        if file.is_file():
+            assert SECRET.encode() not in file.read_bytes()
+    assert SECRET not in shown.out + shown.err
+    assert run(["ledger", "show", str(place / "visits.csv.ledger")]) == 0
+    assert "add-remove of one patient_id" in capsys.readouterr().out
+    assert run(["ledger", "show", str(place / "visits.csv.ledger"), "--json"]) == 0
+    (data,) = json.loads(capsys.readouterr().out)["datasets"]
+    assert data["unit"] == "patient_id"
+    (entry,) = data["entries"]
+    assert (entry["event"]["kind"], entry["event"]["unit"], entry["event"]["rows"]) == ("unit", "patient_id", 3)
+
+
+def test_without_a_unit_pages_say_record_and_an_identifier_is_asked_about(
+    place: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert synth(place, "made", "--json", schema="dropped.json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["guarantee"]["unit"] == "record"
+    assert any("--unit patient_id" in said for said in answer["warnings"])
+    assert "one record" in (place / "made" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_described_identifier_is_asked_about(place: Path, capsys: pytest.CaptureFixture[str]):
+    named = [{"name": "visit_id", "type": "integer", "low": 0, "high": 9}, *COLUMNS]
+    (place / "schema.json").write_text(json.dumps({"columns": named}), encoding="utf-8")
+    (place / "visits.csv").write_text("visit_id,age,ill\n" + "1,3,no\n" * 30, encoding="utf-8")
+    assert synth(place, "made", "--json") == 0
+    assert any(
+        "'visit_id' looks like an identifier" in said for said in json.loads(capsys.readouterr().out)["warnings"]
+    )
+
+
+def test_with_and_without_a_unit_there_is_one_budget(place: Path, capsys: pytest.CaptureFixture[str]):
+    assert synth(place, "made", *UNIT, "--epsilon", "1") == 0
+    capsys.readouterr()
+    assert synth(place, "again", schema="dropped.json") == 2
+    assert "give --unit patient_id" in capsys.readouterr().err
+    assert synth(place, "again", "--new-records", schema="dropped.json") == 2
+    # all of it is spent, however many rows take part
+    assert synth(place, "again", "--unit", "patient_id", "--epsilon", "1") == 4
+
+
+def test_a_budget_set_beforehand_is_for_its_unit(place: Path, capsys: pytest.CaptureFixture[str]):
+    ledger, schema = str(place / "visits.csv.ledger"), ["--schema", str(place / "schema.json")]
+    data = ["--data", str(place / "visits.csv")]
+    assert run(["ledger", "init", ledger, *data, *TERMS, *schema, "--unit", "patient_id"]) == 0
+    assert "add-remove of one patient_id" in capsys.readouterr().out
+    count = ["release", "count", str(place / "visits.csv"), "--epsilon", "0.5", "--adjacency", "add-remove"]
+    assert run([*count, "--schema", str(place / "dropped.json")]) == 2
+    assert run([*count, *schema, *UNIT, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["guarantee"]["unit"] == {"column": "patient_id", "rows": 3}
+    assert answer["guarantee"]["epsilon"] <= 0.5
+    assert run(["ledger", "init", str(place / "b.ledger"), "--unit", "patient_id"]) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--per-unit", "3"],
+        ["--unit", "patient_id", "--per-unit", "0"],
+        ["--unit", "patient_id", "--adjacency", "replace-one"],
+        ["--unit", "ill"],
+        ["--unit", "patient_id", "--workers", "2"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_is_refused_before_a_ledger_is_made(place: Path, wrong: list[str]):
+    assert synth(place, "made", *wrong) == 2
+    assert not (place / "visits.csv.ledger").exists()
+
+
+def test_a_unit_needs_a_schema_and_a_column_that_is_there(place: Path, capsys: pytest.CaptureFixture[str]):
+    told = [*TERMS, *QUICK, "--out", str(place / "made")]
+    assert run(["synth", "digits", *told, "--unit", "patient_id"]) == 2
+    assert "--schema" in capsys.readouterr().err
+    assert synth(place, "made", "--unit", "clinic", schema="dropped.json") == 3
+    assert not (place / "visits.csv.ledger").exists()
+
+
+def test_an_interrupted_job_goes_on_with_its_unit(place: Path, capsys: pytest.CaptureFixture[str]):
+    assert synth(place, "made", *UNIT) == 0
+    (place / "made" / "report.html").unlink()
+    assert run(["synth", "--resume", "--out", str(place / "made")]) == 0
+    assert "at most 3 rows" in (place / "made" / "report.html").read_text(encoding="utf-8")
+    assert synth(place, "made", "--resume", "--unit", "patient_id", "--per-unit", "2") == 2
