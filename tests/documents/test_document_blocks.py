@@ -20,7 +20,7 @@ PAGES = {
     "docs/quickstart.md": "aaaaaa",
     "docs/concepts/how-budgets-add-up.md": "a",
     "docs/guides/images.md": "aabc",
-    "docs/guides/tables.md": "aa",
+    "docs/guides/tables.md": "aaaa",
     "docs/guides/adaptation.md": "abccad",
     "docs/guides/auditing.md": "aa",
     "docs/guides/budgets.md": "aabac",

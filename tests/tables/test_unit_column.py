@@ -11,6 +11,7 @@ import pytest
 
 from privot import Vault
 from privot.errors import DataError, UsageError
+from privot.synthesis import Synthesizer
 from privot.tables import (
     Column,
     Schema,
@@ -163,3 +164,12 @@ def test_identifiers_are_told_by_their_names(name: str, is_one: bool):
     schema = Schema((Column(name, "integer", 0, 9), Column("x", "integer", 0, 9)))
     assert identifier_names(schema) == ([name] if is_one else [], [])
     assert identifier_names(Schema((Column("x", "integer", 0, 9),), dropped=(name,))) == ([], [name] if is_one else [])
+
+
+def test_a_codec_with_the_unit_as_a_column_is_refused_with_what_to_do(tmp_path: Path):
+    schema = Schema((Column("who", "integer", 0, 99), *COLUMNS))
+    file = written(tmp_path, ["who,age,sex", "1,31,f", "1,54,m"])
+    vault = Vault.from_table(file, schema, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
+    with pytest.raises(UsageError, match="dropping"):
+        Synthesizer(1.0, 1e-6, codec=TableCodec(schema)).fit(vault)
+    assert Synthesizer(1.0, 1e-6, codec=TableCodec(schema.dropping("who"))).design(vault.facts).facts.unit is not None
