@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Composed, Event, adjacency_of
+from privot.accounting.events import Composed, Event
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.privacy_unit import RECORD
 from privot.data import records_digest
@@ -59,12 +59,13 @@ class MemoryBudget:
         if os.getpid() != self._process:
             raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
         together = (*self.spent, event)
-        needed = account(Composed(together), self.delta).epsilon()
+        counted = account(Composed(together), self.delta)
+        needed = counted.epsilon()
         # written so that a NaN refuses
         if not needed <= self.epsilon:
             raise BudgetError(
                 f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
-                f"({adjacency_of([event])}), above the budget of ε = {self.epsilon:g}."
+                f"({counted.relation}), above the budget of ε = {self.epsilon:g}."
             )
 
     def charges(self, mark: str) -> int:
