@@ -7,9 +7,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from privot import Vault
 from privot.cli import run
+from privot.federation import Sketch
 
 TERMS = "--epsilon 2 --delta 1e-6 --adjacency add-remove".split()
 UNIT = "--unit patient_id --per-unit 3".split()
@@ -140,3 +143,43 @@ def test_an_interrupted_job_goes_on_with_its_unit(place: Path, capsys: pytest.Ca
     assert run(["synth", "--resume", "--out", str(place / "made")]) == 0
     assert "at most 3 rows" in (place / "made" / "report.html").read_text(encoding="utf-8")
     assert synth(place, "made", "--resume", "--unit", "patient_id", "--per-unit", "2") == 2
+
+
+def test_arrays_have_units_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    dice = np.random.default_rng(0)
+    who, x = dice.integers(0, 50, 300), dice.uniform(size=(300, 4))
+    np.savez(tmp_path / "a.npz", x=x, who=who)
+    data, terms = str(tmp_path / "a.npz"), "--epsilon 1 --delta 1e-6 --adjacency add-remove --json".split()
+    unit = "--unit who --per-unit 4".split()
+    mean = ["release", "mean", data, "--column", "1", "--range", "0,1", "--budget", "3"]
+    assert run([*mean, *terms, *unit]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["guarantee"]["unit"] == {"column": "who", "rows": 4}
+    sketch = ["sketch", data, "--range", "0,1", "--out"]
+    assert run([*sketch, str(tmp_path / "a.sketch"), *terms, *unit]) == 0
+    assert json.loads(capsys.readouterr().out)["guarantee"]["unit"] == {"column": "who", "rows": 4}
+    made = Sketch.load(tmp_path / "a.sketch")
+    assert made.guarantee.epsilon() <= 1.0
+    assert str(made.guarantee.unit) == "one who, at most 4 rows"
+    # and the same records without a unit have no other budget
+    assert run([*sketch, str(tmp_path / "b.sketch"), *terms]) == 2
+    assert "--unit who" in capsys.readouterr().err
+    vault = Vault.open(data, clip=2.0, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
+    assert str(vault.facts.unit) == "one who, at most 1 row"
+
+
+def test_arrays_without_such_an_array_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    np.savez(tmp_path / "a.npz", x=np.eye(8), y=np.zeros(8, dtype=int), short=np.zeros(3), half=np.full(8, 0.5))
+    np.save(tmp_path / "a.npy", np.eye(8))
+    terms = "--epsilon 1 --delta 1e-6 --adjacency add-remove --range 0,1".split()
+    for name, unit, code in (
+        ("a.npz", "who", 3),
+        ("a.npz", "x", 3),
+        ("a.npz", "short", 3),
+        ("a.npz", "half", 3),
+        ("a.npy", "who", 2),
+        ("digits", "who", 2),
+    ):
+        data = name if name == "digits" else str(tmp_path / name)
+        assert run(["sketch", data, *terms, "--unit", unit, "--out", str(tmp_path / "a.sketch")]) == code
+        assert not list(tmp_path.glob("*.ledger"))

@@ -84,7 +84,7 @@ def test_a_unit_that_is_not_there_or_is_the_label_is_refused(tmp_path: Path):
         Vault.from_table(file, Schema(COLUMNS[:1]), unit="age", **told)
     with pytest.raises(UsageError, match="name the column"):
         Vault.from_table(file, SCHEMA, per_unit=5, **told)
-    with pytest.raises(UsageError, match="column of a table"):
+    with pytest.raises(UsageError, match="table with a schema"):
         Vault.open(file, unit="who", clip=1.0, **told)
 
 

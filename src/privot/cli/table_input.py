@@ -19,8 +19,11 @@ class UnitOptions:
     column: str | None = None
     rows: int | None = None
 
-    def check(self, schema: Path | None, adjacency: str | None) -> None:
-        """Refuse, before anything is read, a unit without a schema, rows without a unit, and replace-one."""
+    def check(self, schema: Path | None, adjacency: str | None, data: str = "") -> None:
+        """Refuse, before anything is read, a unit of data without one, rows without a unit, and replace-one.
+
+        Tables with a schema have units, and so has `data` in a `.npz` file, where it is named.
+        """
         from privot.common.privacy_unit import DEFAULT_ROWS, Unit
         from privot.errors import UsageError
         from privot.guarantee import Adjacency
@@ -30,8 +33,9 @@ class UnitOptions:
                 raise UsageError("--per-unit bounds the rows of a unit: name its column with --unit.")
             return
         Unit(self.column, DEFAULT_ROWS if self.rows is None else self.rows)
-        if schema is None:
-            raise UsageError("--unit names a column of a table: give its --schema.")
+        if schema is None and not data.lower().endswith(".npz"):
+            arrays = ", or give a .npz file and name an array" if data else ""
+            raise UsageError(f"--unit names a column of a table: give its --schema{arrays}.")
         if adjacency is not None and Adjacency.parse(adjacency) is not Adjacency.ADD_REMOVE:
             raise UsageError(
                 "--unit works with --adjacency add-remove only: under replace-one the number of records would be "

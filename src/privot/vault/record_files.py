@@ -28,13 +28,17 @@ def read_file(
     shape: Sequence[int] | None,
     part: Literal["train", "test"],
     engine: Engine | None = None,
+    unit: str | None = None,
 ) -> dict[str, Any]:
     """Rows, labels, number of classes and names of columns of a file or a folder of images: arguments of `Vault`.
 
     Refuses a folder of images without stated class names and shape, and labels without a stated number of classes. A
-    pattern, an address and tar shards become a `PartitionedSource`, of which no record is read here.
+    pattern, an address and tar shards become a `PartitionedSource`, of which no record is read here. `unit` names the
+    array of a `.npz` file that says whose each record is.
     """
     if is_partitioned(path, None):
+        if unit is not None:
+            raise units_in_one_place()
         if classes is not None and not isinstance(classes, int):
             raise UsageError("Partitions label records by numbers: state how many classes there are, not their names.")
         source = open_source(path, classes=classes, shape=shape, engine=engine)
@@ -51,7 +55,7 @@ def read_file(
             )
         if shape is None:
             raise UsageError(f"{name!r} is a folder of images, and their shape is public: state it as shape.")
-    held = load(path, part, classes=classes, shape=shape)
+    held = load(path, part, classes=classes, shape=shape, unit=unit)
     if held.y is not None and classes is None:
         raise UsageError(
             f"{name!r} holds labels, and the number of classes is public: state it as classes, or 0 to leave "
@@ -62,6 +66,7 @@ def read_file(
         "y": held.y,
         "classes": None if held.y is None else StatedFacts(classes).count,  # type: ignore[arg-type]
         "columns": held.columns or (),
+        **({} if unit is None else {"units": held.units, "unit": unit}),
     }
 
 

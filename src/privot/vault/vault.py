@@ -283,7 +283,8 @@ class Vault(Sealed):
         label
             The name by which a ledger lists these records; the file's own unless given.
         unit, per_unit
-            As for `Vault.from_table`: of a table with a schema.
+            As for `Vault.from_table`; without a schema the unit is an array of a `.npz` file, of one whole number per
+            record.
         adjacency, ledger, budget, noise, new_records
             As for `Vault`.
 
@@ -319,13 +320,14 @@ class Vault(Sealed):
                 raise UsageError("A schema says the clip and the classes of a table: leave out clip, classes, shape.")
             more |= {"unit": unit, "per_unit": per_unit}
             return cls.from_table(path, schema, query=query, parts=parts, engine=engine, **more)
-        if unit is not None or per_unit is not None:
-            raise UsageError("A unit is a column of a table: state its schema, or give Vault an array of units.")
+        if unit is None and per_unit is not None:
+            raise UsageError("per_unit bounds the records of a unit: name the array of the unit, or leave it out.")
         if query is not None or parts is not None:
             raise UsageError("The rows of a query are a table: state its schema.")
         if clip is None:
             raise UsageError("A bound on the norm of a row is public and stated: give clip.")
-        return cls(**read_file(path, classes=classes, shape=shape, part=part, engine=engine), clip=clip, **more)
+        held = read_file(path, classes=classes, shape=shape, part=part, engine=engine, unit=unit)
+        return cls(**held, clip=clip, per_unit=per_unit, **more)
 
     @classmethod
     def from_table(

@@ -92,7 +92,7 @@ def init(
     if data is not None and epsilon is not None and delta is not None and adjacency is not None:
         cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
         units = UnitOptions(unit)
-        units.check(schema, adjacency)
+        units.check(schema, adjacency, data)
         budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, shape, new_records, cuts, as_json, units)
     elif unit is not None:
         raise UsageError("--unit is the unit of a budget: give --data, --epsilon, --delta and --adjacency with it.")
@@ -144,7 +144,8 @@ def _set_budget(
             records = table_records(data, codec, units)
             held |= {"x": records.x, **units.held(records)}
         else:
-            held["x"] = read_records(data, stated(None, shape), labels=False, private=True).x
+            records = read_records(data, stated(None, shape), labels=False, private=True, unit=units.column)
+            held |= {"x": records.x, **units.held(records)}
         # a vault checks the records before a file is created, and is the one that knows how the ledger names them
         Vault(**held)
         ledger = stack.enter_context(Ledger.open(file) if file.exists() else Ledger.create(file))

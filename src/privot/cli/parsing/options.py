@@ -44,7 +44,11 @@ SchemaFile = Annotated[
 ]
 UnitColumn = Annotated[
     str | None,
-    typer.Option("--unit", metavar="COLUMN", help="Protect everything of one value in this column, such as a patient."),
+    typer.Option(
+        "--unit",
+        metavar="COLUMN",
+        help="Protect everything of one value in this column (of .npz: array), such as a patient.",
+    ),
 ]
 RowsPerUnit = Annotated[
     int | None,

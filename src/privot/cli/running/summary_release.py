@@ -68,7 +68,7 @@ def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], pur
     if o.budget is not None:
         check_epsilon(o.budget)
     _check_out(o.out)
-    o.units.check(o.schema, o.adjacency)
+    o.units.check(o.schema, o.adjacency, o.data)
     codec = open_codec(o.schema, o.units)
     held = _held(o, codec)
     public = o.ledger is None and o.data in ledgers.BUILT_IN
@@ -135,11 +135,11 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     if o.data.lower().endswith(".parquet"):
         raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
     facts = stated(o.classes, o.shape)
-    records = read_records(o.data, facts, labels=facts.count is not None, private=True)
+    records = read_records(o.data, facts, labels=facts.count is not None, private=True, unit=o.units.column)
     if facts.count is not None and records.y is None:
         raise UsageError("--classes needs labels in the data.")
     # nothing is clipped by norm: a simple number clamps the values of its own column
-    held |= {"x": records.x, "y": records.y, "classes": facts.count, "clip": 1.0}
+    held |= {"x": records.x, "y": records.y, "classes": facts.count, "clip": 1.0, **o.units.held(records)}
     return held | {"columns": records.columns or ()}
 
 

@@ -47,8 +47,8 @@ class TableDesign:
         """The design for (ε, δ) and this schema; the vault must hold compact rows. Without a seed, one is drawn."""
         if facts.unit is not None and facts.unit.name in codec.schema.names:
             raise UsageError(
-                f"The unit {facts.unit.name!r} is a column of the schema, and an identifier is not synthesised: make the "
-                "codec of schema.dropping(unit)."
+                f"The unit {facts.unit.name!r} is a column of the schema, and an identifier is not synthesised: make "
+                "the codec of schema.dropping(unit)."
             )
         wanted = (len(codec.features), codec.bound(compact=True), codec.classes)
         if (facts.dim, facts.clip, facts.classes) != wanted:
