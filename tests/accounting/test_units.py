@@ -134,6 +134,6 @@ def test_a_guarantee_that_claims_another_unit_than_its_events_is_refused():
     told = account(ONE, 1e-5).to_dict() | {"unit": {"column": "patient_id", "rows": 5}}
     with pytest.raises(DataError, match="another unit"):
         read_guarantee(json.dumps(told))
-    for odd in ("patient_id", {"column": "patient_id"}, {"column": "", "rows": 1}, {"column": "a", "rows": 0}, 3):
+    for odd in ("patient_id", {"column": "patient_id"}, {"column": "", "rows": 1}, {"column": "record", "rows": 1}, 3):
         with pytest.raises(DataError):
             Guarantee.from_dict(told | {"unit": odd})

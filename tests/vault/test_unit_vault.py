@@ -202,3 +202,8 @@ def test_noise_from_a_seed_stays_unproven_and_keeps_its_unit():
     )
     release = vault.release(Count(epsilon=1.0, delta=1e-6), purpose="seeded", allow_unproven=True)
     assert (str(release.guarantee.standing), str(release.guarantee.unit)) == ("unproven", "one unit, at most 1 row")
+
+
+def test_a_unit_is_not_called_a_record():
+    with pytest.raises(UsageError, match="rename"):
+        Vault(np.eye(2), clip=1.0, adjacency="add-remove", budget=(1.0, 1e-6), units=[1, 2], unit="Record")

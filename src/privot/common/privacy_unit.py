@@ -33,8 +33,8 @@ class Unit:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip() or len(self.name) > _LONGEST_NAME:
             raise UsageError(f"The unit is named by 1 to {_LONGEST_NAME} characters: the name of a column.")
-        if not self.name.isprintable():
-            raise UsageError("The name of the unit must be printable: rename the column.")
+        if not self.name.isprintable() or self.name.strip().lower() == RECORD:
+            raise UsageError(f'The name of the unit must be printable and not "{RECORD}": rename the column.')
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or not 1 <= self.rows <= MAX_ROWS:
             raise UsageError(f"The rows per unit must be a whole number from 1 to {MAX_ROWS}.")
 

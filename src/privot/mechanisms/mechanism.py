@@ -80,7 +80,8 @@ class Facts:
     adjacency: Adjacency
     classes: int | None = None
     columns: tuple[PublicColumn, ...] = field(default=(), compare=False, repr=False)
-    unit: Unit | None = None
+    # not in the repr, which marks releases that were paid for: the event that is charged names the unit
+    unit: Unit | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.unit is not None and self.adjacency is not Adjacency.ADD_REMOVE:
