@@ -14,6 +14,8 @@ from privot import Vault
 from privot.cli import run
 from privot.federation import Sketch
 
+pytestmark = pytest.mark.slow
+
 TERMS = "--epsilon 2 --delta 1e-6 --adjacency add-remove".split()
 UNIT = "--unit patient_id --per-unit 3".split()
 QUICK = "--samples 40 --seed 1 --device cpu".split()

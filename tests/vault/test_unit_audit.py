@@ -18,6 +18,8 @@ from privot.noise import SeededNoise
 from privot.vault import Vault
 from privot.vault import vault as vault_module
 
+pytestmark = pytest.mark.slow
+
 TRIALS, PER_UNIT, DELTA, CONFIDENCE = 4000, 5, 1e-5, 0.9999
 QUESTION = Marginals(AXES, ((0, 1),), 1.0 * PER_UNIT)
 
