@@ -19,8 +19,8 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from privot import Column, Schema, Synthesizer, Vault
-from privot.tables import TableCodec
+from privot import Schema, Synthesizer, Vault
+from privot.tables import Column, TableCodec
 
 DELTA = 1e-6
 UNIT = "zper"
