@@ -24,6 +24,7 @@ from privot.tables import (
     table_files,
     unit_column,
 )
+from privot.vault import vault as vault_module
 
 COLUMNS = (Column("age", "integer", 0, 120), Column("sex", "categorical", categories=("f", "m")))
 SCHEMA = Schema(COLUMNS)
@@ -173,3 +174,11 @@ def test_a_codec_with_the_unit_as_a_column_is_refused_with_what_to_do(tmp_path: 
     with pytest.raises(UsageError, match="dropping"):
         Synthesizer(1.0, 1e-6, codec=TableCodec(schema)).fit(vault)
     assert Synthesizer(1.0, 1e-6, codec=TableCodec(schema.dropping("who"))).design(vault.facts).facts.unit is not None
+
+
+def test_a_reader_that_forgets_units_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    told: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-6)}
+    read = vault_module.read_encoded_table
+    monkeypatch.setattr(vault_module, "read_encoded_table", lambda *a, **k: {**read(*a, **k), "units": None})
+    with pytest.raises(UsageError, match="needs units"):
+        Vault.from_table(written(tmp_path), SCHEMA.dropping("visit"), unit="patient_id", **told)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ class Schema:
 
     def without_label(self) -> Schema:
         """The same columns in the same order, the label's left out: what describes records whose label is missing."""
-        return Schema(self.features, None, self.marks, self.dropped)
+        return Schema(self.features, None, self.marks, dropped=self.dropped)
 
     def dropping(self, name: str) -> Schema:
         """The same schema without the column `name`, which a table may then have and nobody reads as a column."""
@@ -82,7 +82,7 @@ class Schema:
         if name == self.label:
             raise UsageError(f"The label {brief(name)} cannot be dropped: name another label, or none.")
         kept = tuple(column for column in self.columns if column.name != name)
-        return Schema(kept, self.label, self.marks, (*self.dropped, name))
+        return replace(self, columns=kept, dropped=(*self.dropped, name))
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
@@ -116,7 +116,7 @@ class Schema:
         if not isinstance(marks, list):
             raise DataError("The marks of missing values are a list of texts.")
         kept, dropped = _told_apart(raw["columns"])
-        return cls(tuple(Column.from_dict(c) for c in kept), raw.get("label"), tuple(marks), dropped)
+        return cls(tuple(Column.from_dict(c) for c in kept), raw.get("label"), tuple(marks), dropped=dropped)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON."""

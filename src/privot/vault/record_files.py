@@ -66,7 +66,7 @@ def read_file(
         "y": held.y,
         "classes": None if held.y is None else StatedFacts(classes).count,  # type: ignore[arg-type]
         "columns": held.columns or (),
-        **({} if unit is None else {"units": held.units, "unit": unit}),
+        "units": held.units,
     }
 
 
@@ -107,7 +107,7 @@ def read_encoded_table(
         return {"x": source, "y": None, **facts}
     if unit is not None:
         rows, labels, units = encode_file_with_units(path, codec, unit)
-        return {"x": rows, "y": labels, "units": units, "unit": unit, **facts}
+        return {"x": rows, "y": labels, "units": units, **facts}
     rows, labels = encode_file(path, codec, compact=True)
     return {"x": rows, "y": labels, **facts}
 

@@ -327,7 +327,7 @@ class Vault(Sealed):
         if clip is None:
             raise UsageError("A bound on the norm of a row is public and stated: give clip.")
         held = read_file(path, classes=classes, shape=shape, part=part, engine=engine, unit=unit)
-        return cls(**held, clip=clip, per_unit=per_unit, **more)
+        return cls(**held, clip=clip, unit=unit, per_unit=per_unit, **more)
 
     @classmethod
     def from_table(
@@ -414,6 +414,8 @@ class Vault(Sealed):
             raise UsageError("per_unit bounds the rows of a unit: name the column of the unit, or leave it out.")
         return cls(
             **read_encoded_table(path, schema, query=query, parts=parts, engine=engine, unit=unit),
+            # said here again: a reader that forgets the units is refused, and not taken for one of single records
+            unit=unit,
             per_unit=per_unit,
             adjacency=adjacency,
             ledger=ledger,
