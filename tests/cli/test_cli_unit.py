@@ -115,6 +115,36 @@ def test_a_budget_set_beforehand_is_for_its_unit(place: Path, capsys: pytest.Cap
     assert run(["ledger", "init", str(place / "b.ledger"), "--unit", "patient_id"]) == 2
 
 
+def test_other_values_of_the_unit_are_refused_unpaid(place: Path, capsys: pytest.CaptureFixture[str]):
+    data, schema = place / "visits.csv", ["--schema", str(place / "schema.json")]
+    count = ["release", "count", str(data), *schema, "--unit", "patient_id", *TERMS]
+    assert run([*count, "--budget", "5"]) == 0
+    lines = data.read_text(encoding="utf-8").splitlines()
+    clinics = [f"{len(line) % 2}," + line.split(",", 1)[1] for line in lines[1:]]
+    data.write_text("\n".join([lines[0], *clinics]) + "\n", encoding="utf-8")
+    capsys.readouterr()
+    assert run(count) == 2
+    assert "grouped otherwise" in capsys.readouterr().err
+    # in another order they are the same
+    data.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n", encoding="utf-8")
+    assert run([*count, "--json"]) == 0
+    ledger = str(data) + ".ledger"
+    capsys.readouterr()
+    assert run(["ledger", "show", ledger, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["datasets"][0]["entries"]) == 2
+
+
+def test_a_budget_set_beforehand_knows_the_values_of_the_unit(place: Path, capsys: pytest.CaptureFixture[str]):
+    data, schema = place / "visits.csv", ["--schema", str(place / "schema.json")]
+    ledger = ["ledger", "init", str(data) + ".ledger", "--data", str(data), *TERMS, *schema, "--unit", "patient_id"]
+    assert run(ledger) == 0
+    lines = data.read_text(encoding="utf-8").splitlines()
+    data.write_text("\n".join([lines[0], *("1," + line.split(",", 1)[1] for line in lines[1:])]), encoding="utf-8")
+    capsys.readouterr()
+    assert run(["release", "count", str(data), *schema, "--unit", "patient_id", *TERMS]) == 2
+    assert "grouped otherwise" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from unit_samples import AXES, MARGINALS, PLANTED, ExactCounts, Rows, table
 from privot import Count, Histogram, Ledger, Mean, Quantiles, Vault
 from privot.accounting.laws import gaussian
 from privot.adaptation import DomainAdapter
-from privot.errors import BudgetError, OtherRecordsError, UsageError
+from privot.errors import BudgetError, CorruptLedgerError, OtherRecordsError, UsageError
 from privot.federation import sketch
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, GroupedMarginals, RandomProjection
@@ -181,6 +182,70 @@ def test_one_data_set_has_one_budget_with_and_without_units(tmp_path: Path):
         Vault(x, **told, ledger=ledger, budget=(1.0, 1e-6))
         with pytest.raises(UsageError, match="protects one record"):
             Vault(x, **told, **units, ledger=ledger)
+
+
+def test_the_same_records_in_other_units_are_refused_before_any_charge(tmp_path: Path):
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    told: dict[str, Any] = {"clip": 1.0, "adjacency": "add-remove", "unit": "who"}
+    question = Count(0, between=(0, 1), epsilon=0.5, delta=1e-6)
+    with Ledger.create(tmp_path / "a.ledger") as ledger:
+        Vault(x, **told, units=UNITS, ledger=ledger, budget=(2.0, 1e-6)).release(question, purpose="patients")
+        clinics = UNITS % 3
+        one_row_moved = np.concatenate([[7], UNITS[1:]])
+        for units in (clinics, one_row_moved, np.arange(200)):
+            for new in (False, True):
+                with pytest.raises(UsageError, match="grouped otherwise"):
+                    Vault(x, **told, units=units, ledger=ledger, new_records=new)
+            with pytest.raises(UsageError):
+                Vault(x, **told, units=units, ledger=ledger, budget=(2.0, 1e-6))
+        assert len(ledger.entries()) == 1
+        # any order, single precision of the same numbers, and numbers as texts are the same grouping
+        order = np.random.default_rng(1).permutation(200)
+        same = Vault(x[order], **told, units=[str(one) for one in UNITS[order]], ledger=ledger, per_unit=3)
+        same.release(question, purpose="patients again")
+        assert len(ledger.entries()) == 2
+
+
+def test_a_budget_set_at_the_same_time_for_another_grouping_is_refused(tmp_path: Path):
+    with Ledger.create(tmp_path / "a.ledger") as ledger:
+        terms: tuple[Any, ...] = ("1" * 64, 1.0, 1e-6, "add-remove", "made up")
+        ledger.set_budget(*terms, unit="who", grouping="a" * 64)
+        assert ledger.set_budget(*terms, unit="who", grouping="a" * 64).grouping == "a" * 64
+        with pytest.raises(UsageError, match="has a budget already"):
+            ledger.set_budget(*terms, unit="who", grouping="b" * 64)
+        for part in ({"unit": "who"}, {"grouping": "a" * 64}):
+            with pytest.raises(UsageError, match="needs the unit's name and"):
+                ledger.set_budget(*terms, **part)
+
+
+def test_a_ledger_needs_the_name_of_the_unit(tmp_path: Path):
+    told: dict[str, Any] = {"clip": 1.0, "adjacency": "add-remove", "budget": (1.0, 1e-6), "units": [1, 1, 2, 2]}
+    with Ledger.create(tmp_path / "a.ledger") as ledger:
+        with pytest.raises(UsageError, match="give unit"):
+            Vault(np.eye(4), **told, ledger=ledger)
+        assert ledger.datasets() == []
+
+
+def test_a_ledger_with_a_unit_has_a_version_that_older_code_refuses(tmp_path: Path):
+    file = tmp_path / "a.ledger"
+
+    def version(statement: str = "PRAGMA user_version") -> Any:
+        connection = sqlite3.connect(file, isolation_level=None)
+        found = connection.execute(statement).fetchone()
+        connection.close()
+        return found
+
+    told: dict[str, Any] = {"clip": 1.0, "adjacency": "add-remove", "budget": (1.0, 1e-6)}
+    with Ledger.create(file) as ledger:
+        Vault(np.eye(4), **told, ledger=ledger)
+        assert version() == (1,)
+        Vault(np.eye(5), **told, units=[1, 1, 2, 2, 3], unit="who", ledger=ledger, new_records=True)
+        assert version() == (2,)
+        assert ledger.verify() == 3
+    Ledger.open(file).close()
+    version("PRAGMA user_version = 1")
+    with pytest.raises(CorruptLedgerError, match="layout"):
+        Ledger.open(file)
 
 
 def test_a_release_made_again_keeps_the_same_rows_and_is_charged_once(tmp_path: Path):

@@ -25,7 +25,6 @@ from privot.accounting.events import Event
 from privot.common import interruption
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.files import sync
-from privot.common.privacy_unit import Unit
 from privot.errors import BudgetError, DataError, UsageError
 from privot.guarantee import Adjacency, Guarantee
 from privot.ledger import chain
@@ -47,12 +46,13 @@ from privot.ledger.ledger_rows import (
     canonical,
     check_fingerprint,
     check_note,
+    checked_grouping,
     event_to_body,
     now,
     row_event,
 )
 from privot.ledger.refusal import other_records, refusal
-from privot.ledger.sqlite_store import SCHEMA_VERSION, Store
+from privot.ledger.sqlite_store import SCHEMA_VERSION, UNIT_VERSION, Store
 from privot.ledger.tally import budget_of, budgets_of, charges_of, check_relation, entries_of, events_of, together
 
 
@@ -205,6 +205,7 @@ class Ledger:
         new_records: bool = False,
         by_sum: bool = False,
         unit: str | None = None,
+        grouping: str | None = None,
     ) -> Budget:
         """Say what a data set may spend: ε at δ under `adjacency`. Only `raise_budget` changes it.
 
@@ -212,17 +213,19 @@ class Ledger:
         another data set already refuses (`OtherRecordsError`) unless `new_records` states that these are records of
         others, not the guarded ones with a value changed; the statement is written down with the budget. `by_sum` says
         that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it. `unit`
-        names the column whose values tell units apart, if everything of one unit is protected and not one record; a
-        data set has one budget, whatever the unit.
+        names the column whose values tell units apart, if everything of one unit is protected and not one record, and
+        `grouping` is a fingerprint of whose each record is, as a vault takes it; a data set has one budget, whatever
+        the unit, and it holds for that grouping alone.
         """
         check_fingerprint(fingerprint)
-        terms = {
+        terms: dict[str, Any] = {
             "epsilon": check_epsilon(epsilon),
             "delta": check_delta(delta),
             "adjacency": str(Adjacency.parse(adjacency)),
         }
+        unit, grouping = checked_grouping(unit, grouping)
         if unit is not None:
-            terms["unit"] = Unit(unit).name
+            terms |= {"unit": unit, "grouping": grouping}
         check_note("label", label)
         with self._turn:
             with self._store.writing():
@@ -233,13 +236,17 @@ class Ledger:
                         terms["new_records"] = True
                     if by_sum:
                         terms["by_sum"] = True
+                    if unit is not None:
+                        self._store.raise_version()
                     row = self._append(rows, BUDGET, fingerprint, canonical(terms), label)
             if budget is None:
                 self._anchor(row)
                 return as_budget(row)
-        wanted = (terms["delta"], terms["adjacency"], unit)
+        wanted = (terms["delta"], terms["adjacency"], unit, grouping)
         known = (budget.first_epsilon, budget.epsilon)
-        if terms["epsilon"] not in known or wanted != (budget.delta, str(budget.adjacency), budget.unit):
+        if terms["epsilon"] not in known or wanted != (
+            budget.delta, str(budget.adjacency), budget.unit, budget.grouping
+        ):  # fmt: skip
             raise UsageError(
                 f"The data set {budget.label!r} has a budget already, ε = {budget.epsilon!r} at "
                 f"δ = {budget.delta!r}, {budget.relation}: it is set once, and only its steward can raise it."
@@ -379,8 +386,12 @@ class Ledger:
     def _rows(self) -> list[Row]:
         # the anchor first: a charge that comes in between may then only put rows ahead of it, never behind
         anchor = Anchor.read(self.path, self._key.anchor)
-        self._store.recognise()
+        before = self._store.recognise()
         self._known = chain.checked(self._key.chain, anchor, self._store.rows(), self._known)
+        # the version rises with the first budget for a unit, which may have come since it was read
+        units = any(row.kind == BUDGET and as_budget(row).unit is not None for row in self._known)
+        if (self._store.version() if units else before) != (UNIT_VERSION if units else SCHEMA_VERSION):
+            raise self._store.changed()
         return self._known
 
     def _append(self, rows: list[Row], kind: str, fingerprint: str, body: str, note: str) -> Row:

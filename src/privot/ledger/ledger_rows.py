@@ -65,6 +65,8 @@ class Budget:
     """Whether the fingerprint is of a sum over rows, which partitions have too; earlier versions took another."""
     unit: str | None = None
     """The column whose values tell units apart, if everything of one unit is protected; None: single records."""
+    grouping: str | None = None
+    """A keyed hash of whose each record is, where there is a unit: the budget holds for no other grouping."""
     raises: tuple[BudgetRaise, ...] = ()
     """Every raise since it was set, oldest first; `epsilon` is the last one's."""
 
@@ -128,6 +130,15 @@ def check_fingerprint(fingerprint: str) -> str:
     return fingerprint
 
 
+def checked_grouping(unit: str | None, grouping: str | None) -> tuple[str | None, str | None]:
+    """The name of a budget's unit and the hash of whose each record is; both, or neither for single records."""
+    if (unit is None) != (grouping is None):
+        raise UsageError("A budget for a unit needs the unit's name and a fingerprint of whose each record is.")
+    if unit is None or grouping is None:
+        return None, None
+    return Unit(unit).name, check_fingerprint(grouping)
+
+
 def check_note(name: str, text: str) -> str:
     """Return `text` if it is short and printable; it is kept for ever and shown, so it may hold no data."""
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_NOTE or not text.isprintable():
@@ -161,6 +172,7 @@ def as_budget(row: Row) -> Budget:
     """The budget that `row` sets."""
     try:
         terms = parse_json(row.body)
+        unit, grouping = checked_grouping(terms.get("unit"), terms.get("grouping"))
         return Budget(
             id=row.id,
             fingerprint=row.fingerprint,
@@ -171,7 +183,8 @@ def as_budget(row: Row) -> Budget:
             at=row.at,
             new_records=terms.get("new_records", False) is True,
             by_sum=terms.get("by_sum", False) is True,
-            unit=None if terms.get("unit") is None else Unit(terms["unit"]).name,
+            unit=unit,
+            grouping=grouping,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CorruptLedgerError(f"Row {row.id} of the ledger holds no budget this version can read.") from None

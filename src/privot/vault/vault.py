@@ -123,7 +123,7 @@ class Vault(Sealed):
         Whose record each is: texts or whole numbers, of shape (records,). Neighbours then differ in *everything that
         one unit has* and not in one record. Add-remove only.
     unit
-        What a unit is called (the name of its column); it is public.
+        What a unit is called (the name of its column); it is public. With a ledger it has to be given.
     per_unit
         At most how many records of each unit take part; 1 unless given. Which ones is decided by a hash of the unit and
         the record alone. Noise grows with it.
@@ -147,7 +147,7 @@ class Vault(Sealed):
       * with `units`, records are bounded here, before a mechanism sees them (`privot.vault.contributions`), and each
         event that a mechanism states for one record is charged for `per_unit` of them (`privot.accounting.for_unit`);
         mechanisms for which that is no theorem are refused. A ledger knows the records, all of them, by the same
-        fingerprint with and without units, and has one budget for them.
+        fingerprint with and without units, and has one budget for them, for one grouping into units.
 
     Threat model: the vault protects against mistakes, not against its own process. No attribute, representation, copy,
     pickle, error message or traceback of privot's shows a record; but Python cannot keep code in the same process from
@@ -193,6 +193,8 @@ class Vault(Sealed):
         if isinstance(noise, KeptNoise):
             # the same for everything asked of it: two releases, or two vaults, would show what differs between them
             raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
+        if ledger is not None and protected is not None and unit is None:
+            raise UsageError("A ledger's budget is for a unit with a name: give unit, what one of the units is called.")
         source = x if isinstance(x, PartitionedSource) else None
         if source is not None and protected is not None:
             raise units_in_one_place()
@@ -216,7 +218,8 @@ class Vault(Sealed):
         self.__records: _Records | PartitionedRecords
         if source is None and protected is not None:
             # from here on no mechanism sees the other rows; only the ledger's fingerprint is of all
-            kept = kept_rows(checked_units(units, count, protected.name), rows, labels, protected.rows)
+            owners = checked_units(units, count, protected.name)
+            kept = kept_rows(owners, rows, labels, protected.rows)
             self.__records = _Records(rows[kept], None if labels is None else labels[kept], self.__facts)
         elif source is None:
             self.__records = _Records(rows, labels, self.__facts)
@@ -231,8 +234,8 @@ class Vault(Sealed):
         else:
             terms = None if budget is None else _pair(budget)
             held = rows if source is None else source
-            named_unit = None if protected is None else protected.name
-            self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records, named_unit)
+            whose: tuple[Any, ...] = () if protected is None else (protected.name, owners)
+            self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records, *whose)
 
     @classmethod
     def open(

@@ -141,7 +141,8 @@ def _paid(
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
     from privot.partitions import PartitionedSource
-    from privot.vault.budget import row_digests, row_key
+    from privot.vault.budget import grouping_name, row_digests, row_key
+    from privot.vault.contributions import checked_units
 
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
@@ -149,8 +150,10 @@ def _paid(
     partitioned = isinstance(x, PartitionedSource)
     known = {"x": x.named_by_class(row_key(book)) if partitioned else row_digests(x, held["y"])}
     if o.units.column is not None:
-        # other units of the same records give another sketch
-        told = repr([o.units.column, o.units.rows, [str(one) for one in held["units"]]])
+        # other units of the same records give another sketch; the order of the file gives none
+        owners = checked_units(held["units"], len(x), o.units.column)
+        labelled = x if held["y"] is None else np.column_stack([x, held["y"]])
+        told = repr([o.units.column, vault.facts.unit, grouping_name(book, labelled, owners)])
         known["unit"] = np.frombuffer(told.encode("utf-8", "surrogatepass"), dtype=np.uint8)
     name = book.fingerprint(known)
     folder = book.path.with_name(book.path.name + ".sketches")
