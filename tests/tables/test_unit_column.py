@@ -66,6 +66,31 @@ def test_csv_and_parquet_keep_the_same_rows(tmp_path: Path, monkeypatch: pytest.
     assert table_files.CHUNK > 7
 
 
+def test_a_parquet_unit_is_of_a_declared_type_of_text_or_whole_numbers(tmp_path: Path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    def units(column: Any) -> list[str]:
+        pq.write_table(pa.table({"who": column, "age": [1, 2], "sex": ["f", "m"]}), tmp_path / "a.parquet")
+        codec = TableCodec(schema_for_unit(SCHEMA, "who"))
+        return encode_file_with_units(tmp_path / "a.parquet", codec, "who")[2]
+
+    assert units(pa.array(["007", "7"])) == ["007", "7"]
+    assert units(pa.array(["b", "b"]).dictionary_encode()) == ["b", "b"]
+    assert units(pa.array([7, 8], pa.uint16())) == ["7", "8"]
+    for column in (
+        pa.array([7.0, 8.0]),
+        pa.array([7.0, None]),
+        pa.array([7, 8]).cast(pa.decimal128(20, 0)),
+        pa.array([True, False]),
+        pa.array([7, 8], pa.date32()),
+    ):
+        with pytest.raises(DataError, match="give the unit column as text"):
+            units(column)
+    with pytest.raises(DataError, match="whose it is"):
+        units(pa.array([7, None]))
+
+
 @pytest.mark.parametrize("cell", ["", "NA", "?", "   "])
 def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, cell: str):
     file = written(tmp_path, ["who,age,sex", "SECRET1,31,f", f"{cell},54,m"])

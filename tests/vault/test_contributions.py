@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,18 @@ from hypothesis import strategies as st
 
 from privot.errors import DataError
 from privot.vault.contributions import checked_units, kept_rows
+
+class NA:
+    """A missing value as some libraries have it: no truth value says whether it is equal to anything."""
+
+    def __ne__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = object.__hash__
+
 
 Rows = list[tuple[str, int, int]]
 """(unit, value, label) of every row."""
@@ -142,16 +156,51 @@ def test_single_and_double_precision_and_negative_zero_keep_the_same():
         [b"a", b"b"],
         [True, False],
         [[], 1],
+        # neither all texts nor all whole numbers
+        ["a", 7],
+        [7, 8.0],
+        np.array([7.0, 8.0]),
+        [Decimal(7), Decimal(7)],
+        [date(2020, 1, 1), date(2020, 1, 2)],
+        # missing: marked, masked, or as the text that a library makes of it
+        ["a", NA()],
+        [1, NA()],
+        np.ma.array([7, 8], mask=[False, True]),
+        np.ma.array(["a", "b"], mask=[True, False]),
+        [1, np.ma.masked],
+        np.array(["a", None]).astype(str),
+        *(["a", text] for text in ("nan", "NaN", "NA", "None", "null", "<NA>", "NaT", "?", "n/a")),
     ],
 )
 def test_units_that_cannot_be_used_are_refused_without_quoting_one(units: Any):
     with pytest.raises(DataError) as refused:
-        checked_units(np.array(units, dtype=object) if units == [[], 1] else units, 2, "patient_id")
+        checked_units(units, 2, "patient_id")
     assert "unit" in str(refused.value)
     assert "0.5" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "units", [["a", NA()], np.ma.array([7, 8], mask=[False, True]), ["a", "None"], ["a", None], [1, float("nan")]]
+)
+def test_missing_units_are_called_missing(units: Any):
+    with pytest.raises(DataError, match="missing value: every row must say whose it is"):
+        checked_units(units, 2, "patient_id")
+
+
+def test_a_masked_array_without_a_missing_value_is_taken():
+    assert checked_units(np.ma.array([7, 8]), 2, "who") == ["7", "8"]
+
+
+def test_rows_of_numbered_units_do_not_change_with_a_reader_that_takes_texts_for_numbers():
+    values = np.random.default_rng(0).normal(size=(40, 2))
+    as_texts = [f"{place % 4:03}" for place in range(40)]
+    # the same file with one more unit, which is no number: an inferring reader then leaves all of them texts
+    with_another = kept_rows([*as_texts, "x1"], np.vstack([values, [[0.0, 0.0]]]), None, 3)
+    as_numbers = kept_rows(checked_units([int(text) for text in as_texts], 40, "who"), values, None, 3)
+    assert with_another[:-1].tolist() == as_numbers.tolist()
+    assert with_another[-1] == 40
+
+
 def test_numbers_and_texts_of_one_unit_are_one():
     assert checked_units(np.array([7, 8]), 2, "who") == checked_units([" 7", "8 "], 2, "who")
-    assert checked_units(np.array([7.0, 8.0]), 2, "who") == ["7", "8"]
     assert checked_units(["007", "7"], 2, "who") == ["007", "7"]

@@ -2,51 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from privot.errors import DataError
 
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>", "--"})
+"""Texts, in small letters, that stand for a missing value in files and in the texts that libraries make of one."""
 
-def unit_texts(values: Iterable[Any], name: str, marks: frozenset[str] = frozenset({""})) -> list[str]:
+
+def unit_texts(values: Iterable[Any], name: str, marks: frozenset[str] = frozenset()) -> list[str]:
     """The values of the unit column `name`, as texts without spaces around them; equal texts are one unit.
 
-    Whole numbers are written as such, also where a file keeps them as floats: 7, 7.0 and "7" are one unit, "007" is
-    another. A missing value (None, NaN, or one of the texts `marks`) is refused: a row that is nobody's could be
-    anybody's, and could not be bounded.
+    They are all texts or all whole numbers, so that the text of one does not hang on what another is: a reader that
+    makes 7.0 of "007" because of a value elsewhere would change whose rows are whose. A missing value (None, NaN, NA,
+    or one of the texts `MISSING` and `marks`) is refused: a row that is nobody's could be anybody's, and could not be
+    bounded.
 
-    >>> unit_texts([7, 7.0, " a "], "patient_id")
-    ['7', '7', 'a']
+    >>> unit_texts([7, 12], "patient_id"), unit_texts([" a ", "007"], "patient_id")
+    (['7', '12'], ['a', '007'])
     """
-    known: dict[Any, str] = {}
     out: list[str] = []
+    texts = numbers = False
     for value in values:
-        if not isinstance(value, Hashable):
-            raise _no_name(name)
-        # by type too: True and 1 are equal, and only one of them is a unit
-        found = known.get((type(value), value))
-        if found is None:
-            found = known[(type(value), value)] = _text(value, name, marks)
-        out.append(found)
+        if isinstance(value, str):
+            text, texts = value.strip(), True
+        elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+            text, numbers = str(int(value)), True
+        elif _is_missing(value):
+            text = ""
+        else:
+            raise as_text(name)
+        if text in marks or text.casefold() in MISSING:
+            raise DataError(f"The unit column {name!r} has a missing value: every row must say whose it is.")
+        out.append(text)
+    if texts and numbers:
+        raise as_text(name)
     return out
 
 
-def _text(value: Any, name: str, marks: frozenset[str]) -> str:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool | bytes | complex):
-        raise _no_name(name)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    # NaN, and the missing times of some libraries, are not equal to themselves
-    text = "" if value is None or value != value else str(value).strip()
-    if not text or text in marks or isinstance(value, float):
-        what = "a number that is not whole" if isinstance(value, float) and value == value else "a missing value"
-        raise DataError(f"The unit column {name!r} has {what}: every row must say whose it is.")
-    return text
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked:
+        return True
+    try:
+        # NaN, and the missing times of some libraries, are not equal to themselves
+        return bool(value != value)
+    except TypeError:
+        # of some missing values no library says whether they are equal
+        return True
+    except ValueError:
+        return False
 
 
-def _no_name(name: str) -> DataError:
-    return DataError(f"The unit column {name!r} holds neither texts nor whole numbers: write them as text.")
+def as_text(name: str) -> DataError:
+    """The sentence for a unit column of another type."""
+    return DataError(
+        f"The unit column {name!r} holds neither texts alone nor whole numbers alone: give the unit column as text."
+    )

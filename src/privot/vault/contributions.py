@@ -27,6 +27,9 @@ other rows in every release, and a job that is resumed would not find its record
 
 def checked_units(units: Any, records: int, name: str) -> list[str]:
     """The unit of every record, as text; refuses another number of them, missing ones and what is no name."""
+    if isinstance(units, np.ma.MaskedArray):
+        # what is masked becomes None, and is refused as missing
+        units = np.ma.asarray(units).astype(object).filled(None)
     values = np.asarray(units, dtype=object if not isinstance(units, np.ndarray) else None)
     if values.ndim != 1 or len(values) != records:
         raise DataError(f"There must be one unit per record: {records} records, units of shape {values.shape}.")
@@ -38,8 +41,8 @@ def kept_rows(
 ) -> NDArray[np.int64]:
     """The places, rising, of the rows that take part: at most `most` of each unit.
 
-    Of a unit with more rows, those with the smallest hashes take part. The hash is keyed BLAKE2b of the unit, the row
-    in float64 with its label, and, of equal rows, which copy it is: first, second … Which of two equal rows is called
+    Of a unit with more rows, those with the smallest hashes take part. The hash is keyed BLAKE2b of the unit (`_salt`), the
+    row in float64 with its label, and, of equal rows, which copy it is: first, second … Which of two equal rows is called
     the first makes no difference to what is kept. Two different rows with one hash are put in order by their content.
 
     Formal guarantee: the multiset of rows kept of a unit is a function of the multiset of its rows, of `most` and of
@@ -62,11 +65,28 @@ def kept_rows(
     return np.flatnonzero(takes_part)
 
 
+def _salt(unit: str) -> str:
+    """What of a unit's text enters the hash: of a whole number, the number as such, without sign + and leading zeros.
+
+    Without anything of the unit, units with equal rows would all keep the same ones, and a table of few categories
+    would be bent. With its text as it stands, a reader before privot that takes "007" for 7 unless some other unit is
+    no number would let that other unit decide. Two units may share a salt: each decides about its own rows only.
+
+    >>> [_salt(text) for text in ("007", "7", "+7", "-07", "000", "a07")]
+    ['7', '7', '7', '-7', '0', 'a07']
+    """
+    digits = unit[1:] if unit[:1] in ("+", "-") else unit
+    if not (digits.isascii() and digits.isdigit()):
+        return unit
+    number = digits.lstrip("0") or "0"
+    return f"-{number}" if unit[0] == "-" and number != "0" else number
+
+
 def _smallest(
     unit: str, places: list[int], rows: NDArray[Any], labels: NDArray[np.int64] | None, most: int, key: bytes
 ) -> list[int]:
     """Those `places` of one unit whose rows have the smallest hashes."""
-    name = unit.encode("utf-8", "surrogatepass")
+    name = _salt(unit).encode("utf-8", "surrogatepass")
     start = blake2b(len(name).to_bytes(8, "little") + name, key=key)
     copies: dict[bytes, int] = {}
     found: list[tuple[bytes, bytes, int, int]] = []
