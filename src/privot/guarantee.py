@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from privot.common.arguments import check_delta, is_number
 from privot.common.html_facts import html_facts
-from privot.common.privacy_unit import RECORD, Unit, unit_words
+from privot.common.privacy_unit import RECORD, Unit, relation_words, unit_words
 from privot.errors import DataError, UsageError, brief
 from privot.opening import parse_json
 
@@ -269,7 +269,7 @@ class Guarantee:
     @property
     def relation(self) -> str:
         """The adjacency, and the unit where it is not a record: "add-remove of one patient_id, at most 5 rows"."""
-        return str(self.adjacency) if self.unit is None else f"{self.adjacency} of {self.unit}"
+        return relation_words(self.adjacency, self.unit)
 
     @property
     def _neighbours(self) -> str:

@@ -12,6 +12,8 @@ import pytest
 
 from privot import Vault
 from privot.cli import run
+from privot.cli.running import sketch_release
+from privot.errors import DataError
 from privot.federation import Sketch
 
 pytestmark = pytest.mark.slow
@@ -62,6 +64,12 @@ def test_every_page_names_the_unit_and_none_has_an_identifier(place: Path, capsy
         if file.is_file():
             assert SECRET.encode() not in file.read_bytes()
     assert SECRET not in shown.out + shown.err
+    assert run(["audit", str(out), "--trials", "2000"]) == 0
+    audited = capsys.readouterr().out
+    assert "add-remove of one patient_id, at most 3 rows" in audited
+    told = json.loads((out / "audit.json").read_text(encoding="utf-8"))
+    assert told["unit"] == {"column": "patient_id", "rows": 3}
+    assert "add-remove of one patient_id, at most 3 rows" in told["findings"][0]["detail"]
     assert run(["ledger", "show", str(place / "visits.csv.ledger")]) == 0
     assert "add-remove of one patient_id" in capsys.readouterr().out
     assert run(["ledger", "show", str(place / "visits.csv.ledger"), "--json"]) == 0
@@ -119,6 +127,9 @@ def test_other_values_of_the_unit_are_refused_unpaid(place: Path, capsys: pytest
     data, schema = place / "visits.csv", ["--schema", str(place / "schema.json")]
     count = ["release", "count", str(data), *schema, "--unit", "patient_id", *TERMS]
     assert run([*count, "--budget", "5"]) == 0
+    shown = capsys.readouterr().out
+    assert "taking part" in shown
+    assert "at most 1 row of each patient_id" in shown
     lines = data.read_text(encoding="utf-8").splitlines()
     clinics = [f"{len(line) % 2}," + line.split(",", 1)[1] for line in lines[1:]]
     data.write_text("\n".join([lines[0], *clinics]) + "\n", encoding="utf-8")
@@ -198,6 +209,30 @@ def test_arrays_have_units_too(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "--unit who" in capsys.readouterr().err
     vault = Vault.open(data, clip=2.0, adjacency="add-remove", budget=(1.0, 1e-6), unit="who")
     assert str(vault.facts.unit) == "one who, at most 1 row"
+
+
+def test_a_sketch_that_was_paid_is_found_again_in_another_order_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    dice = np.random.default_rng(0)
+    who, x = dice.integers(0, 50, 300), dice.uniform(size=(300, 4))
+    np.savez(tmp_path / "a.npz", x=x, who=who)
+    terms = "--epsilon 1 --delta 1e-6 --adjacency add-remove --range 0,1 --unit who --json".split()
+    made = ["sketch", str(tmp_path / "a.npz"), *terms, "--out", str(tmp_path / "a.sketch")]
+
+    def full_disk(*_: Any) -> None:
+        raise DataError("The disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(sketch_release, "_deliver", full_disk)
+        assert run(made) == 3
+    order = dice.permutation(300)
+    np.savez(tmp_path / "a.npz", x=x[order], who=who[order])
+    # one row per unit is the default: said or not, it is the same sketch
+    assert run([*made, "--per-unit", "1"]) == 0
+    capsys.readouterr()
+    assert run(["ledger", "show", str(tmp_path / "a.npz.ledger"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["datasets"][0]["entries"]) == 1
 
 
 def test_arrays_without_such_an_array_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -58,6 +58,15 @@ class Unit:
         raise DataError('The unit is "record", or a column with the number of rows that take part.')
 
 
+def relation_words(adjacency: object, unit: Unit | None) -> str:
+    """The adjacency, and the unit where it is not a record.
+
+    >>> relation_words("add-remove", Unit("patient_id", 5))
+    'add-remove of one patient_id, at most 5 rows'
+    """
+    return str(adjacency) if unit is None else f"{adjacency} of {unit}"
+
+
 def unit_words(unit: Unit | None) -> str:
     """The unit in words: "one record", or "one patient_id, at most 5 rows"."""
     return f"one {RECORD}" if unit is None else str(unit)

@@ -34,12 +34,12 @@ def unit_texts(values: Iterable[Any], name: str, marks: frozenset[str] = frozens
         elif _is_missing(value):
             text = ""
         else:
-            raise as_text(name)
+            raise _as_text(name)
         if text in marks or text.casefold() in MISSING:
             raise DataError(f"The unit column {name!r} has a missing value: every row must say whose it is.")
         out.append(text)
     if texts and numbers:
-        raise as_text(name)
+        raise _as_text(name)
     return out
 
 
@@ -56,7 +56,7 @@ def _is_missing(value: Any) -> bool:
         return False
 
 
-def as_text(name: str) -> DataError:
+def _as_text(name: str) -> DataError:
     """The sentence for a unit column of another type."""
     return DataError(
         f"The unit column {name!r} holds neither texts alone nor whole numbers alone: give the unit column as text."

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from privot.common.privacy_unit import RECORD, Unit
+from privot.common.privacy_unit import RECORD, Unit, relation_words
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_json
@@ -87,5 +87,4 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 
 def _relation(fields: Mapping[str, Any]) -> str:
-    unit = Unit.from_dict(fields.get("unit"))
-    return str(fields["adjacency"]) if unit is None else f"{fields['adjacency']} of {unit}"
+    return relation_words(fields["adjacency"], Unit.from_dict(fields.get("unit")))

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.common.unit_values import as_text, unit_texts
+from privot.common.unit_values import unit_texts
 from privot.errors import DataError, UsageError, brief
 from privot.opening import Meter
 from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec
 from privot.tables.schema import Schema
 from privot.tables.table_files import CHUNK, csv_chunks, existing, is_parquet, parquet_batches
-from privot.tables.table_writing import arrow
 
 _WHO = "patient|subject|person|customer|client|user|member|participant|respondent|household|employee|pupil|student"
 _IDENTIFIER = re.compile(
@@ -63,23 +62,12 @@ def _blocks(
         for batch in parquet_batches(path, CHUNK):
             names = [str(name) for name in batch.schema.names]
             _check_there(unit, names)
-            column = batch.column(names.index(unit))
-            _check_type(column.type, unit)
-            whose: Any = python_values(column, unit)
+            whose: Any = python_values(batch.column(names.index(unit)), unit)
             yield *encode_batch(batch, codec), unit_texts(whose.tolist(), unit, codec.marks)
     else:
         for chunk in csv_chunks(path, CHUNK):
             _check_there(unit, chunk)
             yield *codec.encode(chunk, compact=True), unit_texts(chunk[unit].tolist(), unit, codec.marks)
-
-
-def _check_type(kind: Any, unit: str) -> None:
-    """Refuse a Parquet column whose declared type is neither text nor whole numbers."""
-    kinds = arrow().types
-    if kinds.is_dictionary(kind):
-        kind = kind.value_type
-    if not (kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_integer(kind)):
-        raise as_text(unit)
 
 
 def _check_there(unit: str, names: Iterable[str]) -> None:

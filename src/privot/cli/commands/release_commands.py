@@ -280,6 +280,9 @@ def _print(made: SummaryAnswer, what: str, out: Path | None, as_json: bool) -> N
         ("interval", f"{100 * release.public['level']:g} %, {release.public['interval_covers']}"),
         ("privacy", in_words(release.guarantee)),
     ]
+    if release.guarantee.unit is not None:
+        unit = release.guarantee.unit
+        facts.insert(-2, ("taking part", f"at most {unit.rows} row{'' if unit.rows == 1 else 's'} of each {unit.name}"))
     if made.ledger is None:
         facts.append(("charged to", "nobody: this data is built in"))
     else:

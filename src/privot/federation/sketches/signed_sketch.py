@@ -119,7 +119,7 @@ class Sketch:
 
     def __repr__(self) -> str:
         g = self.guarantee
-        return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
+        return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.relation}, {g.standing})"
 
     def _repr_html_(self) -> str:
         about = "public" if self.public["records"] is not None else "estimated from noisy counts"
