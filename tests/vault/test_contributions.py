@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from privot.errors import DataError
 from privot.vault.contributions import checked_units, kept_rows
 
+
 class NA:
     """A missing value as some libraries have it: no truth value says whether it is equal to anything."""
 

@@ -1,4 +1,4 @@
-"""What a unit has no theorem for is refused, a sketch that claims too little too, and every statement names the unit."""
+"""What a unit has no theorem for is refused, as is a sketch that claims too little; statements name the unit."""
 
 from __future__ import annotations
 

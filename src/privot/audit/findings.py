@@ -17,7 +17,8 @@ from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCur
 class Claim:
     """A claimed upper bound: ε at δ, its adjacency and standing, and its whole privacy curve if that is known.
 
-    `unit` is what neighbours differ in where that is not one record. `shift` is set if the claim is that of a Gaussian mechanism with this shift (sensitivity over σ).
+    `unit` is what neighbours differ in where that is not one record. `shift` is set if the claim is that of a Gaussian
+    mechanism with this shift (sensitivity over σ).
     """
 
     epsilon: float

@@ -41,9 +41,10 @@ def kept_rows(
 ) -> NDArray[np.int64]:
     """The places, rising, of the rows that take part: at most `most` of each unit.
 
-    Of a unit with more rows, those with the smallest hashes take part. The hash is keyed BLAKE2b of the unit (`_salt`), the
-    row in float64 with its label, and, of equal rows, which copy it is: first, second … Which of two equal rows is called
-    the first makes no difference to what is kept. Two different rows with one hash are put in order by their content.
+    Of a unit with more rows, those with the smallest hashes take part. The hash is keyed BLAKE2b of the unit (`_salt`),
+    the row in float64 with its label, and, of equal rows, which copy it is: first, second … Which of two equal rows is
+    called the first makes no difference to what is kept. Two different rows with one hash are put in order by their
+    content.
 
     Formal guarantee: the multiset of rows kept of a unit is a function of the multiset of its rows, of `most` and of
     `key`. It is the same for every order of the file, and whatever other units there are.
