@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from privot.common.arguments import check_delta, is_number
 from privot.common.html_facts import html_facts
+from privot.common.privacy_unit import RECORD, Unit, relation_words, unit_words
 from privot.errors import DataError, UsageError, brief
 from privot.opening import parse_json
 
@@ -29,7 +30,8 @@ TABLE_DELTAS = (*(10.0**-e for e in range(15, 0, -1)), 0.3, 0.5)
 class Adjacency(StrEnum):
     """Which two data sets count as neighbours. There is no default anywhere: it is always stated.
 
-    `ADD_REMOVE`: one has a record more than the other. The number of records is private.
+    `ADD_REMOVE`: one has a record more than the other (or all records of one unit, where a guarantee has a `Unit`).
+    The number of records is private.
     `REPLACE_ONE`: they differ in one record. The number of records is public, and the sensitivity of a sum of clipped
     records is twice as large.
 
@@ -190,6 +192,8 @@ class Guarantee:
         What was released, as plain JSON types; the curve can be counted again from them.
     at_delta
         The δ at which this guarantee is quoted unless another is given.
+    unit
+        What neighbours differ in: everything one `Unit` has, such as all rows of a patient. None: one record.
 
     Raises
     ------
@@ -228,6 +232,7 @@ class Guarantee:
     events: tuple[Mapping[str, Any], ...]
     at_delta: float = 1e-5
     """The δ at which this guarantee is quoted unless another is asked for."""
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         check_delta(self.at_delta, pure=True)
@@ -251,8 +256,8 @@ class Guarantee:
         promised = f"ε = {epsilon:.6g}" if math.isfinite(epsilon) else "ε = ∞, nothing is promised"
         return [
             ("privacy", f"{promised} at δ = {self.at_delta:g}"),
-            ("adjacency", f"{self.adjacency}: {_NEIGHBOURS[self.adjacency]}"),
-            ("unit", "one record"),
+            ("adjacency", f"{self.adjacency}: {self._neighbours}"),
+            ("unit", unit_words(self.unit)),
             ("standing", f"{self.standing}: {_GROUNDS[self.standing]}"),
             ("sampling", self.sampling),
         ]
@@ -261,9 +266,21 @@ class Guarantee:
         assumed = [("assumed", words) for words in self.assumptions]
         return html_facts("Guarantee", [*self.facts(), *assumed])
 
+    @property
+    def relation(self) -> str:
+        """The adjacency, and the unit where it is not a record: "add-remove of one patient_id, at most 5 rows"."""
+        return relation_words(self.adjacency, self.unit)
+
+    @property
+    def _neighbours(self) -> str:
+        if self.unit is None:
+            return _NEIGHBOURS[self.adjacency]
+        rows = "one row of it takes" if self.unit.rows == 1 else f"at most {self.unit.rows} rows of it take"
+        return f"everything that one {self.unit.name} has is added to or removed from the data ({rows} part)"
+
     def stated(self) -> str:
-        """ε, δ, adjacency and standing: no number without the others."""
-        return f"ε = {self.epsilon():.6g} at δ = {self.at_delta:g}, {self.adjacency}, {self.standing}"
+        """ε, δ, adjacency, unit and standing: no number without the others."""
+        return f"ε = {self.epsilon():.6g} at δ = {self.at_delta:g}, {self.relation}, {self.standing}"
 
     def epsilon(self, delta: float | None = None) -> float:
         """ε at `delta` (at the quoted δ unless given); infinite where nothing is claimed: at 0 for Gaussian noise."""
@@ -299,8 +316,8 @@ class Guarantee:
         Raises
         ------
         UsageError
-            If the adjacencies differ, or a guarantee was read by `from_json`, which knows a table only: read it by
-            `privot.accounting.read_guarantee`, which counts its events.
+            If the adjacencies or the units differ, or a guarantee was read by `from_json`, which knows a table only:
+            read it by `privot.accounting.read_guarantee`, which counts its events.
         """
         for other in others:
             if other.adjacency is not self.adjacency:
@@ -308,7 +325,13 @@ class Guarantee:
                     f"Guarantees under {self.adjacency} and {other.adjacency} do not compose: "
                     "count both under one adjacency."
                 )
+            if (other.unit and other.unit.name) != (self.unit and self.unit.name):
+                raise UsageError(
+                    f"A guarantee for {unit_words(self.unit)} and one for {unit_words(other.unit)} do not compose: "
+                    "make both releases for one unit."
+                )
         everyone = (self, *others)
+        units = [g.unit for g in everyone if g.unit is not None]
         samplings = list(dict.fromkeys(g.sampling for g in everyone))
         return Guarantee(
             curve=self.curve.compose([g.curve for g in others]),
@@ -318,6 +341,7 @@ class Guarantee:
             assumptions=tuple(dict.fromkeys(a for g in everyone for a in g.assumptions)),
             events=tuple(e for g in everyone for e in g.events),
             at_delta=self.at_delta,
+            unit=max(units, key=lambda unit: unit.rows, default=None),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -335,6 +359,7 @@ class Guarantee:
             "epsilon": finite(self.epsilon()),
             "delta": self.at_delta,
             "adjacency": str(self.adjacency),
+            "unit": RECORD if self.unit is None else self.unit.to_dict(),
             "standing": str(self.standing),
             "sampling": self.sampling,
             "assumptions": list(self.assumptions),
@@ -372,6 +397,7 @@ class Guarantee:
                 assumptions=tuple(str(a) for a in fields["assumptions"]),
                 events=tuple(dict(e) for e in fields["events"]),
                 at_delta=float(fields["delta"]),
+                unit=Unit.from_dict(fields.get("unit")),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, DataError):
@@ -390,7 +416,7 @@ class Guarantee:
     def explain(self) -> str:
         """The guarantee in a paragraph that needs no mathematics to read."""
         epsilon, delta = self.epsilon(), self.at_delta
-        neighbours = _NEIGHBOURS[self.adjacency]
+        neighbours = self._neighbours
         standing = {
             Standing.PROVEN: "This is a mathematical theorem under the assumptions listed.",
             Standing.ASYMPTOTIC: "This rests on a limit argument, not on a bound: it is an estimate, not a promise.",
@@ -400,7 +426,7 @@ class Guarantee:
             rest = f", plus {delta:.3g}" if delta else ""
             factor = f"{math.exp(epsilon):.4g}" if epsilon < 500 else f"e^{epsilon:.4g}"
             claim = (
-                f"(ε = {epsilon:.6g}, δ = {delta:.3g}), {self.adjacency}, {self.standing}. If {neighbours}, "
+                f"(ε = {epsilon:.6g}, δ = {delta:.3g}), {self.relation}, {self.standing}. If {neighbours}, "
                 f"no result becomes more probable than {factor} times what it was{rest}."
             )
             if epsilon < 500:
@@ -411,7 +437,7 @@ class Guarantee:
                     f"probability at most {_at_most(wrong)}."
                 )
         else:
-            claim = f"(ε = ∞, δ = {delta:.3g}), {self.adjacency}, {self.standing}: nothing is promised at this δ."
+            claim = f"(ε = ∞, δ = {delta:.3g}), {self.relation}, {self.standing}: nothing is promised at this δ."
         text = f"{claim} {standing} Sampling: {self.sampling}."
         if self.assumptions:
             text += " Assumptions: " + "; ".join(self.assumptions) + "."

@@ -562,7 +562,7 @@ def test_the_folder_states_what_the_ledger_spent_in_all(capsys: Any, data: str, 
 
 
 def _terms(guarantee: dict[str, Any]) -> dict[str, Any]:
-    return {name: guarantee[name] for name in ("delta", "adjacency", "standing")}
+    return {name: guarantee[name] for name in ("delta", "adjacency", "unit", "standing")}
 
 
 def gaussian_epsilon(shift: float, delta: float) -> float:

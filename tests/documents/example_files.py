@@ -20,8 +20,11 @@ def images(path: Path, count: int = 120, seed: int = 0) -> None:
     np.savez(path, x=x.astype(np.uint8), y=y)
 
 
-def census(path: Path, count: int = 300, seed: int = 0, label: bool = True) -> None:
-    """The columns of docs/examples/dictionary.json; a long education makes a high income more likely."""
+def census(path: Path, count: int = 300, seed: int = 0, label: bool = True, unit: str = "") -> None:
+    """The columns of docs/examples/dictionary.json; a long education makes a high income more likely.
+
+    With a `unit` the first column says whose a row is; about three rows are of one.
+    """
     g = np.random.default_rng(seed)
     names = ["school", "college", "master", "phd"]
     rows = ["age,education,hours,married,joined,income"]
@@ -32,6 +35,8 @@ def census(path: Path, count: int = 300, seed: int = 0, label: bool = True) -> N
         age = "" if g.uniform() < 0.02 else str(g.integers(17, 91))
         married = "true" if g.uniform() < 0.5 else "false"
         rows.append(f"{age},{names[level]},{g.uniform(0, 99):.1f},{married},{day},{'>50K' if rich else '<=50K'}")
+    if unit:
+        rows = [f"{unit},{rows[0]}", *(f"{g.integers(0, count // 3)},{row}" for row in rows[1:])]
     path.write_text("\n".join(row if label else row.rpartition(",")[0] for row in rows) + "\n")
 
 
@@ -63,6 +68,7 @@ def fill(folder: Path, schema: bool = True) -> None:
     images(folder / "new.npz", count=10, seed=5)
     images(folder / "from-a-stranger.npz", count=10, seed=6)
     census(folder / "census.csv")
+    census(folder / "visits.csv", seed=5, unit="patient_id")
     census(folder / "census-test.csv", seed=1)
     census(folder / "public.csv", seed=2)
     census(folder / "private.csv", seed=3, label=False)

@@ -138,6 +138,8 @@ def test_the_budget_cannot_be_raised_behind_its_back(filled: Path, raw: Callable
         "CREATE TRIGGER thief AFTER INSERT ON ledger BEGIN DELETE FROM ledger WHERE id = NEW.id; END",
         "CREATE TABLE aside (x)",
         "PRAGMA user_version = 0",
+        # a ledger with a budget for a unit, and this one has none
+        "PRAGMA user_version = 2",
         "PRAGMA application_id = 0",
     ],
 )
@@ -150,7 +152,7 @@ def test_a_changed_layout(filled: Path, statement: str) -> None:
 
 def test_a_newer_version(filled: Path) -> None:
     connection = sqlite3.connect(filled, isolation_level=None)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
     noticed(filled, "update privot")
 

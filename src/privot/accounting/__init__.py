@@ -17,6 +17,7 @@ from privot.accounting.events import (
     Event,
     Gaussian,
     Laplace,
+    PerUnit,
     Projection,
     Renyi,
     Repeated,
@@ -27,6 +28,7 @@ from privot.accounting.events import (
 from privot.accounting.planning import Plan, embedding, gradient, laplace, projection
 from privot.accounting.pure import pure_epsilon
 from privot.accounting.sampling import FixedSize, Poisson
+from privot.accounting.units import for_unit
 from privot.accounting.wasserstein import WassersteinAccountant, WassersteinPrivacy
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "GaussianLimitAccountant",
     "Laplace",
     "MomentsAccountant",
+    "PerUnit",
     "Plan",
     "Poisson",
     "PrivacyLossAccountant",
@@ -56,6 +59,7 @@ __all__ = [
     "calibrate",
     "embedding",
     "event_from_dict",
+    "for_unit",
     "gradient",
     "history_event",
     "laplace",

@@ -27,6 +27,7 @@ from privot.accounting.events import (
     adjacency_of,
     event_from_dict,
     leaves,
+    unit_of,
 )
 from privot.accounting.laws import gaussian
 from privot.accounting.laws.projection_law import law
@@ -272,6 +273,7 @@ def account(event: Event, delta: float) -> Guarantee:
         assumptions=tuple(dict.fromkeys(assumptions_of(event))),
         events=(event.to_dict(),),
         at_delta=check_delta(delta, pure=True),
+        unit=unit_of([event]),
     )
 
 
@@ -294,6 +296,8 @@ def read_guarantee(text: str) -> Guarantee:
         raise DataError(
             f"This guarantee says {stated.adjacency} but its events were counted under {counted.adjacency}."
         )
+    if stated.unit != counted.unit:
+        raise DataError("This guarantee says another unit than its events were counted for.")
     if stated.epsilon() < counted.epsilon() * (1.0 - 1e-6) - 1e-9:
         raise DataError(
             f"This guarantee states ε = {stated.epsilon():.6g}, but its events cost ε = {counted.epsilon():.6g} "
@@ -307,6 +311,7 @@ def read_guarantee(text: str) -> Guarantee:
         assumptions=tuple(dict.fromkeys((*counted.assumptions, *stated.assumptions))),
         events=counted.events,
         at_delta=stated.at_delta,
+        unit=counted.unit,
     )
 
 

@@ -8,6 +8,7 @@ from privot.accounting.events import (
     Event,
     Gaussian,
     Laplace,
+    PerUnit,
     Projection,
     Renyi,
     Repeated,
@@ -26,7 +27,7 @@ def standing_of(event: Event) -> Standing:
         return Standing.weakest([standing_of(e) for e in event.events])
     if isinstance(event, Downgraded):
         return Standing.weakest([event.standing, standing_of(event.event)])
-    if isinstance(event, Repeated | Sampled):
+    if isinstance(event, Repeated | Sampled | PerUnit):
         return standing_of(event.event)
     if isinstance(event, Renyi):
         return event.standing
@@ -47,6 +48,13 @@ def assumptions_of(event: Event) -> list[str]:
         return [*assumptions_of(event.event), "every repetition uses fresh randomness"]
     if isinstance(event, Downgraded):
         return [*assumptions_of(event.event), event.reason]
+    if isinstance(event, PerUnit):
+        kept = f"at most {event.rows} of its rows take part" if event.rows > 1 else "one of its rows takes part"
+        return [
+            *assumptions_of(event.event),
+            f"everything about one {event.unit} carries the same value in that column; {kept}, chosen by a hash of the "
+            "unit and the row alone",
+        ]
     if isinstance(event, Sampled):
         return [*assumptions_of(event.event), f"each step draws a fresh sample: {event.sampling.describe()}"]
     noise = "the noise is Gaussian up to floating-point rounding"

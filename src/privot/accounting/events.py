@@ -24,6 +24,7 @@ from privot.common.arguments import (
     check_positive,
     is_number,
 )
+from privot.common.privacy_unit import Unit
 from privot.errors import DataError, NoTheoremError, UsageError, brief
 from privot.guarantee import Adjacency, Standing
 
@@ -223,6 +224,36 @@ class Unbounded(Event):
 
 
 @dataclass(frozen=True)
+class PerUnit(Event):
+    """`event`, counted for neighbours that differ in everything that one `unit` has: at most `rows` records.
+
+    The sensitivities inside `event` are already those of `rows` records (`privot.accounting.units.for_unit` makes them
+    so): reading what is inside can never count less than the whole does.
+    """
+
+    event: Event
+    unit: str
+    rows: int
+    kind: ClassVar[str] = "unit"
+
+    def __post_init__(self) -> None:
+        self._hold("What is counted for a unit", self.event)
+        Unit(self.unit, self.rows)
+        for leaf, _ in leaves(self.event):
+            if not isinstance(leaf, Gaussian | Laplace):
+                raise NoTheoremError(
+                    f"No theorem here covers a {leaf.kind} event for a unit with several records: release sums of all "
+                    "records, or protect single records."
+                )
+            if leaf.adjacency is not Adjacency.ADD_REMOVE:
+                raise NoTheoremError(
+                    "A unit is protected under add-remove only: replacing one can change the number of records."
+                )
+        if units_in(self.event) != {None}:
+            raise UsageError("An event is counted for one unit, once.")
+
+
+@dataclass(frozen=True)
 class Sampled(Event):
     """`event` run on a fresh random sample of the records, drawn by `sampling`.
 
@@ -285,7 +316,8 @@ class Composed(Event):
 
 
 _KINDS: dict[str, type[Event]] = {
-    c.kind: c for c in (Gaussian, Laplace, Projection, Renyi, Downgraded, Unbounded, Sampled, Repeated, Composed)
+    c.kind: c
+    for c in (Gaussian, Laplace, Projection, Renyi, Downgraded, Unbounded, PerUnit, Sampled, Repeated, Composed)
 }
 
 
@@ -334,7 +366,7 @@ def leaves(event: Event) -> list[tuple[Event, int]]:
         elif isinstance(node, Composed):
             for child in node.events:
                 walk(child, times)
-        elif isinstance(node, Downgraded):
+        elif isinstance(node, Downgraded | PerUnit):
             walk(node.event, times)
         else:
             counts[node] = counts.get(node, 0) + times
@@ -356,3 +388,26 @@ def adjacency_of(events: Sequence[Event]) -> Adjacency:
     if len(found) != 1:
         raise NoTheoremError("Events under add-remove and under replace-one do not compose: count all under one.")
     return found.pop()
+
+
+def units_in(event: Event) -> set[Unit | None]:
+    """The units for which the leaves of `event` are counted; None for single records."""
+    if isinstance(event, PerUnit):
+        return {Unit(event.unit, event.rows)}
+    if isinstance(event, Composed):
+        return {unit for child in event.events for unit in units_in(child)}
+    if isinstance(event, Repeated | Downgraded):
+        return units_in(event.event)
+    return {None}
+
+
+def unit_of(events: Sequence[Event]) -> Unit | None:
+    """The one unit for which all `events` are counted, with the most rows of any; refuses a mixture.
+
+    Neighbours differ in everything that one unit has, however many of its rows a release uses. So releases that use
+    different numbers of them compose. A unit and single records do not: a record of a unit is neither of the two.
+    """
+    found = {unit for event in events for unit in units_in(event)}
+    if len({unit and unit.name for unit in found}) != 1:
+        raise NoTheoremError("Releases that protect different units do not compose: count all for one unit.")
+    return max((unit for unit in found if unit is not None), key=lambda unit: unit.rows, default=None)

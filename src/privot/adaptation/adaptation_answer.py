@@ -22,6 +22,7 @@ from privot.federation.wire.messages import MAX_BYTES, decode, encode
 from privot.federation.wire.signing import open_sealed, seal
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.release_once import KEPT_SUFFIX, write_once
+from privot.mechanisms.mechanism import refuse_unit
 from privot.opening import read_bytes
 from privot.release import Release
 from privot.vault import Vault
@@ -44,7 +45,8 @@ class Answered:
 
 
 def check_asked(request: AdaptationRequest, vault: Vault) -> None:
-    """Refuse records whose public facts differ from those in the request."""
+    """Refuse records whose public facts differ from those in the request, and a vault that protects a unit."""
+    refuse_unit(vault.facts, "An answer")
     for name in ("records", "dim"):
         asked, held = getattr(request.facts, name), getattr(vault.facts, name)
         if asked != held:

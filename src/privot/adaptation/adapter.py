@@ -42,7 +42,7 @@ from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
 from privot.jobs.estimator import NotFittedError, PrivateEstimator
 from privot.jobs.job import NAME, Job
-from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.mechanism import Facts, refuse_unit
 from privot.release import Release
 from privot.synthesis.design import facts_of
 from privot.synthesis.features.fourier import public_range
@@ -242,6 +242,7 @@ class DomainAdapter(PrivateEstimator):
             An earlier process was killed between a charge and its release, and `pay_again` is not set.
         """
         facts, progress = facts_of(vault), as_progress(progress, "adaptation")
+        refuse_unit(facts, "Adaptation")
         if folder is not None:
             job = self._job(Path(folder), vault, facts, source)
             return self.run(

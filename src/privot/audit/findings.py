@@ -9,6 +9,7 @@ from typing import Any
 from privot.audit.statistics.epsilon_bounds import shift_epsilon
 from privot.audit.statistics.estimates import Measured
 from privot.common.html_facts import html_facts
+from privot.common.privacy_unit import RECORD, Unit, relation_words, unit_words
 from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCurve
 
 
@@ -16,7 +17,8 @@ from privot.guarantee import Adjacency, Curve, Guarantee, Standing, TabulatedCur
 class Claim:
     """A claimed upper bound: ε at δ, its adjacency and standing, and its whole privacy curve if that is known.
 
-    `shift` is set if the claim is that of a Gaussian mechanism with this shift (sensitivity over σ).
+    `unit` is what neighbours differ in where that is not one record. `shift` is set if the claim is that of a Gaussian
+    mechanism with this shift (sensitivity over σ).
     """
 
     epsilon: float
@@ -26,6 +28,12 @@ class Claim:
     sampling: str = "all records"
     curve: Curve | None = field(default=None, repr=False)
     shift: float | None = None
+    unit: Unit | None = None
+
+    @property
+    def relation(self) -> str:
+        """The adjacency, and the unit where it is not a record."""
+        return relation_words(self.adjacency, self.unit)
 
     @classmethod
     def of(cls, guarantee: Guarantee, shift: float | None = None) -> Claim:
@@ -40,6 +48,7 @@ class Claim:
             guarantee.sampling,
             TabulatedCurve(points),
             shift,
+            guarantee.unit,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,6 +57,7 @@ class Claim:
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
+            "unit": RECORD if self.unit is None else self.unit.to_dict(),
             "standing": str(self.standing),
             "sampling": self.sampling,
         }
@@ -102,7 +112,7 @@ class Finding:
                 ("measured", f"ε ≥ {self.epsilon:.4g} at {self.confidence:.1%} confidence"),
                 ("if the noise is Gaussian", None if gaussian is None else f"ε ≥ {gaussian:.4g}"),
                 ("adjacency", claim.adjacency),
-                ("unit", "one record"),
+                ("unit", unit_words(claim.unit)),
                 ("the claim is", verdict),
             ],
         )
@@ -119,6 +129,7 @@ class Finding:
                 "confidence": self.confidence,
                 "delta": self.claim.delta,
                 "adjacency": str(self.claim.adjacency),
+                "unit": self.claim.to_dict()["unit"],
                 "meaning": "a lower bound: the mechanism is not private for any smaller ε at this δ",
             },
             "how": self.how,

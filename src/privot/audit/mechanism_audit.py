@@ -34,6 +34,7 @@ from privot.mechanisms import (
     SanitizedParameters,
 )
 from privot.mechanisms.accuracy_counts import CorrectCounts
+from privot.mechanisms.mechanism import refuse_unit
 from privot.noise import NoiseSource, SystemNoise
 
 TRIALS = 1_000_000
@@ -165,6 +166,7 @@ def attack_for(
     if facts.adjacency is Adjacency.REPLACE_ONE and facts.records is None:
         raise UsageError("The number of records is public under replace-one: state it in the facts.")
     mechanism.needs.check(facts)
+    refuse_unit(facts, "An audit of a mechanism")
     event = mechanism.event(facts)
     source: NoiseSource = SystemNoise() if noise is None else noise
     if isinstance(mechanism, RandomProjection):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os.path import realpath
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from privot.errors import UsageError
     from privot.ledger import Ledger
     from privot.vault import Vault
 
@@ -183,7 +185,7 @@ def warn_of_copies(book: Ledger, rows: Any, *places: str | Path) -> None:
                 cost = 0.0 if spent is None else spent.epsilon()
                 warn(
                     f"{path} guards these very records ({budget.label}) and has spent ε = {cost:.4g} of "
-                    f"{budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}: a second budget is a second "
+                    f"{budget.epsilon:g} at δ = {budget.delta:g}, {budget.relation}: a second budget is a second "
                     f"promise to the same people, so use --ledger {path}."
                 )
 
@@ -232,10 +234,21 @@ def open_vault(
         new = not book.datasets()
         if new and terms is not None:
             warn_of_copies(book, held["x"], *places)
-        known = book.admit(account_name(book, held["x"]), new_records=new_records) is not None
+        found = book.admit(account_name(book, held["x"]), new_records=new_records)
+        known = found is not None
+        if found is not None and found.unit != held.get("unit"):
+            raise _other_unit(found.unit)
         if not new and not known and terms is not None:
             warn_of_copies(book, held["x"], *places)
         return Vault(**held, ledger=book, budget=None if known else terms, new_records=new_records)
+
+
+def _other_unit(unit: str | None) -> UsageError:
+    """The sentence for records whose one budget is for another unit than the command states."""
+    from privot.errors import UsageError
+
+    said = "single records: leave --unit out" if unit is None else f"one {unit}: give --unit {shlex.quote(unit)}"
+    return UsageError(f"These records have one budget in the ledger, which protects {said}.")
 
 
 def check_no_job(out: Path) -> None:

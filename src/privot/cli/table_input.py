@@ -2,19 +2,96 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from privot.common.privacy_unit import Unit
     from privot.data import Dataset
     from privot.tables import Table, TableCodec
 
 
-def open_codec(schema: Path | None) -> TableCodec | None:
-    """The codec of the schema in a file; None where none is given."""
-    from privot.tables import Schema, TableCodec
+@dataclass(frozen=True)
+class UnitOptions:
+    """`--unit` and `--per-unit`, as they were typed."""
 
-    return None if schema is None else TableCodec(Schema.load(schema))
+    column: str | None = None
+    rows: int | None = None
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit that is asked for; None for single records. Refuses what is none."""
+        from privot.common.privacy_unit import DEFAULT_ROWS, Unit
+
+        return None if self.column is None else Unit(self.column, DEFAULT_ROWS if self.rows is None else self.rows)
+
+    def check(self, schema: Path | None, adjacency: str | None, data: str = "") -> None:
+        """Refuse, before anything is read, a unit of data without one, rows without a unit, and replace-one.
+
+        Tables with a schema have units, and so has `data` in a `.npz` file, where it is named.
+        """
+        from privot.errors import UsageError
+        from privot.guarantee import Adjacency
+
+        if self.column is None:
+            if self.rows is not None:
+                raise UsageError("--per-unit bounds the rows of a unit: name its column with --unit.")
+            return
+        _ = self.unit
+        if schema is None and not data.lower().endswith(".npz"):
+            arrays = ", or give a .npz file and name an array" if data else ""
+            raise UsageError(f"--unit names a column of a table: give its --schema{arrays}.")
+        if adjacency is not None and Adjacency.parse(adjacency) is not Adjacency.ADD_REMOVE:
+            raise UsageError(
+                "--unit works with --adjacency add-remove only: under replace-one the number of records would be "
+                "public, and it may change with one unit."
+            )
+
+    def refuse_partitions(self, partitioned: bool) -> None:
+        """Refuse partitioned data: rows of one unit may lie in several partitions."""
+        from privot.vault.partitioned_records import units_in_one_place
+
+        if self.column is not None and partitioned:
+            raise units_in_one_place()
+
+    def held(self, records: Dataset) -> dict[str, Any]:
+        """What a vault is told of the units of these records."""
+        if self.column is None:
+            return {}
+        return {"units": records.units, "unit": self.column, "per_unit": self.rows}
+
+
+NO_UNIT = UnitOptions()
+
+
+def open_codec(schema: Path | None, units: UnitOptions = NO_UNIT) -> TableCodec | None:
+    """The codec of the schema in a file, without the column of the unit; None where none is given."""
+    from privot.tables import Schema, TableCodec, schema_for_unit
+
+    if schema is None:
+        return None
+    read = Schema.load(schema)
+    return TableCodec(read if units.column is None else schema_for_unit(read, units.column))
+
+
+def ask_for_unit(codec: TableCodec) -> None:
+    """Warn where the schema names what looks like an identifier, and no unit was stated; no value is looked at."""
+    from privot.cli.printing.warnings_said import warn
+    from privot.tables import identifier_names
+
+    described, dropped = identifier_names(codec.schema)
+    if dropped:
+        warn(
+            f"Single records are protected, and the schema drops {dropped[0]!r}: if one can have several rows, give "
+            f"--unit {shlex.quote(dropped[0])} to protect everything of one."
+        )
+    if described:
+        warn(
+            f"Column {described[0]!r} looks like an identifier by its name, and is treated as any other: drop it "
+            f'in the schema ("drop": true), or give --unit {shlex.quote(described[0])} if it says whose a row is.'
+        )
 
 
 def table_hint(data: str) -> str:
@@ -40,12 +117,15 @@ def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
     return None if raw is None else TableCodec.from_dict(raw)
 
 
-def table_records(data: str, codec: TableCodec) -> Dataset:
+def table_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNIT) -> Dataset:
     """The file's rows as a vault of tables holds them. Always the compact layout: one data set has one budget."""
     from privot.data import Dataset
-    from privot.tables import encode_file
+    from privot.tables import encode_file, encode_file_with_units
 
-    return Dataset(*encode_file(data, codec, compact=True))
+    if units.column is None:
+        return Dataset(*encode_file(data, codec, compact=True))
+    rows, labels, whose = encode_file_with_units(data, codec, units.column)
+    return Dataset(rows, labels, units=whose)
 
 
 def read_table(data: str) -> Table:

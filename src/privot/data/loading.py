@@ -36,12 +36,14 @@ class Dataset:
     """Records `x` of shape (records, dimension) and, where there are any, labels `y` of shape (records,).
 
     `names` are those of the classes 0, 1, …, and `columns` those of the columns of `x`, where the data names them.
+    `units` say whose each record is, where a unit was asked for.
     """
 
     x: NDArray[Any]
     y: NDArray[Any] | None = None
     names: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
+    units: Sequence[Any] | NDArray[Any] | None = None
 
     def __repr__(self) -> str:
         labels = "no labels" if self.y is None else "labels"
@@ -54,6 +56,7 @@ def load(
     *,
     classes: int | Sequence[str] | None = None,
     shape: Sequence[int] | None = None,
+    unit: str | None = None,
 ) -> Dataset:
     """The data set called `source`, or the one in the file of that name.
 
@@ -68,7 +71,8 @@ def load(
     of their numbers (N stands for the names 0 … N − 1), or the number of classes of any other file; 0 leaves labels
     out. A folder is not read without it: a sub-folder that is not named is refused, a missing one is an empty class.
     `shape` is the shape of one image, (height, width) or (height, width, channels). Without it the images of a folder
-    have to agree with each other: state it wherever the records go into a vault.
+    have to agree with each other: state it wherever the records go into a vault. `unit` names the array of a `.npz`
+    file that says, by a whole number per record, whose it is.
 
     >>> load("digits", classes=10).x.shape
     (1797, 64)
@@ -83,12 +87,17 @@ def load(
     x: NDArray[Any]
     y: NDArray[Any] | None
     columns: tuple[str, ...] | None = None
+    units: NDArray[Any] | None = None
+    if unit is not None and (is_folder or not path.name.lower().endswith(".npz")):
+        raise UsageError("A unit is an array of a .npz file, or a column of a table with a schema: give one of those.")
     if str(source) == "digits":
         x, y = _digits()
     elif not path.exists():
         raise DataError(f"There is no file or data set called {str(source)!r}: give {_READABLE}.")
     elif path.name.lower().endswith((".csv", ".csv.gz")) and not path.is_dir():
         x, y, columns = _read_csv(path)
+    elif unit is not None:
+        x, y, units = _read_numpy(path, part, unit)
     else:
         x, y = _read(path, part, stated)
     if x.ndim > 2:
@@ -100,7 +109,7 @@ def load(
             f"{rows.shape[1]}: state another shape."
         )
     labels = None if y is None or not stated.labels else checked_labels(y, rows.shape[0], stated.count)
-    return Dataset(rows, labels, stated.names if is_folder else None, columns)
+    return Dataset(rows, labels, stated.names if is_folder else None, columns, units)
 
 
 def _read(path: Path, part: str, stated: StatedFacts) -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -109,7 +118,7 @@ def _read(path: Path, part: str, stated: StatedFacts) -> tuple[NDArray[Any], NDA
     if path.is_dir():
         return read_images(path, stated)
     if name.endswith((".npz", ".npy")):
-        return _read_numpy(path, part)
+        return _read_numpy(path, part)[:2]
     if is_idx(path):
         return read_idx(path)
     raise DataError(f"{path.name!r} is not of a kind that privot reads: give {_READABLE}.")
@@ -172,19 +181,27 @@ def _digits() -> tuple[NDArray[Any], NDArray[Any]]:
     return np.ascontiguousarray(x, dtype=np.float64) / 16.0, np.asarray(y, dtype=np.int64)
 
 
-def _read_numpy(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read_numpy(
+    path: Path, part: str, unit: str | None = None
+) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
+    """Records, labels and, where a unit is asked for, the array that says whose they are."""
     arrays: dict[str, NDArray[Any]] | None
+    units: NDArray[Any] | None = None
     try:
         names = array_names(path)
         wanted = ("x", "y") if "x" in names else (f"x_{part}", f"y_{part}")
-        arrays = {name[0]: held for name, held in read_arrays(path, wanted).items()}
+        if unit is not None and (unit in wanted or unit not in names):
+            raise DataError(f"{path.name!r} has no array {unit!r} beside records and labels: name the one of the unit.")
+        held = read_arrays(path, wanted if unit is None else (*wanted, unit))
+        units = None if unit is None else held.pop(unit)
+        arrays = {name[0]: array for name, array in held.items()}
     except OSError:
         arrays = None
     if arrays is None:
         raise DataError(f"{path.name!r} cannot be read: check its permissions.")
     if "x" not in arrays:
         raise DataError(f"{path.name!r} holds no array called x or x_{part}: name the records x.")
-    return arrays["x"], arrays.get("y")
+    return arrays["x"], arrays.get("y"), units
 
 
 def _is_number(cell: str) -> bool:

@@ -39,7 +39,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         facts: list[tuple[str, object]] = [("parameters", repr(self))]
         if guarantee is None:
             asked = f"not fitted; asked for: ε = {brief(self.epsilon)} at δ = {brief(self.delta)}"
-            facts.append(("privacy", f"{asked}, under the vault's adjacency, per record"))
+            facts.append(("privacy", f"{asked}, under the vault's adjacency, per record or per the vault's unit"))
         else:
             facts += guarantee.facts()
         return html_facts(type(self).__name__, facts)

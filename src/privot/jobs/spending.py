@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from privot.common.privacy_unit import RECORD, Unit, relation_words
 from privot.errors import DataError
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_json
@@ -46,7 +47,7 @@ def budget_of(folder: Path) -> tuple[float, float, str] | None:
     try:
         if fields.get("budget") is None:
             return None
-        terms = f"at δ = {float(fields['delta']):g}, {fields['adjacency']}, {fields['standing']}"
+        terms = f"at δ = {float(fields['delta']):g}, {_relation(fields)}, {fields['standing']}"
         return float(fields["epsilon"]), float(fields["budget"]), terms
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{SPENT} is damaged: make it again, or remove it.") from None
@@ -75,10 +76,15 @@ def _plain(guarantee: Guarantee) -> dict[str, Any]:
         "epsilon": guarantee.epsilon(),
         "delta": guarantee.at_delta,
         "adjacency": str(guarantee.adjacency),
+        "unit": RECORD if guarantee.unit is None else guarantee.unit.to_dict(),
         "standing": str(guarantee.standing),
     }
 
 
 def _words(fields: Mapping[str, Any]) -> str:
     epsilon, delta = float(fields["epsilon"]), float(fields["delta"])
-    return f"ε = {epsilon:.6g} at δ = {delta:g}, {fields['adjacency']}, {fields['standing']}"
+    return f"ε = {epsilon:.6g} at δ = {delta:g}, {_relation(fields)}, {fields['standing']}"
+
+
+def _relation(fields: Mapping[str, Any]) -> str:
+    return relation_words(fields["adjacency"], Unit.from_dict(fields.get("unit")))

@@ -46,13 +46,14 @@ from privot.ledger.ledger_rows import (
     canonical,
     check_fingerprint,
     check_note,
+    checked_grouping,
     event_to_body,
     now,
     row_event,
 )
 from privot.ledger.refusal import other_records, refusal
-from privot.ledger.sqlite_store import SCHEMA_VERSION, Store
-from privot.ledger.tally import budget_of, budgets_of, charges_of, check_adjacency, entries_of, events_of, together
+from privot.ledger.sqlite_store import SCHEMA_VERSION, UNIT_VERSION, Store
+from privot.ledger.tally import budget_of, budgets_of, charges_of, check_relation, entries_of, events_of, together
 
 
 class Ledger:
@@ -203,20 +204,28 @@ class Ledger:
         *,
         new_records: bool = False,
         by_sum: bool = False,
+        unit: str | None = None,
+        grouping: str | None = None,
     ) -> Budget:
         """Say what a data set may spend: ε at δ under `adjacency`. Only `raise_budget` changes it.
 
         The same terms a second time change nothing, not even the label; other terms are refused. A ledger that guards
         another data set already refuses (`OtherRecordsError`) unless `new_records` states that these are records of
         others, not the guarded ones with a value changed; the statement is written down with the budget. `by_sum` says
-        that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it.
+        that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it. `unit`
+        names the column whose values tell units apart, if everything of one unit is protected and not one record, and
+        `grouping` is a fingerprint of whose each record is, as a vault takes it; a data set has one budget, whatever
+        the unit, and it holds for that grouping alone.
         """
         check_fingerprint(fingerprint)
-        terms = {
+        terms: dict[str, Any] = {
             "epsilon": check_epsilon(epsilon),
             "delta": check_delta(delta),
             "adjacency": str(Adjacency.parse(adjacency)),
         }
+        unit, grouping = checked_grouping(unit, grouping)
+        if unit is not None:
+            terms |= {"unit": unit, "grouping": grouping}
         check_note("label", label)
         with self._turn:
             with self._store.writing():
@@ -227,16 +236,20 @@ class Ledger:
                         terms["new_records"] = True
                     if by_sum:
                         terms["by_sum"] = True
+                    if unit is not None:
+                        self._store.raise_version()
                     row = self._append(rows, BUDGET, fingerprint, canonical(terms), label)
             if budget is None:
                 self._anchor(row)
                 return as_budget(row)
-        wanted = (terms["delta"], terms["adjacency"])
+        wanted = (terms["delta"], terms["adjacency"], unit, grouping)
         known = (budget.first_epsilon, budget.epsilon)
-        if terms["epsilon"] not in known or wanted != (budget.delta, str(budget.adjacency)):
+        if terms["epsilon"] not in known or wanted != (
+            budget.delta, str(budget.adjacency), budget.unit, budget.grouping
+        ):  # fmt: skip
             raise UsageError(
                 f"The data set {budget.label!r} has a budget already, ε = {budget.epsilon!r} at "
-                f"δ = {budget.delta!r}, {budget.adjacency}: it is set once, and only its steward can raise it."
+                f"δ = {budget.delta!r}, {budget.relation}: it is set once, and only its steward can raise it."
             )
         return budget
 
@@ -276,7 +289,7 @@ class Ledger:
 
         Raises `BudgetError`, naming the entries that spent the budget, and writes nothing when the
         accountant's total of all earlier events and this one exceeds the budget, is infinite, or is under
-        another adjacency.
+        another adjacency or for another unit.
         """
         check_fingerprint(fingerprint)
         check_note("purpose", purpose)
@@ -373,8 +386,12 @@ class Ledger:
     def _rows(self) -> list[Row]:
         # the anchor first: a charge that comes in between may then only put rows ahead of it, never behind
         anchor = Anchor.read(self.path, self._key.anchor)
-        self._store.recognise()
+        before = self._store.recognise()
         self._known = chain.checked(self._key.chain, anchor, self._store.rows(), self._known)
+        # the version rises with the first budget for a unit, which may have come since it was read
+        units = any(row.kind == BUDGET and as_budget(row).unit is not None for row in self._known)
+        if (self._store.version() if units else before) != (UNIT_VERSION if units else SCHEMA_VERSION):
+            raise self._store.changed()
         return self._known
 
     def _append(self, rows: list[Row], kind: str, fingerprint: str, body: str, note: str) -> Row:
@@ -394,7 +411,7 @@ def _with(rows: list[Row], fingerprint: str, event: Event) -> tuple[Budget, list
     budget = budget_of(rows, fingerprint)
     if budget is None:
         raise BudgetError("This data set has no budget in the ledger, so nothing was released: set one first.")
-    check_adjacency(event, budget)
+    check_relation(event, budget)
     earlier = charges_of(rows, fingerprint)
     return budget, earlier, account(together([*events_of(earlier), (event, 1)]), budget.delta).epsilon()
 

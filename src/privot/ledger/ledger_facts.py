@@ -6,6 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from privot.common.html_facts import html_facts
+from privot.common.privacy_unit import RECORD
 from privot.errors import PrivotError
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ def ledger_html(ledger: Ledger) -> str:
     try:
         for budget in ledger.datasets():
             spent, entries = ledger.spent(budget.fingerprint), ledger.entries(budget.fingerprint)
-            left = ledger.remaining(budget.fingerprint)
+            left, of = ledger.remaining(budget.fingerprint), budget.unit or RECORD
             facts += [
                 ("data set", budget.label),
-                ("budget", f"ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}, per record"),
+                ("budget", f"ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}, per {of}"),
                 ("spent", spent.stated() if spent else "nothing"),
                 ("left", f"about ε = {left:.6g}: the accountant decides what fits, and it does not add ε"),
                 *((f"raise {made.id}", f"to ε = {made.epsilon:g}: {made.reason}") for made in budget.raises),

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privot.accounting.events import Event, event_from_dict
+from privot.common.privacy_unit import RECORD, Unit
 from privot.errors import CorruptLedgerError, DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.opening import parse_json
@@ -62,8 +63,17 @@ class Budget:
     """Whether it was stated, when the budget was set, that these are new records beside those already guarded."""
     by_sum: bool = False
     """Whether the fingerprint is of a sum over rows, which partitions have too; earlier versions took another."""
+    unit: str | None = None
+    """The column whose values tell units apart, if everything of one unit is protected; None: single records."""
+    grouping: str | None = None
+    """A keyed hash of whose each record is, where there is a unit: the budget holds for no other grouping."""
     raises: tuple[BudgetRaise, ...] = ()
     """Every raise since it was set, oldest first; `epsilon` is the last one's."""
+
+    @property
+    def relation(self) -> str:
+        """The adjacency, and the unit where it is not a record: "add-remove of one patient_id"."""
+        return str(self.adjacency) if self.unit is None else f"{self.adjacency} of one {self.unit}"
 
     @property
     def first_epsilon(self) -> float:
@@ -84,7 +94,8 @@ class Budget:
 
     def to_dict(self) -> dict[str, Any]:
         """The budget as plain JSON types."""
-        return {**vars(self), "adjacency": str(self.adjacency), "raises": [vars(r) for r in self.raises]}
+        said = {"adjacency": str(self.adjacency), "unit": self.unit or RECORD, "relation": self.relation}
+        return {**vars(self), **said, "raises": [vars(r) for r in self.raises]}
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,15 @@ def check_fingerprint(fingerprint: str) -> str:
     if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
         raise UsageError("A data set is named by its fingerprint, 64 hexadecimal digits: use Ledger.fingerprint.")
     return fingerprint
+
+
+def checked_grouping(unit: str | None, grouping: str | None) -> tuple[str | None, str | None]:
+    """The name of a budget's unit and the hash of whose each record is; both, or neither for single records."""
+    if (unit is None) != (grouping is None):
+        raise UsageError("A budget for a unit needs the unit's name and a fingerprint of whose each record is.")
+    if unit is None or grouping is None:
+        return None, None
+    return Unit(unit).name, check_fingerprint(grouping)
 
 
 def check_note(name: str, text: str) -> str:
@@ -152,6 +172,7 @@ def as_budget(row: Row) -> Budget:
     """The budget that `row` sets."""
     try:
         terms = parse_json(row.body)
+        unit, grouping = checked_grouping(terms.get("unit"), terms.get("grouping"))
         return Budget(
             id=row.id,
             fingerprint=row.fingerprint,
@@ -162,6 +183,8 @@ def as_budget(row: Row) -> Budget:
             at=row.at,
             new_records=terms.get("new_records", False) is True,
             by_sum=terms.get("by_sum", False) is True,
+            unit=unit,
+            grouping=grouping,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CorruptLedgerError(f"Row {row.id} of the ledger holds no budget this version can read.") from None

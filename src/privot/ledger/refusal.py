@@ -34,7 +34,7 @@ def refusal(
     return BudgetError(
         f"The release {purpose!r} (ε = {_short(account(event, delta).epsilon())} alone) would bring the "
         f"data set {budget.label!r} to ε = {_apart(total, budget.epsilon)}, above its budget of "
-        f"ε = {budget.epsilon!r} (δ = {delta!r}, {budget.adjacency}); "
+        f"ε = {budget.epsilon!r} (δ = {delta!r}, {budget.relation}); "
         f"{before}; nothing was released, so add noise or release less."
     )
 

@@ -21,6 +21,8 @@ from privot.errors import CorruptLedgerError, DataError, PrivotError, UsageError
 from privot.ledger.ledger_rows import Row
 
 SCHEMA_VERSION = 1
+UNIT_VERSION = 2
+"""The version of a ledger with a budget for a unit: a privot that knows no units refuses it."""
 _APPLICATION = 0x50525654  # "PRVT"
 _TIMEOUT = 30.0
 _PATIENCE = 600.0
@@ -120,21 +122,36 @@ class Store:
             if self._run("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
                 raise DataError(f"SQLite cannot keep a write-ahead log at {self.path}: choose a local folder.")
 
-    def recognise(self) -> None:
-        """Refuse a file that is not a ledger of this version, or whose layout somebody changed."""
+    def raise_version(self) -> None:
+        """Mark the file as one with a budget for a unit, inside the caller's transaction."""
+        with self._speaking():
+            self._run(f"PRAGMA user_version={UNIT_VERSION}")
+
+    def version(self) -> int:
+        """The version that the file states now."""
+        with self._speaking():
+            return int(self._run("PRAGMA user_version").fetchone()[0])
+
+    def recognise(self) -> int:
+        """The version of the file; refuses one that is not a ledger, or whose layout somebody changed."""
+        version = self.version()
         with self._speaking():
             application = self._run("PRAGMA application_id").fetchone()[0]
-            version = self._run("PRAGMA user_version").fetchone()[0]
             found = self._run("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         expected = [(kind, name, "ledger", sql) for (kind, name), sql in _SCHEMA.items()]
-        if application == _APPLICATION and version > SCHEMA_VERSION:
+        if application == _APPLICATION and version > UNIT_VERSION:
             raise CorruptLedgerError(
-                f"The ledger {self.path} is of version {version}, newer than {SCHEMA_VERSION}: update privot."
+                f"The ledger {self.path} is of version {version}, newer than {UNIT_VERSION}: update privot."
             )
         if application != _APPLICATION and found != expected:
             raise CorruptLedgerError(f"{self.path} is not a privot ledger.")
-        if (application, version, found) != (_APPLICATION, SCHEMA_VERSION, expected):
-            raise CorruptLedgerError(f"The layout of the ledger {self.path} has been changed: restore a backup.")
+        if (application, found) != (_APPLICATION, expected) or version < SCHEMA_VERSION:
+            raise self.changed()
+        return version
+
+    def changed(self) -> CorruptLedgerError:
+        """The sentence for a file whose layout or version is not the one that privot gave it."""
+        return CorruptLedgerError(f"The layout of the ledger {self.path} has been changed: restore a backup.")
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Every row as stored, in the order of the file's own tree."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from privot.accounting.events import Composed, Event, adjacency_of, repeated
+from privot.accounting.events import Composed, Event, adjacency_of, repeated, unit_of
+from privot.common.privacy_unit import RECORD, unit_words
 from privot.errors import BudgetError, NoTheoremError
 from privot.ledger.ledger_rows import BUDGET, CHARGE, RAISE, Budget, Entry, Row, as_budget, as_entry, row_event
 
@@ -48,14 +49,19 @@ def together(events: Iterable[tuple[Event, int]]) -> Composed:
     return Composed(tuple(repeated(event, times) for event, times in events))
 
 
-def check_adjacency(event: Event, budget: Budget) -> None:
-    """Refuse an event that is not counted under the budget's adjacency."""
+def check_relation(event: Event, budget: Budget) -> None:
+    """Refuse an event that is not counted under the budget's adjacency and for the budget's unit."""
     try:
-        adjacency = adjacency_of([event])
+        adjacency, unit = adjacency_of([event]), unit_of([event])
     except NoTheoremError as error:
         raise BudgetError(f"Nothing was released: {error}") from None
     if adjacency is not budget.adjacency:
         raise BudgetError(
             f"The release is counted under {adjacency} but the budget of {budget.label!r} holds under "
             f"{budget.adjacency}, so nothing was released: count the release under the budget's adjacency."
+        )
+    if (unit and unit.name) != budget.unit:
+        raise BudgetError(
+            f"The release protects {unit_words(unit)} but the budget of {budget.label!r} is for one "
+            f"{budget.unit or RECORD}, so nothing was released: count the release for the budget's unit."
         )

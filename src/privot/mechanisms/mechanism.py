@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting.events import Event
+from privot.accounting.units import for_unit
 from privot.common.block_sums import BlockSum, Totals
 from privot.common.extras import require
+from privot.common.privacy_unit import Unit
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.noise import NoiseSource
@@ -68,7 +70,8 @@ class Facts:
     replace-one, where all neighbours have as many; None under add-remove, where it is what privacy hides.
     `clip` bounds the norm of a row and `classes` the labels 0 … classes − 1; neither is ever estimated from
     data. `columns` say how rows are read, column by column, where that was stated; they follow from the file's header
-    or schema, so two facts are equal without them.
+    or schema, so two facts are equal without them. `unit` is what neighbours differ in where that is not one record;
+    the rows are then those that take part, at most `unit.rows` of each unit, and the adjacency is add-remove.
     """
 
     dim: int
@@ -77,10 +80,44 @@ class Facts:
     adjacency: Adjacency
     classes: int | None = None
     columns: tuple[PublicColumn, ...] = field(default=(), compare=False, repr=False)
+    # not in the repr, which marks releases that were paid for: the event that is charged names the unit
+    unit: Unit | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.adjacency is not Adjacency.ADD_REMOVE:
+            raise UsageError(
+                "A unit is protected under add-remove only: under replace-one the number of records would be public, "
+                f"and another {self.unit.name} may have more or fewer of them."
+            )
 
     def plain(self) -> dict[str, Any]:
         """What a design writes down and compares beside the adjacency, as plain JSON types."""
-        return {"dim": self.dim, "records": self.records, "clip": self.clip, "classes": self.classes}
+        held = {"dim": self.dim, "records": self.records, "clip": self.clip, "classes": self.classes}
+        return held if self.unit is None else {**held, "unit": self.unit.to_dict()}
+
+    @classmethod
+    def from_plain(cls, raw: Mapping[str, Any], adjacency: Adjacency) -> Facts:
+        """Read what `plain` wrote."""
+        return cls(**{**raw, "unit": Unit.from_dict(raw.get("unit"))}, adjacency=adjacency)
+
+    def cost(self, event: Event) -> Event:
+        """What an `event` that a mechanism states for one record costs for what these facts protect.
+
+        It is what a vault charges: the same event where that is one record, else `privot.accounting.for_unit` of it.
+        """
+        return for_unit(event, self.unit)
+
+
+def refuse_unit(facts: Facts, what: str) -> None:
+    """Refuse a job that finds its noise for single records: for a unit that would be too little.
+
+    >>> refuse_unit(Facts(2, None, 1.0, Adjacency.ADD_REMOVE), "Adaptation")
+    """
+    if facts.unit is not None:
+        raise UsageError(
+            f"{what} protects single records, and this vault protects {facts.unit}: release a table or simple numbers, "
+            "or open the records without a unit."
+        )
 
 
 @dataclass(frozen=True)
@@ -170,7 +207,11 @@ class Mechanism(Protocol):
         ...
 
     def event(self, facts: Facts) -> Event:
-        """What *one step* costs, from public facts alone; all `steps` are charged before the first."""
+        """What *one step* costs if *one record* changes, from public facts alone; all are charged before the first.
+
+        Where the facts have a unit, the vault charges `facts.cost` of it. A mechanism that finds its own σ from ε finds
+        it for that.
+        """
         ...
 
     def run(self, records: Records, noise: NoiseSource, event: Event, step: int) -> tuple[Value, Mapping[str, Any]]:

@@ -9,9 +9,9 @@ directions, that argument does not scale the law, and the curve itself is chaine
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from privot.accounting import Composed, Event, Gaussian, Laplace, Repeated, account
+from privot.accounting import Event, account
+from privot.accounting.units import group_event
 from privot.common.arguments import check_count, check_delta
 from privot.guarantee import Guarantee
 
@@ -41,6 +41,7 @@ def epsilon_of_person(event: Event, guarantee: Guarantee, records: int) -> float
 
     Examples
     --------
+    >>> from privot.accounting import Gaussian
     >>> from privot.guarantee import Adjacency
     >>> event = Gaussian(4.0, 1.0, Adjacency.ADD_REMOVE)
     >>> round(epsilon_of_person(event, account(event, 1e-5), 2), 3)  # as Gaussian(4.0, 2.0, …)
@@ -50,23 +51,10 @@ def epsilon_of_person(event: Event, guarantee: Guarantee, records: int) -> float
     check_delta(guarantee.at_delta)
     if records == 1:
         return guarantee.epsilon()
-    scaled = _scaled(event, records)
+    scaled = group_event(event, records)
     if scaled is not None:
         return account(scaled, guarantee.at_delta).epsilon()
     return _chained(guarantee, records)
-
-
-def _scaled(event: Event, records: int) -> Event | None:
-    """The event with `records` times the sensitivity; None where that is not how it scales."""
-    if isinstance(event, Gaussian | Laplace):
-        return replace(event, sensitivity=records * event.sensitivity)
-    if isinstance(event, Repeated):
-        inside = _scaled(event.event, records)
-        return None if inside is None else replace(event, event=inside)
-    if isinstance(event, Composed):
-        parts = [_scaled(part, records) for part in event.events]
-        return None if any(part is None for part in parts) else Composed(tuple(part for part in parts if part))
-    return None
 
 
 def _chained(guarantee: Guarantee, records: int) -> float:

@@ -99,7 +99,7 @@ def ledger_view(path: Path, event: Event, purpose: str) -> dict[str, Any]:
                 except PrivotError as error:
                     refused = str(error)
                 used = 0.0 if spent is None else spent.epsilon()
-                terms = f"at δ = {budget.delta:g}, {budget.adjacency}"
+                terms = f"at δ = {budget.delta:g}, {budget.relation}"
                 rows.append(
                     {
                         "label": budget.label,

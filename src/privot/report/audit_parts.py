@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from privot.common.privacy_unit import Unit, relation_words
 from privot.report.html_page import Card, Chart, Fold, Paragraph, Part, Rows, Section
 from privot.report.page_charts import claimed_bars
 from privot.report.svg_drawing import clean
@@ -29,7 +30,7 @@ def audit_card(fields: Mapping[str, Any]) -> Card:
     parts: list[Part] = [Paragraph("Attacked, and not refuted.", "verdict")]
     attacks = _attacks(fields)
     if attacks:
-        told = {clean(f"δ = {c['delta']:g}, {c['adjacency']}, {c['standing']}") for c in _claims(fields)}
+        told = {clean(f"δ = {c['delta']:g}, {_relation(c)}, {c['standing']}", 300) for c in _claims(fields)}
         parts.append(
             Chart(claimed_bars(attacks), f"A bar past its mark would refute the claim. {'; '.join(sorted(told))}.")
         )
@@ -40,6 +41,10 @@ def audit_card(fields: Mapping[str, Any]) -> Card:
         parts.append(Paragraph(f"{words} {chance}"))
     parts.append(Paragraph("Attacks ran on records that the audit made itself; no real record was looked at.", "quiet"))
     return Card(title, parts, "good")
+
+
+def _relation(claimed: Mapping[str, Any]) -> str:
+    return relation_words(claimed["adjacency"], Unit.from_dict(claimed.get("unit")))
 
 
 def _claims(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -76,7 +81,7 @@ def audit_section(fields: Mapping[str, Any]) -> Section:
                 "nothing" if claimed["epsilon"] is None else f"{claimed['epsilon']:.4g}",
                 f"{words}, {100 * seen['confidence']:.0f} % sure",
                 f"{claimed['delta']:g}",
-                clean(f"{claimed['adjacency']}, {claimed['standing']}"),
+                clean(f"{_relation(claimed)}, {claimed['standing']}", 300),
                 "REFUTED" if found["refuted"] else "not refuted",
             ]
         )

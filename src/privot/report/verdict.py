@@ -23,6 +23,7 @@ _WORDS = (
     (WEAK, "fair", "A weak promise"),
     (math.inf, "poor", "Hardly a promise"),
 )
+_SEVERAL = " Somebody with several records in the data is promised less."
 _CONVENTION = (
     f"Our words: strong up to ε = {STRONG:g}, moderate up to {MODERATE:g}, weak up to {WEAK:g}. They are a convention; "
     "the numbers are what holds."
@@ -60,6 +61,11 @@ def promise_card(guarantee: Guarantee | None, what: str) -> Card:
         Adjacency.ADD_REMOVE: "any one record had not been in the data, or one more had been",
         Adjacency.REPLACE_ONE: "any one record had been another one",
     }[guarantee.adjacency]
+    whom, less = "To everybody whose record is in the data, one record each", _SEVERAL
+    if guarantee.unit is not None:
+        unit = guarantee.unit
+        neighbours = f"everything of any one {unit.name} had not been in the data, or that of one more had been"
+        whom, less = f"To everybody who is one {unit.name} in the data, with all rows (at most {unit.rows} used)", ""
     epsilon, delta = guarantee.epsilon(), guarantee.at_delta
     parts: list[Part] = [Paragraph(f"{words}: {guarantee.stated()}.", "verdict")]
     if guarantee.standing is not Standing.PROVEN:
@@ -68,7 +74,7 @@ def promise_card(guarantee: Guarantee | None, what: str) -> Card:
         guess = guarantee.best_guess()
         parts += [
             Paragraph(
-                f"To everybody whose record is in the data, one record each: {what} would have come out almost the "
+                f"{whom}: {what} would have come out almost the "
                 f"same if {neighbours}. Who sees all of it, and must guess at even odds which of the two it was, is "
                 f"right at most {percent_up(guess)} of the time."
             ),
@@ -78,7 +84,7 @@ def promise_card(guarantee: Guarantee | None, what: str) -> Card:
         parts.append(
             Paragraph(
                 f"From ε and δ alone the bound would be {percent_up(by_quote)}; the whole curve below says more. "
-                f"{_CONVENTION} Somebody with several records in the data is promised less.",
+                f"{_CONVENTION}{less}",
                 "quiet",
             )
         )
@@ -122,7 +128,7 @@ def curve_section(guarantee: Guarantee) -> Section:
     points = [(d, guarantee.epsilon(d)) for d in (*deltas, guarantee.at_delta)]
     curve = privacy_curve(points, (guarantee.at_delta, guarantee.epsilon()))
     said = (
-        f"{guarantee.adjacency}, {guarantee.standing}. δ bounds the probability with which the promise of ε may fail. "
+        f"{guarantee.relation}, {guarantee.standing}. δ bounds the probability with which the promise of ε may fail. "
         "One release satisfies all these pairs at once."
     )
     return Section("The promise at other δ", [Chart(curve, said)])

@@ -136,7 +136,7 @@ class GeneratorDesign:
             "rules": Rules.from_dict(fields["rules"]),
             "seed": int(fields["seed"]),
             "delta": float(fields["delta"]),
-            "facts": Facts(adjacency=adjacency, **fields["facts"]),
+            "facts": Facts.from_plain(fields["facts"], adjacency),
             "method": str(fields["method"]),
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privot.errors import UsageError
-from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.mechanism import Facts, refuse_unit
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
 from privot.synthesis.methods import method_named
@@ -22,6 +22,8 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
     """What `config` would release and train on records with these `facts`."""
     if config.class_names is not None and len(config.class_names) != facts.classes:
         raise UsageError(f"There are {len(config.class_names)} class names for {facts.classes or 'no'} classes.")
+    if config.codec is None:
+        refuse_unit(facts, "Synthesis without a table's schema")
     return method_of(config).plan(config, facts)
 
 

@@ -15,6 +15,7 @@ from privot.tables.schema_proposal import propose_from_sample
 from privot.tables.table import Table
 from privot.tables.table_files import encode_chunks, encode_file, read_chunks, read_header, read_table
 from privot.tables.table_writing import write_table
+from privot.tables.unit_column import encode_file_with_units, identifier_names, schema_for_unit
 
 __all__ = [
     "Column",
@@ -25,14 +26,17 @@ __all__ = [
     "TableCodec",
     "encode_chunks",
     "encode_file",
+    "encode_file_with_units",
     "encode_frame",
     "encoded_columns",
     "frame_kind",
     "frame_of",
+    "identifier_names",
     "propose",
     "propose_from_sample",
     "read_chunks",
     "read_header",
     "read_table",
+    "schema_for_unit",
     "write_table",
 ]

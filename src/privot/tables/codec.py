@@ -154,7 +154,8 @@ class TableCodec:
                 f"The table lacks column {brief(lacking[0])}, which the schema has: add it, or remove it "
                 "from the schema."
             )
-        odd = [name for name in found if name not in self.schema.names and name not in self.schema.generated]
+        known = {*self.schema.names, *self.schema.generated, *self.schema.dropped}
+        odd = [name for name in found if name not in known]
         if odd:
             raise DataError(f"The table has column {brief(odd[0])}, which the schema lacks: describe it or drop it.")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,26 @@ class Schema:
     """`columns` in the table's order; `label` names the column to predict, if any; the first of `marks` is written.
 
     `constraints` state how columns belong together, and which columns are made and not learned (keys, constants).
+    `dropped` names columns that the table may have and that nobody reads: identifiers. In a file such a column is
+    written among the others, as {"name": "visit_id", "drop": true}.
     """
 
     columns: tuple[Column, ...]
     label: str | None = None
     marks: tuple[str, ...] = MARKS
     constraints: tuple[Constraint, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, tuple) or not all(isinstance(c, Column) for c in self.columns):
             raise UsageError("The columns of a schema must be a tuple of Column objects.")
         if not self.features:
             raise UsageError("A schema needs at least one column besides the label.")
-        if len(set(self.names)) != len(self.names):
+        if not all(isinstance(name, str) and name.strip() for name in self.dropped):
+            raise UsageError("Every column that is dropped needs a name.")
+        if self.label is not None and self.label in self.dropped:
+            raise UsageError(f"The label {brief(self.label)} is dropped: name another, or keep its column.")
+        if len({*self.names, *self.dropped}) != len(self.names) + len(self.dropped):
             raise UsageError("Two columns of the schema have the same name: rename one.")
         if not self.marks or not all(isinstance(mark, str) for mark in self.marks):
             raise UsageError("A schema needs at least one mark for missing values, as text.")
@@ -84,7 +91,16 @@ class Schema:
     def without_label(self) -> Schema:
         """The same columns in the same order, the label's left out: what describes records whose label is missing."""
         kept = tuple(c for c in self.constraints if self.label not in named_columns(c))
-        return Schema(self.features, None, self.marks, kept)
+        return Schema(self.features, None, self.marks, kept, self.dropped)
+
+    def dropping(self, name: str) -> Schema:
+        """The same schema without the column `name`, which a table may then have and nobody reads as a column."""
+        if name in self.dropped:
+            return self
+        if name == self.label:
+            raise UsageError(f"The label {brief(name)} cannot be dropped: name another label, or none.")
+        kept = tuple(column for column in self.columns if column.name != name)
+        return replace(self, columns=kept, dropped=(*self.dropped, name))
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
@@ -98,7 +114,10 @@ class Schema:
             "schema": SCHEMA_VERSION,
             "label": self.label,
             "marks": list(self.marks),
-            "columns": [column.to_dict() for column in self.columns],
+            "columns": [
+                *(column.to_dict() for column in self.columns),
+                *({"name": name, "drop": True} for name in self.dropped),
+            ],
             # left out where there are none: what was written before stays the same
             **({"constraints": [c.to_dict() for c in self.constraints]} if self.constraints else {}),
         }
@@ -122,7 +141,8 @@ class Schema:
         if not isinstance(constraints, list):
             raise DataError("The constraints of a schema are a list of objects.")
         found = tuple(constraint_from_dict(c) for c in constraints)
-        return cls(tuple(Column.from_dict(c) for c in raw["columns"]), raw.get("label"), tuple(marks), found)
+        kept, dropped = _told_apart(raw["columns"])
+        return cls(tuple(Column.from_dict(c) for c in kept), raw.get("label"), tuple(marks), found, dropped)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON."""
@@ -141,6 +161,22 @@ class Schema:
             ) from None
 
 
+def _told_apart(columns: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    """What columns say of themselves, and the names of those that are dropped, whatever else is said of them."""
+    kept, dropped = [], []
+    for column in columns:
+        if not isinstance(column, Mapping) or "drop" not in column:
+            kept.append(column)
+            continue
+        if not isinstance(column["drop"], bool) or not isinstance(column.get("name"), str):
+            raise DataError("A column that is dropped has a name and drop: true.")
+        if column["drop"]:
+            dropped.append(column["name"])
+        else:
+            kept.append({name: value for name, value in column.items() if name != "drop"})
+    return kept, tuple(dropped)
+
+
 def propose(
     names: Sequence[str],
     dictionary: Mapping[str, Mapping[str, Any]],
@@ -151,27 +187,30 @@ def propose(
 
     A type that is left out follows from what is said: categories make a column categorical, a range of whole numbers
     integer, any other range continuous, ISO dates date, nothing at all is refused: it would have to be read off the
-    data. Entries for columns that the table does not have are ignored.
+    data. `drop: true` drops the column. Entries for columns that the table does not have are ignored.
     """
     # such a first line may be a record, so nothing of it is quoted
     if not any(name in dictionary for name in names):
         raise UsageError(
             "The data dictionary has none of the table's columns: is the first line of the table a line of names?"
         )
-    columns = []
+    columns, dropped = [], []
     for name in names:
         if name not in dictionary:
             raise UsageError(f"Nothing public is known about column {brief(name)}: describe it in the data dictionary.")
         if not isinstance(dictionary[name], Mapping):
             raise DataError(f"The data dictionary describes column {brief(name)} by an object: low, high, categories …")
         hints = dict(dictionary[name])
+        if hints.pop("drop", False) is True:
+            dropped.append(name)
+            continue
         # only where it is left out: a boolean has a type and may have nothing else
         if "type" not in hints:
             hints["type"] = _type_of(name, hints)
         if hints.get("name", name) != name:
             raise DataError(f"The data dictionary gives column {brief(name)} another name: leave it out.")
         columns.append(Column.from_dict({**hints, "name": name}))
-    return Schema(tuple(columns), label, constraints=constraints)
+    return Schema(tuple(columns), label, constraints=constraints, dropped=tuple(dropped))
 
 
 def _type_of(name: str, hints: Mapping[str, Any]) -> str:

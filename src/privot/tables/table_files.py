@@ -32,8 +32,8 @@ _CELL = 64
 
 def read_header(path: str | Path) -> list[str]:
     """The names of the columns; they are public, what stands below them is not."""
-    path = _existing(path)
-    if _is_parquet(path):
+    path = existing(path)
+    if is_parquet(path):
         return [str(name) for name in _open_parquet(path).schema_arrow.names]
     return next(_csv_lines(path))[1]
 
@@ -50,9 +50,9 @@ def read_table(path: str | Path) -> Table:
 
 def read_chunks(path: str | Path, rows: int = CHUNK) -> Iterator[Table]:
     """The file as tables of at most `rows` rows each, at least one."""
-    path = _existing(path)
+    path = existing(path)
     seen = False
-    for chunk in _parquet_chunks(path, rows) if _is_parquet(path) else _csv_chunks(path, rows):
+    for chunk in _parquet_chunks(path, rows) if is_parquet(path) else csv_chunks(path, rows):
         seen = True
         yield chunk
     if not seen:
@@ -63,7 +63,7 @@ def encode_file(
     path: str | Path, codec: TableCodec, compact: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
     """What `codec.encode` gives for the file's table, chunk by chunk."""
-    path = _existing(path)
+    path = existing(path)
     taken, blocks = Meter(path.name), []
     for rows, labels in encoded_blocks(path, codec):
         made = rows if compact else codec.widen(rows)
@@ -82,11 +82,11 @@ def encoded_blocks(
 
     Of a Parquet file, `groups` names the row groups to read; all of them unless given.
     """
-    if _is_parquet(Path(path)):
-        for batch in _parquet_batches(path, rows, groups):
+    if is_parquet(Path(path)):
+        for batch in parquet_batches(path, rows, groups):
             yield encode_batch(batch, codec)
     else:
-        for chunk in _csv_chunks(path, rows):
+        for chunk in csv_chunks(path, rows):
             yield codec.encode(chunk, compact=True)
 
 
@@ -106,7 +106,8 @@ def encode_chunks(
     return np.concatenate(rows), np.concatenate(labels) if labels else None
 
 
-def _existing(path: str | Path) -> Path:
+def existing(path: str | Path) -> Path:
+    """`path`, if it is a file of a kind that tables have."""
     path = Path(path)
     kind_of(path)
     if not path.is_file():
@@ -114,7 +115,8 @@ def _existing(path: str | Path) -> Path:
     return path
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether the file is named as Parquet."""
     return kind_of(path) == ".parquet"
 
 
@@ -168,7 +170,8 @@ def _checked_names(path: Path, cells: list[str]) -> list[str]:
     return names
 
 
-def _csv_chunks(path: str | Path, rows: int) -> Iterator[Table]:
+def csv_chunks(path: str | Path, rows: int) -> Iterator[Table]:
+    """The lines of a CSV file as tables of at most `rows` rows."""
     lines = _csv_lines(path)
     names = next(lines)[1]
     held: list[list[str]] = []
@@ -203,7 +206,7 @@ def parquet_groups(path: str | Path) -> list[tuple[int, int]]:
     return [(group.num_rows, group.total_byte_size) for group in groups]
 
 
-def _parquet_batches(path: str | Path, rows: int, groups: Sequence[int] | None = None) -> Iterator[Any]:
+def parquet_batches(path: str | Path, rows: int, groups: Sequence[int] | None = None) -> Iterator[Any]:
     """Record batches of at most `rows` rows, at least one each."""
     file, library, shown = _open_parquet(path, groups), arrow(), Path(path).name
     check_arrow_schema(file.schema_arrow, shown)
@@ -235,7 +238,7 @@ def check_arrow_schema(schema: Any, shown: str) -> None:
 
 def _parquet_chunks(path: Path, rows: int) -> Iterator[Table]:
     library = arrow()
-    for batch in _parquet_batches(path, rows):
+    for batch in parquet_batches(path, rows):
         check_batch(path.name, batch, library)
         names = [str(name) for name in batch.schema.names]
         yield Table({name: python_values(batch.column(i), name) for i, name in enumerate(names)})

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Composed, Event, adjacency_of
+from privot.accounting.events import Composed, Event
 from privot.common.arguments import check_delta, check_epsilon
-from privot.data import records_digest
+from privot.common.privacy_unit import RECORD
+from privot.data import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.partitions import PartitionedSource
@@ -58,12 +60,13 @@ class MemoryBudget:
         if os.getpid() != self._process:
             raise BudgetError("A forked process cannot share a budget kept in memory: give the vault a ledger.")
         together = (*self.spent, event)
-        needed = account(Composed(together), self.delta).epsilon()
+        counted = account(Composed(together), self.delta)
+        needed = counted.epsilon()
         # written so that a NaN refuses
         if not needed <= self.epsilon:
             raise BudgetError(
                 f"The budget refuses {purpose!r}: with it ε would be {needed:.6g} at δ = {self.delta:g} "
-                f"({adjacency_of([event])}), above the budget of ε = {self.epsilon:g}."
+                f"({counted.relation}), above the budget of ε = {self.epsilon:g}."
             )
 
     def charges(self, mark: str) -> int:
@@ -79,7 +82,9 @@ class MemoryBudget:
 class LedgerBudget:
     """A ledger's account of these records, opened with `terms` = (ε, δ) if there is none yet.
 
-    A ledger that guards other records refuses, unless `new_records` states that these are new.
+    A ledger that guards other records refuses, unless `new_records` states that these are new. The records are *all*
+    rows, whatever the `unit` and however many of its rows take part: they have one budget, and it is for one unit and
+    one grouping: `owners` say whose each row is, and the same rows under other owners are refused.
     """
 
     def __init__(
@@ -90,16 +95,24 @@ class LedgerBudget:
         adjacency: Adjacency,
         label: str,
         new_records: bool = False,
+        unit: str | None = None,
+        owners: Sequence[str] | None = None,
     ) -> None:
         self._ledger = ledger
         self._data = account_name(ledger, rows)
+        grouping = None
+        if unit is not None:
+            assert owners is not None
+            assert not isinstance(rows, PartitionedSource)
+            grouping = grouping_name(ledger, rows, owners)
         found = ledger.admit(self._data, new_records=new_records)
         if found is None:
             if terms is None:
                 raise UsageError(
                     "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
                 )
-            found = ledger.set_budget(self._data, *terms, adjacency, label, new_records=new_records, by_sum=True)
+            stated: dict[str, Any] = {"new_records": new_records, "by_sum": True, "unit": unit, "grouping": grouping}
+            found = ledger.set_budget(self._data, *terms, adjacency, label, **stated)
         elif terms is not None and terms not in ((e, found.delta) for e in (found.first_epsilon, found.epsilon)):
             raise UsageError(
                 f"The ledger already grants these records ε = {found.epsilon:g} at δ = {found.delta:g}: "
@@ -109,6 +122,17 @@ class LedgerBudget:
             raise UsageError(
                 f"The ledger's budget is under {found.adjacency}, the vault was made under {adjacency}: "
                 "use the ledger's."
+            )
+        if found.unit != unit:
+            raise UsageError(
+                f"The ledger's budget protects one {found.unit or RECORD}, the vault was made for one "
+                f"{unit or RECORD}: these records have one budget, so use the ledger's unit."
+            )
+        # ε adds up only for one grouping: under another, a unit is made of rows of many
+        if found.grouping != grouping:
+            raise UsageError(
+                f"The ledger's budget holds for other values of {unit}: these records were grouped otherwise when it "
+                f"was set, so give each record the {unit} that it had then."
             )
         self.delta = found.delta
 
@@ -196,6 +220,12 @@ def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource) -> s
         )
     older = ledger.fingerprint({"x": row_digests(records)})
     return name if ledger.budget(older) is None else older
+
+
+def grouping_name(ledger: Ledger, rows: NDArray[Any], owners: Sequence[str]) -> str:
+    """What a ledger knows by whose each row is: a keyed hash of the pairs (owner, row), the same in any order."""
+    key = bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows with their owners": np.zeros(0)}))
+    return ledger.fingerprint({"owned": owned_digest(key, rows, owners)})
 
 
 def row_digests(rows: NDArray[Any], labels: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:

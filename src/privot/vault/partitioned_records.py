@@ -54,3 +54,11 @@ def one_place() -> UsageError:
         "This mechanism draws or keeps single records, so it needs all of them in one place: partitioned records "
         "release sums only (tables, embeddings, sketches, counts)."
     )
+
+
+def units_in_one_place() -> UsageError:
+    """The sentence for partitioned records with a unit."""
+    return UsageError(
+        "Rows of one unit may lie in several partitions, so a unit needs all records in one place: give one file "
+        "(.csv, .csv.gz or .parquet) without an engine, or protect single records."
+    )

@@ -22,11 +22,12 @@ from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, adjacency_of, repeated
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.block_sums import RowSums
+from privot.common.privacy_unit import DEFAULT_ROWS, Unit
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
 from privot.mechanisms.clipping import clip_rows
-from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism, PublicColumn
+from privot.mechanisms.mechanism import Answer, Answering, Facts, Identified, Mechanism, PublicColumn, refuse_unit
 from privot.mechanisms.summaries.array_columns import checked_columns
 from privot.noise import KeptNoise, NoiseSource, SystemNoise
 from privot.noise.kept_noise import mark_of
@@ -34,7 +35,8 @@ from privot.partitions import Engine, PartitionedSource
 from privot.partitions.engines.engine import arithmetic_mark
 from privot.release import Release, Value
 from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests, row_key
-from privot.vault.partitioned_records import PartitionedRecords, one_place
+from privot.vault.contributions import checked_units, kept_rows
+from privot.vault.partitioned_records import PartitionedRecords, one_place, units_in_one_place
 from privot.vault.record_files import file_label, read_encoded_table, read_file
 from privot.vault.stream import Sealed, Stream
 
@@ -117,6 +119,14 @@ class Vault(Sealed):
     columns
         The names of the columns, in order, for mechanisms that read one column. They are public. A file with a header
         or a schema names its own.
+    units
+        Whose record each is: texts or whole numbers, of shape (records,). Neighbours then differ in *everything that
+        one unit has* and not in one record. Add-remove only.
+    unit
+        What a unit is called (the name of its column); it is public. With a ledger it has to be given.
+    per_unit
+        At most how many records of each unit take part; 1 unless given. Which ones is decided by a hash of the unit and
+        the record alone. Noise grows with it.
 
     Raises
     ------
@@ -133,7 +143,11 @@ class Vault(Sealed):
       * what `release`, `release_once` and `stream` let out is differentially private as the guarantee that it carries
         says, under the assumptions that it lists; floating point is each mechanism's own promise, in its docstring;
       * all releases together cost at most the budget, counted by the accountant before each of them;
-      * a refusal touches no record and costs nothing. A failure after the charge leaves the charge standing.
+      * a refusal touches no record and costs nothing. A failure after the charge leaves the charge standing;
+      * with `units`, records are bounded here, before a mechanism sees them (`privot.vault.contributions`), and each
+        event that a mechanism states for one record is charged for `per_unit` of them (`privot.accounting.for_unit`);
+        mechanisms for which that is no theorem are refused. A ledger knows the records, all of them, by the same
+        fingerprint with and without units, and has one budget for them, for one grouping into units.
 
     Threat model: the vault protects against mistakes, not against its own process. No attribute, representation, copy,
     pickle, error message or traceback of privot's shows a record; but Python cannot keep code in the same process from
@@ -166,8 +180,12 @@ class Vault(Sealed):
         label: str = "records",
         new_records: bool = False,
         columns: Sequence[str | PublicColumn] = (),
+        units: Any = None,
+        unit: str | None = None,
+        per_unit: int | None = None,
     ) -> None:
         adjacency = Adjacency.parse(adjacency)
+        protected = _checked_unit(units is not None, unit, per_unit)
         if isinstance(clip, bool) or not isinstance(clip, int | float) or not CLIP_RANGE[0] <= clip <= CLIP_RANGE[1]:
             raise UsageError(f"The clip must be a number from {CLIP_RANGE[0]:g} to {CLIP_RANGE[1]:g}, got {clip!r}.")
         if ledger is None and budget is None:
@@ -175,7 +193,11 @@ class Vault(Sealed):
         if isinstance(noise, KeptNoise):
             # the same for everything asked of it: two releases, or two vaults, would show what differs between them
             raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
+        if ledger is not None and protected is not None and unit is None:
+            raise UsageError("A ledger's budget is for a unit with a name: give unit, what one of the units is called.")
         source = x if isinstance(x, PartitionedSource) else None
+        if source is not None and protected is not None:
+            raise units_in_one_place()
         if source is not None and ledger is not None:
             source.expect(row_key(ledger))
         rows: NDArray[Any] = np.empty((0, 0)) if source is not None else checked_rows(x)
@@ -192,9 +214,14 @@ class Vault(Sealed):
             raise UsageError("Partitions hold their own labels: leave y out, and give the source's number of classes.")
         public_count = count if adjacency is Adjacency.REPLACE_ONE else None
         named = checked_columns(columns, dim)
-        self.__facts = Facts(dim, public_count, float(clip), adjacency, classes, named)
+        self.__facts = Facts(dim, public_count, float(clip), adjacency, classes, named, protected)
         self.__records: _Records | PartitionedRecords
-        if source is None:
+        if source is None and protected is not None:
+            # from here on no mechanism sees the other rows; only the ledger's fingerprint is of all
+            owners = checked_units(units, count, protected.name)
+            kept = kept_rows(owners, rows, labels, protected.rows)
+            self.__records = _Records(rows[kept], None if labels is None else labels[kept], self.__facts)
+        elif source is None:
             self.__records = _Records(rows, labels, self.__facts)
         else:
             self.__records = PartitionedRecords(source, self.__facts)
@@ -208,7 +235,8 @@ class Vault(Sealed):
         else:
             terms = None if budget is None else _pair(budget)
             held = rows if source is None else source
-            self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records)
+            whose: tuple[Any, ...] = () if protected is None else (protected.name, owners)
+            self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records, *whose)
 
     @classmethod
     def open(
@@ -229,6 +257,8 @@ class Vault(Sealed):
         noise: NoiseSource | None = None,
         label: str | None = None,
         new_records: bool = False,
+        unit: str | None = None,
+        per_unit: int | None = None,
     ) -> Self:
         """A vault of the records in a file or a folder of images, read by what is stated about them.
 
@@ -256,6 +286,9 @@ class Vault(Sealed):
             Which arrays of a `.npz` file with x_train and x_test are read.
         label
             The name by which a ledger lists these records; the file's own unless given.
+        unit, per_unit
+            As for `Vault.from_table`; without a schema the unit is an array of a `.npz` file, of one whole number per
+            record.
         adjacency, ledger, budget, noise, new_records
             As for `Vault`.
 
@@ -289,12 +322,16 @@ class Vault(Sealed):
         if schema is not None:
             if clip is not None or classes is not None or shape is not None:
                 raise UsageError("A schema says the clip and the classes of a table: leave out clip, classes, shape.")
+            more |= {"unit": unit, "per_unit": per_unit}
             return cls.from_table(path, schema, query=query, parts=parts, engine=engine, **more)
+        if unit is None and per_unit is not None:
+            raise UsageError("per_unit bounds the records of a unit: name the array of the unit, or leave it out.")
         if query is not None or parts is not None:
             raise UsageError("The rows of a query are a table: state its schema.")
         if clip is None:
             raise UsageError("A bound on the norm of a row is public and stated: give clip.")
-        return cls(**read_file(path, classes=classes, shape=shape, part=part, engine=engine), clip=clip, **more)
+        held = read_file(path, classes=classes, shape=shape, part=part, engine=engine, unit=unit)
+        return cls(**held, clip=clip, unit=unit, per_unit=per_unit, **more)
 
     @classmethod
     def from_table(
@@ -311,6 +348,8 @@ class Vault(Sealed):
         noise: NoiseSource | None = None,
         label: str | None = None,
         new_records: bool = False,
+        unit: str | None = None,
+        per_unit: int | None = None,
     ) -> Self:
         """A vault of the rows of a table with mixed columns, encoded by its public schema.
 
@@ -337,7 +376,11 @@ class Vault(Sealed):
         label
             The name by which a ledger lists these records; the file's own unless given. The column to predict is the
             schema's to name.
-        adjacency, ledger, budget, noise, new_records
+        unit
+            The column that says whose each row is, such as "patient_id": everything of one value is protected, and not
+            one row. It need not be in the schema. It is an identifier: it is read, and is no column of the vault's
+            rows. One file (`.csv`, `.csv.gz`, `.parquet`) only.
+        adjacency, ledger, budget, noise, new_records, per_unit
             As for `Vault`.
 
         Returns
@@ -359,7 +402,7 @@ class Vault(Sealed):
         Notes
         -----
         Formal guarantee: a row depends on that record and on the schema, never on another record, and its norm is at
-        most the vault's clip.
+        most the vault's clip. Whose it is depends on that record alone too.
 
         Examples
         --------
@@ -372,11 +415,16 @@ class Vault(Sealed):
         ...     Vault.from_table(file, schema, adjacency="replace-one", budget=(1.0, 1e-5))
         <Vault 'people.csv': 2 records in 2 dimensions, clip 1.41421, replace-one>
         """
-        held, form = read_encoded_table(path, schema, query=query, parts=parts, engine=engine)
+        if unit is None and per_unit is not None:
+            raise UsageError("per_unit bounds the rows of a unit: name the column of the unit, or leave it out.")
+        held, form = read_encoded_table(path, schema, query=query, parts=parts, engine=engine, unit=unit)
         if label is None:
             label = file_label(path) if form is None else "records"
         made = cls(
             **held,
+            # said here again: a reader that forgets the units is refused, and not taken for one of single records
+            unit=unit,
+            per_unit=per_unit,
             adjacency=adjacency,
             ledger=ledger,
             budget=budget,
@@ -518,7 +566,7 @@ class Vault(Sealed):
             f"{type(mechanism).__module__}.{type(mechanism).__qualname__}",
             repr(self.__facts),
             hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest(),
-            repr(sorted(mechanism.event(self.__facts).to_dict().items())),
+            repr(sorted(self.__facts.cost(mechanism.event(self.__facts)).to_dict().items())),
             arithmetic_mark(("scipy",), mechanism.needs.tensors),
         ]
         about = "\n".join(named).encode() + b"\n" + mechanism.identity()
@@ -576,12 +624,14 @@ class Vault(Sealed):
         mechanism.needs.check(self.__facts)
         if isinstance(self.__records, PartitionedRecords) and not mechanism.needs.sums_only:
             raise one_place()
+        if not mechanism.needs.sums_only:
+            refuse_unit(self.__facts, f"{type(mechanism).__name__} draws or keeps single records, so it")
         step = mechanism.event(self.__facts)
         if adjacency_of([step]) is not self.__facts.adjacency:
             raise UsageError(
                 f"The mechanism's event is not under the vault's adjacency, {self.__facts.adjacency}: make it for that."
             )
-        whole = repeated(step, steps)
+        whole = repeated(self.__facts.cost(step), steps)
         for standing, reason in (
             (mechanism.standing, f"the mechanism itself is {mechanism.standing}"),
             (noise.standing, "the noise is not secret: it comes from a seed"),
@@ -623,7 +673,8 @@ class Vault(Sealed):
     def __repr__(self) -> str:
         f = self.__facts
         count = "records" if f.records is None else f"{f.records} records"
-        return f"<Vault {self.__label!r}: {count} in {f.dim} dimensions, clip {f.clip:g}, {f.adjacency}>"
+        of_unit = "" if f.unit is None else f" of {f.unit}"
+        return f"<Vault {self.__label!r}: {count} in {f.dim} dimensions, clip {f.clip:g}, {f.adjacency}{of_unit}>"
 
 
 def _released(guarantee: Guarantee, value: Value, public: Mapping[str, Any]) -> Release:
@@ -636,6 +687,15 @@ def _pair(budget: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         raise UsageError(f"Expected a budget (ε, δ), a pair of numbers, got {type(budget).__name__}.") from None
     return check_epsilon(epsilon), check_delta(delta)
+
+
+def _checked_unit(given: bool, name: str | None, rows: int | None) -> Unit | None:
+    """The unit that is protected; None for single records."""
+    if not given:
+        if name is not None or rows is not None:
+            raise UsageError("A unit needs units: say whose record each is, or leave out unit and per_unit.")
+        return None
+    return Unit("unit" if name is None else name, DEFAULT_ROWS if rows is None else rows)
 
 
 def _checked_classes(y: Any, classes: int | None, records: int) -> NDArray[np.int64] | None:

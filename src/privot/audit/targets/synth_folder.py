@@ -65,8 +65,7 @@ def audit_folder(
         Check(
             "the guarantee is what its events cost",
             True,
-            f"recomputed: ε = {guarantee.epsilon():.6g} at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, "
-            f"{guarantee.standing}",
+            f"recomputed: {guarantee.stated()}",
         )
     ]
     findings += _files(folder)
@@ -88,6 +87,7 @@ def audit_folder(
         "claimed": guarantee.epsilon(),
         "delta": guarantee.at_delta,
         "adjacency": str(guarantee.adjacency),
+        "unit": guarantee.to_dict()["unit"],
         "standing": str(guarantee.standing),
         "candidates": candidates if tests else 0,
         "steps": steps if tests else 0,

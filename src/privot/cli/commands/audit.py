@@ -155,7 +155,7 @@ def _print_findings(findings: Findings) -> None:
             continue
         trials = [str(m.trials) for m in (f.real, f.core) if m is not None]
         if_gaussian = "–" if f.if_gaussian is None else number(f.if_gaussian, 4)
-        what = f"δ {f.claim.delta:g}, {f.claim.adjacency}, {f.claim.standing}"
+        what = f"δ {f.claim.delta:g}, {f.claim.relation}, {f.claim.standing}"
         verdict = "REFUTED" if f.refuted else "not refuted"
         rows.append(
             [f.name, number(f.claim.epsilon, 4), number(f.epsilon, 4), if_gaussian, what, " + ".join(trials), verdict]

@@ -137,6 +137,12 @@ def _check_obtained(results: dict[str, dict[str, Any]]) -> None:
             )
 
 
+def _relation(fields: dict[str, Any]) -> str:
+    from privot.common.privacy_unit import Unit, relation_words
+
+    return relation_words(fields["adjacency"], Unit.from_dict(fields.get("unit")))
+
+
 def _tell(result: dict[str, Any]) -> None:
     names = result["parties"]
     facts = [("protocol", f"{result['protocol']}, {result['standing'] or 'nothing was released'}")]
@@ -146,7 +152,7 @@ def _tell(result: dict[str, Any]) -> None:
         facts.append(
             (
                 f"privacy of {name}",
-                f"ε = {number(g['epsilon'])} at δ = {g['delta']:g}, {g['adjacency']}, {g['standing']}",
+                f"ε = {number(g['epsilon'])} at δ = {g['delta']:g}, {_relation(g)}, {g['standing']}",
             )
         )
     facts.append(("complete", "yes" if result["complete"] else "no"))
@@ -270,7 +276,7 @@ def matrix(
     if len(names) <= 20:
         print_table([distance, *names], [[n, *map(number, row)] for n, row in zip(names, table.tolist(), strict=True)])
     worst = max(guarantees, key=lambda g: float(g["epsilon"]))
-    cost = f"ε = {number(worst['epsilon'])} at δ = {worst['delta']:g}, {worst['adjacency']}, {worst['standing']}"
+    cost = f"ε = {number(worst['epsilon'])} at δ = {worst['delta']:g}, {_relation(worst)}, {worst['standing']}"
     print_facts(
         [
             ("parties", f"{len(names)}, similar ones side by side: {', '.join(names[k] for k in order[:20])}"),
@@ -284,5 +290,6 @@ def _stated(guarantee: Guarantee) -> dict[str, Any]:
         "epsilon": guarantee.epsilon(),
         "delta": guarantee.at_delta,
         "adjacency": str(guarantee.adjacency),
+        "unit": guarantee.to_dict()["unit"],
         "standing": str(guarantee.standing),
     }

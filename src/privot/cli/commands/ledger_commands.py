@@ -14,7 +14,7 @@ from privot.cli.parsing.options import AsJson, NewRecords, OptionalNeighbours, S
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, pass_bar
 from privot.cli.printing.output import bar, number, print_facts, print_json, print_table
 from privot.cli.records import read_records, stated
-from privot.cli.table_input import open_codec, table_records
+from privot.cli.table_input import UnitOptions, open_codec, table_records
 
 if TYPE_CHECKING:
     from privot.ledger import Budget, Entry, Ledger
@@ -65,6 +65,7 @@ def init(
     delta: Annotated[float | None, typer.Option(help="Delta of the budget, between 0 and 1.")] = None,
     adjacency: OptionalNeighbours = None,
     schema: SchemaFile = None,
+    unit: shared.UnitColumn = None,
     shape: Shape = None,
     query: shared.Query = None,
     partitions: shared.Partitions = None,
@@ -90,7 +91,11 @@ def init(
     budget = None
     if data is not None and epsilon is not None and delta is not None and adjacency is not None:
         cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
-        budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, shape, new_records, cuts, as_json)
+        units = UnitOptions(unit)
+        units.check(schema, adjacency, data)
+        budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, shape, new_records, cuts, as_json, units)
+    elif unit is not None:
+        raise UsageError("--unit is the unit of a budget: give --data, --epsilon, --delta and --adjacency with it.")
     else:
         Ledger.create(file).close()
     if as_json:
@@ -99,7 +104,7 @@ def init(
         typer.echo(f"Created {file}. Keep {file}.key secret, and back up both together.")
     else:
         typer.echo(
-            f"{file}: {budget.label} may spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}."
+            f"{file}: {budget.label} may spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.relation}."
         )
 
 
@@ -113,6 +118,7 @@ def _set_budget(
     new_records: bool,
     cuts: PartitionOptions,
     quiet: bool,
+    units: UnitOptions,
 ) -> Budget | None:
     """Set the budget of `data`; everything that can be refused is refused before a file is created."""
     from privot.cli.ledgers import label_of, naming_the_option, warn_of_copies
@@ -124,19 +130,22 @@ def _set_budget(
 
     check_epsilon(terms[0]), check_delta(terms[1])
     Adjacency.parse(adjacency)
-    codec = open_codec(schema)
+    codec = open_codec(schema, units)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "budget": terms, "label": label_of(data)}
     # as privot synth reads them, without labels: the ledger knows records by their values
     source = cuts.open(data, codec, stated(None if codec else 0, shape))
+    units.refuse_partitions(source is not None)
     with ExitStack() as stack:
         if source is not None:
             held |= {"x": source, "classes": source.classes}
             stack.enter_context(pass_bar(source, quiet))
             expect_ledger(source, file)
         elif codec is not None:
-            held["x"] = table_records(data, codec).x
+            records = table_records(data, codec, units)
+            held |= {"x": records.x, **units.held(records)}
         else:
-            held["x"] = read_records(data, stated(None, shape), labels=False, private=True).x
+            records = read_records(data, stated(None, shape), labels=False, private=True, unit=units.column)
+            held |= {"x": records.x, **units.held(records)}
         # a vault checks the records before a file is created, and is the one that knows how the ledger names them
         Vault(**held)
         ledger = stack.enter_context(Ledger.open(file) if file.exists() else Ledger.create(file))
@@ -149,7 +158,7 @@ def _set_budget(
 def _spent(s: dict[str, Any]) -> str:
     if s["standing"] is None:
         return "nothing"
-    return f"ε = {number(s['spent_epsilon'], 6)} at δ = {s['delta']:g}, {s['adjacency']}, {s['standing']}"
+    return f"ε = {number(s['spent_epsilon'], 6)} at δ = {s['delta']:g}, {s['relation']}, {s['standing']}"
 
 
 def _picture(s: dict[str, Any]) -> str:
@@ -187,7 +196,8 @@ def show(
         print_facts(
             [
                 ("data set", f"{s['label']}  ({s['fingerprint'][:12]}…)"),
-                ("budget", f"ε = {s['epsilon']:g} at δ = {s['delta']:g}, {s['adjacency']}"),
+                ("budget", f"ε = {s['epsilon']:g} at δ = {s['delta']:g}, {s['relation']}"),
+                ("unit", f"one {s['unit']}"),
                 ("spent", _spent(s)),
                 ("", _picture(s)),
                 *[
@@ -203,7 +213,7 @@ def show(
                 for e in s["entries"]
             ]
             print_table(
-                ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['adjacency']}", "standing", "purpose"],
+                ["entry", "when (UTC)", "event", f"ε at δ = {s['delta']:g}, {s['relation']}", "standing", "purpose"],
                 rows,
             )
 
@@ -259,7 +269,7 @@ def raise_(
         print_json({"ledger": str(file), "budget": budget.to_dict(), "spent_epsilon": spent_epsilon})
     else:
         typer.echo(
-            f"{file}: {budget.label} may now spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.adjacency}; "
+            f"{file}: {budget.label} may now spend ε = {budget.epsilon:g} at δ = {budget.delta:g}, {budget.relation}; "
             f"it was ε = {budget.raises[-1].before:g}."
         )
 

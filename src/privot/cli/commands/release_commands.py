@@ -47,6 +47,8 @@ def count(
     ] = None,
     category: Annotated[str | None, typer.Option(help="Count records of this category.")] = None,
     schema: shared.SchemaFile = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
@@ -68,6 +70,7 @@ def count(
     """
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
+    from privot.cli.table_input import UnitOptions
     from privot.mechanisms import Count
 
     make = partial(
@@ -79,8 +82,9 @@ def count(
     )
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json
-    )
+        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
+    )  # fmt: skip
     what = "count" if column is None else f"count by {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 
@@ -94,6 +98,8 @@ def mean(
     delta: OptionalDelta = None,
     value_range: OneRange = None,
     schema: shared.SchemaFile = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
     partitions: shared.Partitions = None,
@@ -114,14 +120,16 @@ def mean(
     """
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
+    from privot.cli.table_input import UnitOptions
     from privot.mechanisms import Mean
 
     span = None if value_range is None else read_pair(value_range)
     make = partial(Mean, column=column_of(column), range=span, level=level)
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json
-    )
+        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
+    )  # fmt: skip
     what = f"mean of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 
@@ -139,6 +147,8 @@ def histogram(
     ] = None,
     value_range: OneRange = None,
     schema: shared.SchemaFile = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
@@ -160,14 +170,16 @@ def histogram(
     """
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
+    from privot.cli.table_input import UnitOptions
     from privot.mechanisms import Histogram
 
     span = None if value_range is None else read_pair(value_range)
     make = partial(Histogram, column=column_of(column), bins=_bins(bins), range=span, level=level)
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json
-    )
+        data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
+    )  # fmt: skip
     what = f"histogram of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 
@@ -185,6 +197,8 @@ def quantile(
     value_range: OneRange = None,
     cells: Annotated[int | None, typer.Option(help="Cells of the public grid. Default: 1024.")] = None,
     schema: shared.SchemaFile = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
     partitions: shared.Partitions = None,
@@ -205,6 +219,7 @@ def quantile(
     """
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.summary_release import SummaryOptions, column_of, release_summary
+    from privot.cli.table_input import UnitOptions
     from privot.mechanisms import Quantiles
     from privot.mechanisms.summaries.quantiles import CELLS
 
@@ -219,8 +234,9 @@ def quantile(
     )
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
-        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json
-    )
+        data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
+        UnitOptions(unit, per_unit),
+    )  # fmt: skip
     what = f"quantiles of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
 
@@ -264,6 +280,9 @@ def _print(made: SummaryAnswer, what: str, out: Path | None, as_json: bool) -> N
         ("interval", f"{100 * release.public['level']:g} %, {release.public['interval_covers']}"),
         ("privacy", in_words(release.guarantee)),
     ]
+    if release.guarantee.unit is not None:
+        unit = release.guarantee.unit
+        facts.insert(-2, ("taking part", f"at most {unit.rows} row{'' if unit.rows == 1 else 's'} of each {unit.name}"))
     if made.ledger is None:
         facts.append(("charged to", "nobody: this data is built in"))
     else:

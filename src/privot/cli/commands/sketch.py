@@ -34,6 +34,8 @@ def sketch(
     seed: Annotated[int, typer.Option(help="Seed of the public directions; the same for all parties.")] = 0,
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
     words: shared.WordVectorFile = None,
     engine: shared.EngineName = None,
     scheduler: shared.Scheduler = None,
@@ -51,11 +53,12 @@ def sketch(
     """
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.sketch_release import SketchOptions, release_sketch
+    from privot.cli.table_input import UnitOptions
 
     options = SketchOptions(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, prototypes=prototypes, radius=radius,
         value_range=value_range, seed=seed, classes=classes, shape=shape, words=words, ledger=ledger,
-        new_records=new_records, key=key, quiet=as_json,
+        new_records=new_records, key=key, quiet=as_json, units=UnitOptions(unit, per_unit),
         partitions=PartitionOptions(engine=engine, scheduler=scheduler, workers=workers),
     )  # fmt: skip
     _print(release_sketch(options), out, seed, as_json)

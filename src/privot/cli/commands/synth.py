@@ -36,6 +36,8 @@ def synth(
     delta: shared.OptionalDelta = None,
     adjacency: shared.OptionalNeighbours = None,
     schema: shared.SchemaFile = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
     method: Annotated[
         str, typer.Option(help="Method: embedding, sinkhorn, sliced or sinkhorn-parameters.")
     ] = "embedding",
@@ -77,6 +79,8 @@ def synth(
 
     Examples: privot synth digits --epsilon 10 --delta 1e-5 --adjacency replace-one --out digits-synth;
     privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth;
+    privot synth visits.csv --schema schema.json --unit patient_id --per-unit 5 --epsilon 1 --delta 1e-6 --adjacency
+    add-remove --out visits-synth;
     privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
     --out scans-synth
 
@@ -92,6 +96,7 @@ def synth(
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.running.open_runs import is_open_run, print_open, refuse_others, synth_open
     from privot.cli.running.synth_job import SynthJob, SynthOptions, synthesise
+    from privot.cli.table_input import UnitOptions
     from privot.errors import UsageError
 
     if is_open_run(epsilon, open_):
@@ -112,6 +117,7 @@ def synth(
         shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
         steps=steps, settings=set_, clip=clip, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
+        units=UnitOptions(unit, per_unit),
     )  # fmt: skip
     if dry_run:
         _print_dry_run(SynthJob(options).dry_run(), as_json)
@@ -179,7 +185,7 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
         print_json(with_warnings({**answer, "spent_in_ledger": spent, "guarantee": guarantee.to_dict()}))
         return
     files = ", ".join(sorted(file.name for file in out.glob("synthetic.*")))
-    stands = f"at δ = {guarantee.at_delta:g}, {guarantee.adjacency}, {guarantee.standing}"
+    stands = f"at δ = {guarantee.at_delta:g}, {guarantee.relation}, {guarantee.standing}"
     print_facts(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),

@@ -48,6 +48,18 @@ ValueRange = Annotated[
 SchemaFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Public schema of a table (.json, .toml); see privot schema.")
 ]
+UnitColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="COLUMN",
+        help="Protect everything of one value in this column (of .npz: array), such as a patient.",
+    ),
+]
+RowsPerUnit = Annotated[
+    int | None,
+    typer.Option("--per-unit", metavar="N", help="Rows of one unit that take part, at most. Default: 1."),
+]
 WordVectorFile = Annotated[
     Path | None, typer.Option("--words", help="Public word vectors (.npz: words, vectors); the data are then texts.")
 ]

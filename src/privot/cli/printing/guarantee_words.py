@@ -19,6 +19,7 @@ def summary(guarantee: Guarantee) -> dict[str, Any]:
         "epsilon": guarantee.epsilon(),
         "delta": guarantee.at_delta,
         "adjacency": str(guarantee.adjacency),
+        "unit": written["unit"],
         "standing": str(guarantee.standing),
         **{name: written[name] for name in ("sampling", "assumptions", "events")},
     }
@@ -28,7 +29,7 @@ def in_words(guarantee: Guarantee) -> str:
     """A guarantee on one line."""
     return (
         f"ε = {number(guarantee.epsilon(), 6)} at δ = {guarantee.at_delta:g}, "
-        f"{guarantee.adjacency}, {guarantee.standing}"
+        f"{guarantee.relation}, {guarantee.standing}"
     )
 
 

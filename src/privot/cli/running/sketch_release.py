@@ -12,6 +12,7 @@ from privot.cli import ledgers
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
 from privot.cli.records import load_points, stated
 from privot.cli.sketch_files import check_one_design, public_design
+from privot.cli.table_input import NO_UNIT, UnitOptions
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -44,6 +45,7 @@ class SketchOptions:
     key: Path | None
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
     quiet: bool = False
+    units: UnitOptions = NO_UNIT
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,18 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
     _check_place(o.out)
     span = check_one_design(o.prototypes, o.value_range, o.radius)
     facts = stated(o.classes, o.shape)
+    o.units.check(None, o.adjacency, o.data if o.words is None else "text")
     source = _source(o, facts)
+    o.units.refuse_partitions(source is not None)
     # nothing is clipped: every coordinate of a sketch is bounded by itself
     held: dict[str, Any] = {"clip": 1.0, "adjacency": o.adjacency, "classes": facts.count}
     held |= {"x": source, "y": None, "label": ledgers.label_of(o.data)}
     if source is None:
-        records = load_points(o.data, o.words, facts, labels=facts.count is not None, private=True)
+        labels = facts.count is not None
+        records = load_points(o.data, o.words, facts, labels=labels, private=True, unit=o.units.column)
         if facts.count is not None and records.y is None:
             raise UsageError("--classes needs labels in the data.")
-        held |= {"x": records.x, "y": records.y}
+        held |= {"x": records.x, "y": records.y, **o.units.held(records)}
     design = _design(o, span, held["x"].shape[1] if source is None else source.dim, facts)
     signing = None if o.key is None else read_key(o.key) if o.key.exists() else make_key(o.key)
     signer = None if signing is None else public_name(signing)
@@ -130,17 +135,27 @@ def _paid(
     signing: Ed25519PrivateKey | None,
 ) -> tuple[Sketch, bool]:
     """The sketch that `book` pays for, or paid for in an earlier attempt; and whether it did."""
+    import numpy as np
+
     from privot.federation.sketches.delivering import due
     from privot.federation.sketches.sketch_order import Order
     from privot.guarantee import Adjacency
     from privot.partitions import PartitionedSource
-    from privot.vault.budget import row_digests, row_key
+    from privot.vault.budget import grouping_name, row_digests, row_key
+    from privot.vault.contributions import checked_units
 
     vault = ledgers.open_vault(book, terms=terms, new_records=o.new_records, where=o.data, **held)
     order = Order(design, o.epsilon, o.delta, Adjacency.parse(o.adjacency))
     x = held["x"]
     partitioned = isinstance(x, PartitionedSource)
-    name = book.fingerprint({"x": x.named_by_class(row_key(book)) if partitioned else row_digests(x, held["y"])})
+    known = {"x": x.named_by_class(row_key(book)) if partitioned else row_digests(x, held["y"])}
+    if o.units.column is not None:
+        # other units of the same records give another sketch; the order of the file gives none
+        owners = checked_units(held["units"], len(x), o.units.column)
+        labelled = x if held["y"] is None else np.column_stack([x, held["y"]])
+        told = repr([o.units.column, vault.facts.unit, grouping_name(book, labelled, owners)])
+        known["unit"] = np.frombuffer(told.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    name = book.fingerprint(known)
     folder = book.path.with_name(book.path.name + ".sketches")
     with due(vault, order, folder, name, f"sketch {o.out.name}") as found:
         _deliver(found.sketch, o.out, signing)

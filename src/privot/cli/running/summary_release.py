@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from privot.cli import ledgers
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, named_ledger, pass_bar
 from privot.cli.records import read_records, stated
-from privot.cli.table_input import open_codec, table_facts, table_records
+from privot.cli.table_input import NO_UNIT, UnitOptions, open_codec, table_facts, table_records
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
@@ -38,6 +38,7 @@ class SummaryOptions:
     out: Path | None
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
     quiet: bool = False
+    units: UnitOptions = NO_UNIT
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def release_summary(options: SummaryOptions, make: Callable[..., Mechanism], pur
     if o.budget is not None:
         check_epsilon(o.budget)
     _check_out(o.out)
-    codec = open_codec(o.schema)
+    o.units.check(o.schema, o.adjacency, o.data)
+    codec = open_codec(o.schema, o.units)
     held = _held(o, codec)
     public = o.ledger is None and o.data in ledgers.BUILT_IN
     source = held["x"] if "y" not in held else None
@@ -120,23 +122,24 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
 
     held: dict[str, Any] = {"adjacency": o.adjacency, "label": ledgers.label_of(o.data)}
     source = _source(o, codec)
+    o.units.refuse_partitions(source is not None)
     if source is not None:
         clip = 1.0 if codec is None else table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
         columns = () if codec is None else encoded_columns(codec.schema)
         return held | {"x": source, "classes": source.classes, "clip": clip, "columns": columns}
     if codec is not None:
         clip = table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
-        records = table_records(o.data, codec)
-        held |= {"x": records.x, "y": records.y, "classes": codec.classes, "clip": clip}
+        records = table_records(o.data, codec, o.units)
+        held |= {"x": records.x, "y": records.y, "classes": codec.classes, "clip": clip, **o.units.held(records)}
         return held | {"columns": encoded_columns(codec.schema)}
     if o.data.lower().endswith(".parquet"):
         raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
     facts = stated(o.classes, o.shape)
-    records = read_records(o.data, facts, labels=facts.count is not None, private=True)
+    records = read_records(o.data, facts, labels=facts.count is not None, private=True, unit=o.units.column)
     if facts.count is not None and records.y is None:
         raise UsageError("--classes needs labels in the data.")
     # nothing is clipped by norm: a simple number clamps the values of its own column
-    held |= {"x": records.x, "y": records.y, "classes": facts.count, "clip": 1.0}
+    held |= {"x": records.x, "y": records.y, "classes": facts.count, "clip": 1.0, **o.units.held(records)}
     return held | {"columns": records.columns or ()}
 
 
@@ -170,7 +173,7 @@ def _check_budget(o: SummaryOptions, book: Ledger, held: dict[str, Any]) -> None
     known = book.budget(_fingerprint(book, held))
     if o.budget is not None and known is not None and o.budget != known.epsilon:
         raise UsageError(
-            f"These records have a budget of ε = {known.epsilon:g} at δ = {known.delta:g}, {known.adjacency}, and "
+            f"These records have a budget of ε = {known.epsilon:g} at δ = {known.delta:g}, {known.relation}, and "
             f"--budget says {o.budget:g}: leave it out, or raise the budget with privot ledger raise."
         )
 

@@ -15,7 +15,17 @@ from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
-from privot.cli.table_input import check_spreadsheet_safe, kind_for, open_codec, table_facts, table_hint, table_records
+from privot.cli.table_input import (
+    NO_UNIT,
+    UnitOptions,
+    ask_for_unit,
+    check_spreadsheet_safe,
+    kind_for,
+    open_codec,
+    table_facts,
+    table_hint,
+    table_records,
+)
 from privot.jobs.charges import charges, spent_in_ledger
 
 if TYPE_CHECKING:
@@ -68,6 +78,7 @@ class SynthOptions:
     seed: int | None
     as_json: bool
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
+    units: UnitOptions = NO_UNIT
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,8 @@ class SynthJob:
 
         self.options = o = options
         self._warn: Callable[[], None] | None = None
-        self.codec: TableCodec | None = open_codec(o.schema)
+        o.units.check(o.schema, o.adjacency)
+        self.codec: TableCodec | None = open_codec(o.schema, o.units)
         given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
         given["--steps"] = o.steps
         self.known = BUILT_IN_FACTS.get(o.data, {}) if self.codec is None else table_facts(self.codec, given)
@@ -140,6 +152,7 @@ class SynthJob:
         self.span: tuple[float, float] = (low, high)
         self.facts: StatedFacts = stated(self.known.get("classes") if o.classes is None else o.classes, o.shape)
         self.source: PartitionedSource | None = o.partitions.open(o.data, self.codec, self.facts)
+        o.units.refuse_partitions(self.source is not None)
         if self.source is not None:
             self._check_partitioned(settings)
         if o.spreadsheet_safe:
@@ -147,7 +160,11 @@ class SynthJob:
         self.synthesizer = self._synthesizer(settings)
         self.params = self.synthesizer.to_params()
         self.adjacency: Adjacency = Adjacency.parse(o.adjacency)
-        self.asked = {"classes": self.facts.count, "steps": None if o.steps is None else positive(o.steps)}
+        self.asked: dict[str, Any] = {
+            "classes": self.facts.count, "steps": None if o.steps is None else positive(o.steps)
+        }  # fmt: skip
+        if o.units.column is not None:
+            self.asked |= {"unit": o.units.column, "per_unit": o.units.rows}
 
     def _check_partitioned(self, settings: dict[str, Any]) -> None:
         """Refuse, before anything is read, what needs all records in one place."""
@@ -217,7 +234,14 @@ class SynthJob:
         if records is None and replaced:
             records = len(table_records(self.options.data, self.codec).x)
         dim = len(self.codec.features)
-        facts = Facts(dim, records if replaced else None, self._clip(dim), self.adjacency, self.codec.classes)
+        facts = Facts(
+            dim,
+            records if replaced else None,
+            self._clip(dim),
+            self.adjacency,
+            self.codec.classes,
+            unit=self.options.units.unit,
+        )
         design = self.synthesizer.design(facts)
         known = records or self.options.records
         errors = [expected_errors(design, n).to_dict() for n in ((known,) if known else ASSUMED)]
@@ -269,6 +293,8 @@ class SynthJob:
             if self._warn is not None:
                 # once the ledger knows the records, and before anything is paid
                 self._warn()
+            if earlier is None and self.codec is not None and o.units.column is None:
+                ask_for_unit(self.codec)
             kept = None if self.source is None else keep_sums(self.source, job, book)
             with job.alone(), telling("synth", job, charges(book)):
                 self._train(job, opened, book, team)
@@ -339,7 +365,7 @@ class SynthJob:
             return self.source
         data = self.options.data
         if self.codec is not None:
-            return table_records(data, self.codec)
+            return table_records(data, self.codec, self.options.units)
         if data.lower().endswith(".parquet"):
             raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
         records = read_records(data, self.facts, private=True)
@@ -367,6 +393,7 @@ class SynthJob:
             }
         classes = self.facts.count
         held: dict[str, Any] = {"x": records.x, "y": records.y if classes else None, "classes": classes or None}
+        held |= self.options.units.held(records)
         return held | {"clip": self._clip(records.x.shape[1]), "adjacency": self.adjacency}
 
     def _design(self, records: Dataset | PartitionedSource) -> dict[str, Any]:

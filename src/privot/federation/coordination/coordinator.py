@@ -133,6 +133,7 @@ class Coordinator:
                 "epsilon": s.guarantee.epsilon(),
                 "delta": s.guarantee.at_delta,
                 "adjacency": str(s.guarantee.adjacency),
+                "unit": s.guarantee.to_dict()["unit"],
                 "standing": str(s.guarantee.standing),
             }
             for m, s in zip(left, found, strict=True)

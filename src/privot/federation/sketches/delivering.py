@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privot.accounting import Gaussian, calibrate
+from privot.accounting import Event, Gaussian, calibrate
 from privot.common.files import private_folder, sync
 from privot.common.private_files import lock_folder
 from privot.errors import DataError
@@ -63,8 +63,11 @@ def _made(vault: Vault, order: Order, path: Path, purpose: str) -> bytes:
     bound = order.design.sensitivity(order.adjacency)
 
     def choose() -> dict[str, float]:
-        sigma = calibrate(lambda s: Gaussian(s, bound, order.adjacency), epsilon=order.epsilon, delta=order.delta)
-        return {"sigma": sigma}
+        def cost(sigma: float) -> Event:
+            # for what the vault protects: one record, or everything of one unit
+            return vault.facts.cost(Gaussian(sigma, bound, order.adjacency))
+
+        return {"sigma": calibrate(cost, epsilon=order.epsilon, delta=order.delta)}
 
     def make(secret: bytes, chosen: Mapping[str, Any]) -> bytes:
         mechanism = PrivateSketch(order.design, chosen["sigma"])

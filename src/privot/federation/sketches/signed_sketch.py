@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from privot.accounting import Downgraded, Event, Gaussian, calibrate, event_from_dict, read_guarantee
+from privot.accounting import Downgraded, Event, Gaussian, PerUnit, calibrate, event_from_dict, read_guarantee
 from privot.common.files import write_whole
 from privot.common.html_facts import html_facts
 from privot.errors import DataError, UsageError
@@ -119,7 +119,7 @@ class Sketch:
 
     def __repr__(self) -> str:
         g = self.guarantee
-        return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.adjacency}, {g.standing})"
+        return f"Sketch({self.public['dim']} dimensions, δ = {g.at_delta:g}, {g.relation}, {g.standing})"
 
     def _repr_html_(self) -> str:
         about = "public" if self.public["records"] is not None else "estimated from noisy counts"
@@ -261,7 +261,7 @@ def sketch(
     Formal guarantees
     -----------------
       * one Gaussian mechanism: noise N(0, σ²) on the weighted sums of coordinates that the design bounds, with
-        sensitivity `design.sensitivity(adjacency)`, under the vault's adjacency;
+        sensitivity `design.sensitivity(adjacency)` per record, under the vault's adjacency and for its unit;
       * the bound holds for every record, however large, in floating point too: no record is clipped before;
       * the vault is charged first, so an interrupted release costs at most what one release costs.
 
@@ -283,7 +283,8 @@ def sketch(
     if sigma is None:
         assert epsilon is not None
         assert delta is not None
-        sigma = calibrate(lambda s: Gaussian(s, bound, facts.adjacency), epsilon=epsilon, delta=delta)
+        # for what the vault protects: one record, or everything of one unit
+        sigma = calibrate(lambda s: facts.cost(Gaussian(s, bound, facts.adjacency)), epsilon=epsilon, delta=delta)
     release = vault.release(PrivateSketch(design, sigma), purpose=purpose, delta=delta, allow_unproven=allow_unproven)
     return sketch_of(release)
 
@@ -297,7 +298,7 @@ def sketch_of(release: Release) -> Sketch:
 
 def _the_event(guarantee: Guarantee) -> Gaussian:
     event: Event | None = event_from_dict(dict(guarantee.events[0])) if len(guarantee.events) == 1 else None
-    while isinstance(event, Downgraded):
+    while isinstance(event, Downgraded | PerUnit):
         event = event.event
     if not isinstance(event, Gaussian):
         raise DataError("The guarantee inside the sketch is not that of a sketch.")
@@ -356,6 +357,7 @@ def _check(value: Mapping[str, Array], guarantee: Guarantee, public: Mapping[str
     if replace_one != (public["records"] is not None) or (replace_one and not 2 <= public["records"] < 1 << 40):
         raise DataError("A sketch must state its number of records under replace-one, and must not under add-remove.")
     event, bound = _the_event(guarantee), expected_sensitivity(public["weights"], replace_one)
+    bound *= 1 if guarantee.unit is None else guarantee.unit.rows
     if event.sigma > public["sigma"] * (1 + 1e-9) or event.sensitivity < bound * (1 - 1e-9):
         raise DataError("The guarantee inside the sketch claims a lower cost than its noise and weights have.")
 

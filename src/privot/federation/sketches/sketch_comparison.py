@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from privot.common.html_facts import html_facts
+from privot.common.privacy_unit import unit_words
 from privot.errors import DataError, UsageError
 from privot.federation.sketches.estimating import Reading, Shared
 from privot.federation.sketches.signed_sketch import Sketch, same_design
@@ -85,13 +86,14 @@ class SketchComparison:
     def _repr_html_(self) -> str:
         found = [("W₂", self.w2), ("sliced W₂", self.sliced), ("OTDD", self.otdd)]
         privacy = [(f"privacy of {name}", g.stated()) for name, g in zip("AB", self.guarantees, strict=True)]
+        units = dict.fromkeys(unit_words(g.unit) for g in self.guarantees)
         return html_facts(
             "Comparison of two sketches",
             [
                 *((name, None if distance is None else distance.stated()) for name, distance in found),
                 ("p-value", None if self.p_value is None else f"{self.p_value:.3g} (no difference between the two)"),
                 *privacy,
-                ("unit", "one record; the comparison costs nothing more"),
+                ("unit", f"{'; '.join(units)}; the comparison costs nothing more"),
             ],
         )
 

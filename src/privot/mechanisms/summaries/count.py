@@ -103,7 +103,7 @@ class Count(Summary):
                 )
         else:
             self._wanted(find_column(self.column, facts))
-        event = self.calibrated(1.0, facts.adjacency)
+        event = self.calibrated(1.0, facts)
         check_counting_sigma(event.sigma)
         return event
 

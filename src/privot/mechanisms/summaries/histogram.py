@@ -95,7 +95,7 @@ class Histogram(Summary):
 
     def event(self, facts: Facts) -> Event:
         """One Gaussian release of all bins."""
-        event = self.calibrated(self._marginal(facts, 1.0).sensitivity(facts.adjacency), facts.adjacency)
+        event = self.calibrated(self._marginal(facts, 1.0).sensitivity(facts.adjacency), facts)
         # asked again with the noise it will have, which refuses what cannot be added to counts
         return self._marginal(facts, event.sigma).event(facts)
 

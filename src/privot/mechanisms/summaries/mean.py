@@ -116,7 +116,7 @@ class Mean(Summary):
         """One Gaussian release of the sum, and of the number where that is private."""
         bounds_of(find_column(self.column, facts), self.range)
         sensitivity = 2.0 if facts.adjacency is Adjacency.REPLACE_ONE else math.sqrt(2.0) * UP
-        event = self.calibrated(sensitivity, facts.adjacency)
+        event = self.calibrated(sensitivity, facts)
         check_counting_sigma(event.sigma * UNITS)
         check_counting_sigma(event.sigma)
         return event

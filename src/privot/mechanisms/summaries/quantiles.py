@@ -111,7 +111,7 @@ class Quantiles(Summary):
 
     def event(self, facts: Facts) -> Event:
         """One Gaussian release of all levels of counts."""
-        event = self.calibrated(self._tree(facts, 1.0).sensitivity(facts.adjacency), facts.adjacency)
+        event = self.calibrated(self._tree(facts, 1.0).sensitivity(facts.adjacency), facts)
         return self._tree(facts, event.sigma).event(facts)
 
     def run(

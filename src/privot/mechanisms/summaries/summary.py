@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from privot.accounting.calibration import calibrate
 from privot.accounting.events import Event, Gaussian
+from privot.accounting.units import for_unit
 from privot.common.arguments import check_delta, check_epsilon, is_number
+from privot.common.privacy_unit import Unit
 from privot.errors import UsageError, brief
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.mechanism import Facts, Needs, Once, PublicColumn
@@ -25,8 +27,8 @@ UP = 1.0 + 1e-12
 
 
 @lru_cache(maxsize=256)
-def _sigma(epsilon: float, delta: float, sensitivity: float, adjacency: Adjacency) -> float:
-    return calibrate(lambda s: Gaussian(s, sensitivity, adjacency), epsilon=epsilon, delta=delta)
+def _sigma(epsilon: float, delta: float, sensitivity: float, adjacency: Adjacency, unit: Unit | None) -> float:
+    return calibrate(lambda s: for_unit(Gaussian(s, sensitivity, adjacency), unit), epsilon=epsilon, delta=delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,13 @@ class Summary(Once):
         """z: noise stays within z·σ with probability `level`."""
         return NormalDist().inv_cdf(0.5 + self.level / 2.0)
 
-    def calibrated(self, sensitivity: float, adjacency: Adjacency) -> Gaussian:
-        """The Gaussian release of that sensitivity which costs (ε, δ): σ is found here and read off the event later."""
-        return Gaussian(_sigma(self.epsilon, self.delta, sensitivity, adjacency), sensitivity, adjacency)
+    def calibrated(self, sensitivity: float, facts: Facts) -> Gaussian:
+        """The Gaussian release of that sensitivity per record: σ is found here and read off the event later.
+
+        It costs (ε, δ) for what the facts protect, one record or one unit.
+        """
+        sigma = _sigma(self.epsilon, self.delta, sensitivity, facts.adjacency, facts.unit)
+        return Gaussian(sigma, sensitivity, facts.adjacency)
 
     def paid_sigma(self, event: Event, wanted: Event) -> float:
         """σ of the event that was paid for, which must be the one that this mechanism states."""

@@ -148,9 +148,10 @@ def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> lis
     said = ["Looking somebody up: no synthetic record stands for a real one."]
     apart = guarantee.delta(0.0)
     if 0.0 < apart < 0.5:
+        units = "records" if guarantee.unit is None else f"units (each one {guarantee.unit.name})"
         # n records move the law by at most n times what one does, and ½ lets a guess be right three times in four
         said.append(
-            f"Rare groups: whether {math.floor(0.5 / apart)} records of a kind are in the data or not cannot be told "
+            f"Rare groups: whether {math.floor(0.5 / apart)} {units} of a kind are in the data or not cannot be told "
             "from any release with this promise more often than three times in four; groups several times as large "
             "may be blurred too."
         )
@@ -231,6 +232,8 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
     words += ["--delta", f"{float(params['delta']):g}", "--adjacency", str(guarantee.adjacency)]
     if params.get("codec") is not None:
         words += ["--schema", "SCHEMA.json"]
+        if guarantee.unit is not None:
+            words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     else:
         words += ["--method", str(params["method"])]
         words += (

@@ -45,13 +45,18 @@ class TableDesign:
     @classmethod
     def choose(cls, codec: TableCodec, facts: Facts, epsilon: float, delta: float, seed: int | None) -> TableDesign:
         """The design for (ε, δ) and this schema; the vault must hold compact rows. Without a seed, one is drawn."""
+        if facts.unit is not None and facts.unit.name in codec.schema.names:
+            raise UsageError(
+                f"The unit {facts.unit.name!r} is a column of the schema, and an identifier is not synthesised: make "
+                "the codec of schema.dropping(unit)."
+            )
         wanted = (len(codec.features), codec.bound(compact=True), codec.classes)
         if (facts.dim, facts.clip, facts.classes) != wanted:
             raise UsageError(
                 "A vault of a table holds encode_file(…, compact=True), with clip=codec.bound(compact=True) and "
                 "classes=codec.classes."
             )
-        mechanism = table_mechanism(codec, epsilon=epsilon, delta=delta, adjacency=facts.adjacency)
+        mechanism = table_mechanism(codec, epsilon=epsilon, delta=delta, adjacency=facts.adjacency, unit=facts.unit)
         drawn = fresh_seed() if seed is None else check_seed(seed)
         return cls(codec, mechanism, drawn, float(delta), facts.adjacency, facts)
 
@@ -90,7 +95,7 @@ class TableDesign:
                 planner = TablePlanner(axes)
                 mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)
             adjacency = Adjacency.parse(fields["adjacency"])
-            facts = Facts(adjacency=adjacency, **fields["facts"])
+            facts = Facts.from_plain(fields["facts"], adjacency)
             return cls(codec, mechanism, int(fields["seed"]), float(fields["delta"]), adjacency, facts)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"This does not describe the synthesis of a table ({type(error).__name__}).") from None
@@ -102,7 +107,7 @@ class TableDesign:
 
     def event(self, facts: Facts) -> Event:
         """All that will be charged: the one release."""
-        return self.mechanism.event(facts)
+        return facts.cost(self.mechanism.event(facts))
 
     def due(self, job: Job, spent: Spent) -> Event:
         """The same: it is called only when the release has to be paid."""
@@ -142,7 +147,7 @@ class TableDesign:
         except (KeyError, TypeError):
             found = {}
         same = found == json.loads(json.dumps(wanted)) and release.guarantee.at_delta == self.delta
-        if not same or events != [self.mechanism.event(self.facts).to_dict()]:
+        if not same or events != [self.event(self.facts).to_dict()]:
             raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
 
     def rehearse(self) -> None:

@@ -52,7 +52,8 @@ def facts_of(params: Mapping[str, Any], learned: Mapping[str, Any]) -> list[list
     schema = params["codec"]["schema"]
     kinds: dict[str, int] = {}
     for column in schema["columns"]:
-        kinds[column["type"]] = kinds.get(column["type"], 0) + 1
+        kind = "dropped" if column.get("drop") is True else column["type"]
+        kinds[kind] = kinds.get(kind, 0) + 1
     order = [schema["label"] if f["column"] is None else _name(schema, f["column"]) for f in learned["factors"]]
     return [
         ["method", f"{params['method']}: noisy marginals of the table's cells"],

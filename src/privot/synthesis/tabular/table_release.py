@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from privot.accounting import account, calibrate
+from privot.accounting import Event, account, calibrate
+from privot.common.privacy_unit import Unit
 from privot.errors import UsageError
 from privot.evaluation.schema_axes import axes_of
 from privot.guarantee import Adjacency
@@ -38,21 +39,21 @@ def table_mechanism(
     delta: float,
     adjacency: Adjacency | str,
     compact: bool = True,
+    unit: Unit | None = None,
 ) -> GroupedMarginals | ScoredMarginals:
     """The mechanism that spends (ε, δ) on this schema's marginals: give it to `Vault.release`.
 
     The parts get σ = s·Δ/√f, Δ the sensitivity and f the share of each, so that their composition is one Gaussian
-    mechanism of noise s per unit of sensitivity; s is calibrated to the budget. `compact` says which layout of rows the
-    vault holds.
+    mechanism of noise s per unit of sensitivity; s is calibrated to the budget, for one record or for one privacy
+    `unit`. `compact` says which layout of rows the vault holds.
     """
     adjacency = Adjacency.parse(adjacency)
     axes = axes_of(codec, compact)
     pairs = math.comb(len(axes), 2)
     by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
     dim = len(codec.features) if compact else codec.dim
-    facts = Facts(
-        dim, 2 if adjacency is Adjacency.REPLACE_ONE else None, codec.bound(compact), adjacency, codec.classes
-    )
+    count = 2 if adjacency is Adjacency.REPLACE_ONE else None
+    facts = Facts(dim, count, codec.bound(compact), adjacency, codec.classes, unit=unit)
     classes = codec.classes or 1
     rule = group_rule(axes, classes)
     shares = [
@@ -76,9 +77,12 @@ def table_mechanism(
         unit /= math.sqrt(2.0) if adjacency is Adjacency.REPLACE_ONE else 1.0
         return ScoredMarginals(counts, scale * unit / math.sqrt(score_part), planner)
 
-    if account(make(MIN_SCALE).event(facts), delta).epsilon() <= epsilon:
+    def cost(scale: float) -> Event:
+        return facts.cost(make(max(scale, MIN_SCALE)).event(facts))
+
+    if account(cost(MIN_SCALE), delta).epsilon() <= epsilon:
         return make(MIN_SCALE)
-    return make(calibrate(lambda s: make(max(s, MIN_SCALE)).event(facts), epsilon=epsilon, delta=delta))
+    return make(calibrate(cost, epsilon=epsilon, delta=delta))
 
 
 def group_rule(axes: Sequence[Axis], classes: int) -> GroupRule:

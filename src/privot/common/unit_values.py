@@ -1,0 +1,63 @@
+"""Whose a record is, as text: one value per record; it quotes no value and keeps none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from privot.errors import DataError
+
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>", "--"})
+"""Texts, in small letters, that stand for a missing value in files and in the texts that libraries make of one."""
+
+
+def unit_texts(values: Iterable[Any], name: str, marks: frozenset[str] = frozenset()) -> list[str]:
+    """The values of the unit column `name`, as texts without spaces around them; equal texts are one unit.
+
+    They are all texts or all whole numbers, so that the text of one does not hang on what another is: a reader that
+    makes 7.0 of "007" because of a value elsewhere would change whose rows are whose. A missing value (None, NaN, NA,
+    or one of the texts `MISSING` and `marks`) is refused: a row that is nobody's could be anybody's, and could not be
+    bounded.
+
+    >>> unit_texts([7, 12], "patient_id"), unit_texts([" a ", "007"], "patient_id")
+    (['7', '12'], ['a', '007'])
+    """
+    out: list[str] = []
+    texts = numbers = False
+    for value in values:
+        if isinstance(value, str):
+            text, texts = value.strip(), True
+        elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+            text, numbers = str(int(value)), True
+        elif _is_missing(value):
+            text = ""
+        else:
+            raise _as_text(name)
+        if text in marks or text.casefold() in MISSING:
+            raise DataError(f"The unit column {name!r} has a missing value: every row must say whose it is.")
+        out.append(text)
+    if texts and numbers:
+        raise _as_text(name)
+    return out
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked:
+        return True
+    try:
+        # NaN, and the missing times of some libraries, are not equal to themselves
+        return bool(value != value)
+    except TypeError:
+        # of some missing values no library says whether they are equal
+        return True
+    except ValueError:
+        return False
+
+
+def _as_text(name: str) -> DataError:
+    """The sentence for a unit column of another type."""
+    return DataError(
+        f"The unit column {name!r} holds neither texts alone nor whole numbers alone: give the unit column as text."
+    )

@@ -1,0 +1,88 @@
+"""The column that says whose a row is: read beside the encoded rows, in the same pass; its name alone is public."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.common.unit_values import unit_texts
+from privot.errors import DataError, UsageError, brief
+from privot.opening import Meter
+from privot.tables.arrow_columns import encode_batch, python_values
+from privot.tables.codec import TableCodec
+from privot.tables.schema import Schema
+from privot.tables.table_files import CHUNK, csv_chunks, existing, is_parquet, parquet_batches
+
+_WHO = "patient|subject|person|customer|client|user|member|participant|respondent|household|employee|pupil|student"
+_IDENTIFIER = re.compile(
+    rf"(?i:(?:^|[_\-. ])(?:ids?|uuid|guid|identifier|ssn|mrn)$)|[a-z0-9](?:Id|ID|UUID|GUID)$"
+    rf"|(?i:^(?:{_WHO})(?:[_\-. ]?(?:no|nr|num|number|code|key))?$)",
+)
+_CELL = 64
+"""Bytes that one unit of a row takes at most, beside its text."""
+
+
+def schema_for_unit(schema: Schema, unit: str) -> Schema:
+    """`schema` as it reads a table with the unit column `unit`, which is an identifier and no column to synthesise.
+
+    Refuses the label as a unit.
+    """
+    if unit == schema.label:
+        raise UsageError(f"The unit {brief(unit)} is the label of the schema: an identifier cannot be predicted.")
+    return schema.dropping(unit)
+
+
+def encode_file_with_units(
+    path: str | Path, codec: TableCodec, unit: str
+) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, list[str]]:
+    """Compact rows, labels and the unit of every row of a CSV or Parquet file, from one pass over it."""
+    path = existing(path)
+    taken = Meter(path.name)
+    rows, labels, units = [], [], []
+    for block, of_block, whose in _blocks(path, codec, unit):
+        taken.add(block.nbytes + _CELL * len(whose))
+        rows.append(block)
+        units += whose
+        if of_block is not None:
+            labels.append(of_block)
+    if not rows:
+        raise DataError(f"{path.name!r} holds no records: give at least one.")
+    return np.concatenate(rows), np.concatenate(labels) if labels else None, units
+
+
+def _blocks(
+    path: Path, codec: TableCodec, unit: str
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None, list[str]]]:
+    if is_parquet(path):
+        for batch in parquet_batches(path, CHUNK):
+            names = [str(name) for name in batch.schema.names]
+            _check_there(unit, names)
+            whose: Any = python_values(batch.column(names.index(unit)), unit)
+            yield *encode_batch(batch, codec), unit_texts(whose.tolist(), unit, codec.marks)
+    else:
+        for chunk in csv_chunks(path, CHUNK):
+            _check_there(unit, chunk)
+            yield *codec.encode(chunk, compact=True), unit_texts(chunk[unit].tolist(), unit, codec.marks)
+
+
+def _check_there(unit: str, names: Iterable[str]) -> None:
+    if unit not in list(names):
+        raise DataError(f"The table lacks column {brief(unit)}, which is the unit: name a column that it has.")
+
+
+def identifier_names(schema: Schema) -> tuple[list[str], list[str]]:
+    """Columns that look like identifiers *by their names*: those that are described, and those that are dropped.
+
+    A value is never looked at. The label and columns of two categories are none.
+
+    >>> from privot.tables.columns import Column
+    >>> identifier_names(Schema((Column("patient_id", "integer", 0, 99), Column("age", "integer", 0, 120))))
+    (['patient_id'], [])
+    """
+    described = [c.name for c in schema.features if _IDENTIFIER.search(c.name) and len(c.categories) != 2]
+    return described, [name for name in schema.dropped if _IDENTIFIER.search(name)]
