@@ -66,7 +66,7 @@ def test_every_page_names_the_unit_and_none_has_an_identifier(place: Path, capsy
     assert SECRET not in shown.out + shown.err
     assert run(["audit", str(out), "--trials", "2000"]) == 0
     audited = capsys.readouterr().out
-    assert "add-remove of one patient_id, at most 3 rows" in audited
+    assert "δ 1e-06, add-remove of one patient_id, at most 3 rows" in audited
     told = json.loads((out / "audit.json").read_text(encoding="utf-8"))
     assert told["unit"] == {"column": "patient_id", "rows": 3}
     assert "add-remove of one patient_id, at most 3 rows" in told["findings"][0]["detail"]

@@ -29,7 +29,7 @@ def checked_units(units: Any, records: int, name: str) -> list[str]:
     """The unit of every record, as text; refuses another number of them, missing ones and what is no name."""
     if isinstance(units, np.ma.MaskedArray):
         # what is masked becomes None, and is refused as missing
-        units = np.ma.asarray(units).astype(object).filled(None)
+        units = units.tolist()
     values = np.asarray(units, dtype=object if not isinstance(units, np.ndarray) else None)
     if values.ndim != 1 or len(values) != records:
         raise DataError(f"There must be one unit per record: {records} records, units of shape {values.shape}.")
