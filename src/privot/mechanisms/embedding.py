@@ -155,6 +155,11 @@ class MeanEmbedding(Once):
         """PROVEN: the event's own theorem is all it rests on."""
         return Standing.PROVEN
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on because of the map: that a public encoder did not see these records before."""
+        return tuple(getattr(self.features, "assumptions", ()))
+
     def identity(self) -> bytes:
         """The map to the last bit, and every other choice; refuses a map without `exact_bytes`."""
         exact = getattr(self.features, "exact_bytes", None)

@@ -580,7 +580,8 @@ class Vault(Sealed):
         if guarantee.standing is not Standing.PROVEN and allow_unproven is not True:
             why = "Only a limit argument" if guarantee.standing is Standing.ASYMPTOTIC else "No theorem"
             raise UnprovenError(f"{why} covers this release: pass allow_unproven=True to make it nevertheless.")
-        assumptions = dict.fromkeys((*guarantee.assumptions, *noise.assumptions))
+        stated = getattr(mechanism, "assumptions", ())
+        assumptions = dict.fromkeys((*guarantee.assumptions, *stated, *noise.assumptions))
         with self.__lock:
             if mark is None:
                 self.__budget.charge(whole, purpose, mechanism.seed)

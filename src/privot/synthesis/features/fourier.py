@@ -173,6 +173,11 @@ class Stack:
         """√(Σ w²r²) ≤ the largest."""
         return max(m.rounding for m in self.maps)
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a guarantee rests on because of one of the maps."""
+        return tuple(dict.fromkeys(said for m in self.maps for said in getattr(m, "assumptions", ())))
+
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, size) from (rows, dim)."""
         return torch.cat([w * m.features(x) for w, m in zip(self.shares, self.maps, strict=True)], dim=1)

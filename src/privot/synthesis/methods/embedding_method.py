@@ -25,6 +25,7 @@ from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import (
     Problem,
+    beside_encoder,
     choose_features,
     choose_labelling,
     choose_rules,
@@ -145,6 +146,8 @@ class EmbeddingMethod:
             sigma = beside(sigma, facts.adjacency, selection.event(facts.adjacency))
         problem = replace(problem, sigma=sigma)
         features = config.features or choose_features(problem, seed, config.low, config.high)
+        if config.encoder is not None:
+            features = beside_encoder(features, config.encoder, problem, seed, config.low, config.high)
         rules = config.rules or choose_rules(problem)
         if selection is not None:
             check_warps(rules.generator)
