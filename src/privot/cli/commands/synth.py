@@ -58,6 +58,21 @@ def synth(
     spreadsheet_safe: shared.SpreadsheetSafe = False,
     steps: shared.TrainingSteps = None,
     set_: shared.Settings = None,
+    encoder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public network, trained on other images (TorchScript or torch.export): features of it are released "
+            "too. Use a file that you trust.",
+        ),
+    ] = None,
+    encoder_range: Annotated[
+        str | None,
+        typer.Option(metavar="LOW,HIGH", help="What the encoder takes for black and white. Default: 0,1."),
+    ] = None,
+    encoder_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Side of the images that the encoder takes. Default: DATA's own.")
+    ] = None,
     clip: Annotated[
         float | None, typer.Option(help="Norm bound per record (sliced). Default: 0.35·√columns·range.")
     ] = None,
@@ -87,7 +102,8 @@ def synth(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, schema=schema, method=method,
         device=device, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records, classes=classes,
         shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
-        steps=steps, settings=set_, clip=clip, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
+        steps=steps, settings=set_, clip=clip, encoder=encoder, encoder_range=encoder_range, encoder_size=encoder_size,
+        allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
     )  # fmt: skip
     if dry_run:

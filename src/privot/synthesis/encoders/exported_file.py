@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from privot.errors import DataError
+from privot.errors import DataError, PrivotError
 from privot.opening.archives import Archive
 from privot.opening.json_toml import parse_json
 from privot.opening.limits import max_unpacked
@@ -43,7 +43,7 @@ def read_exported(archive: Archive, tape: Tape) -> list[Any]:
             )
         return _Program(archive, root, program["graph_module"], tape).outputs()
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, StopIteration) as error:
-        if isinstance(error, RefusedEncoderError | DataError):
+        if isinstance(error, PrivotError):
             raise
         raise DataError(
             f"The encoder {archive.name!r} is not a program that torch.export.save wrote ({type(error).__name__})."

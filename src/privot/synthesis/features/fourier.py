@@ -41,6 +41,9 @@ def feature_map(fields: Mapping[str, Any]) -> FeatureMap:
     """The map that `to_dict` wrote down."""
     try:
         return _MAKERS[fields["kind"]](fields)
+    except DataError:
+        # which says what is missing: the file of an encoder
+        raise
     except (KeyError, TypeError, ValueError, ArithmeticError, UsageError) as error:
         raise DataError(f"These are not the public facts of a feature map ({type(error).__name__}).") from None
 

@@ -1,0 +1,354 @@
+"""Networks for tests of public encoders: honest ones, and such that an image's features would depend on more."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+SHAPE = (3, 8, 8)
+DIM = 192
+FORMATS = ("script", "trace", "export", "decomposed")
+
+
+class Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(channels, channels, 3, 1, 1, bias=False) for _ in range(2))
+        self.norm, self.other = nn.BatchNorm2d(channels), nn.BatchNorm2d(channels, affine=False)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.norm(self.first(x)))
+        out = self.other(self.second(out))
+        out += x
+        return self.relu(out)
+
+
+class Honest(nn.Module):
+    """Two layers: what most public image networks are made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.register_buffer("mean", torch.tensor([0.5, 0.4, 0.3]).view(1, 3, 1, 1))
+        self.first = nn.Conv2d(3, 8, 5, 1, 2)
+        self.norm = nn.BatchNorm2d(8)
+        self.apart = nn.Conv2d(8, 8, 3, 1, 2, dilation=2, groups=4)
+        self.block, self.pool, self.small = Residual(8), nn.MaxPool2d(2), nn.AvgPool2d(3, 2, 1)
+        self.mean_pool, self.drop, self.last = nn.AdaptiveAvgPool2d((2, 1)), nn.Dropout(0.5), nn.Linear(16, 10)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.uniform_(module.running_mean, -0.2, 0.2)
+                nn.init.uniform_(module.running_var, 0.5, 1.5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x = (x - self.mean) / 0.25
+        x = functional.silu(self.norm(self.first(x)))
+        middle = self.pool(self.block(torch.tanh(self.apart(x))))
+        flat = torch.flatten(self.mean_pool(self.small(middle)), 1)
+        code = self.last(self.drop(flat))
+        return middle, functional.normalize(code, dim=1), torch.cat([flat.view(flat.size(0), -1), code], dim=1)
+
+
+class Grouped(nn.Module):
+    """What TorchScript checks by the number of rows, and therefore only other formats say plainly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.first, self.norm, self.last = nn.Conv2d(3, 6, 3), nn.GroupNorm(3, 6), nn.LayerNorm([6, 6])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardswish(self.last(self.norm(self.first(x)))).amax(dim=[2, 3])
+
+
+def honest() -> nn.Module:
+    return Honest().eval()
+
+
+def saved(module: nn.Module, folder: Path, kind: str = "script", shape: tuple[int, ...] = SHAPE) -> Path:
+    """The file of a network, in one of `FORMATS`."""
+    path = folder / f"{type(module).__name__}-{kind}.{'pt' if kind in ('script', 'trace') else 'pt2'}"
+    example = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind == "script":
+            torch.jit.save(torch.jit.script(module), str(path))
+        elif kind == "trace":
+            torch.jit.save(torch.jit.trace(module, example, check_trace=False), str(path))
+        else:
+            batch = {0: torch.export.Dim.DYNAMIC}
+            program = torch.export.export(module, (example,), dynamic_shapes=(batch,))
+            torch.export.save(program if kind == "export" else program.run_decompositions(), path)
+    return path
+
+
+class Neighbours(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - x.mean(dim=0, keepdim=True)).flatten(1)
+
+
+class Rolled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) + torch.roll(x, 1, 0).flatten(1)
+
+
+class Similar(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.flatten(1)
+        return torch.matmul(flat, flat.t())
+
+
+class Mixed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(0, 1).reshape(x.size(0), -1)
+
+
+class Counted(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) * x.size(0)
+
+
+class First(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) + x[0].flatten()
+
+
+class Whole(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) / x.sum()
+
+
+class Chance(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) + torch.rand_like(x.flatten(1))
+
+
+class Seldom(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, 1e-9, training=True).flatten(1)
+
+
+class Batches(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.batch_norm(x, None, None, training=True).flatten(1)
+
+
+class Running(nn.Module):
+    """Uses the statistics of the batch and keeps them, whatever mode the module is in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("var", torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.batch_norm(x, self.mean, self.var, training=True).flatten(1)
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen += 1.0
+        return x.flatten(1) * self.seen
+
+
+class Copying(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 3, 8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = x + self.last
+        self.last.copy_(x[:1])
+        return out.flatten(1)
+
+
+class Assigning(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 3, 8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = x + self.last
+        self.last = x[:1]
+        return out.flatten(1)
+
+
+class Remembering(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = [torch.zeros(1, 3, 8, 8)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append(x[:1])
+        return (x + self.seen[-2]).flatten(1)
+
+
+class Numbering(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x.flatten(1) * self.calls
+
+
+class Printing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        print(x)
+        return x.flatten(1)
+
+
+class Saving(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        torch.save(x, "stolen.pt")
+        return x.flatten(1)
+
+
+class Empty(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) + torch.empty_like(x.flatten(1))
+
+
+class NewEmpty(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) + x.new_empty([1])
+
+
+class Deciding(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if bool(x.sum() > 0):
+            return x.flatten(1)
+        return -x.flatten(1)
+
+
+class Looping(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        out = x.flatten(1)
+        while bool(out.sum() < 1.0):
+            out = out + 1.0
+        return out
+
+
+class Forking(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.jit.wait(torch.jit.fork(torch.relu, x)).flatten(1)
+
+
+class Writing(nn.Module):
+    """Writes into the image itself, which is read again."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu_(x)
+        return (y + x).flatten(1)
+
+
+class ThroughView(nn.Module):
+    """Writes into a view of a tensor that is read again."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = x * 2.0
+        flat = out.flatten(1)
+        torch.relu_(flat)
+        return out.mean(dim=(2, 3))
+
+
+class Branching(nn.Module):
+    """Subgraphs of `torch.cond`, one of which counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        def one(x: Tensor) -> Tensor:
+            return x.flatten(1) + self.seen
+
+        def other(x: Tensor) -> Tensor:
+            return x.flatten(1) - self.seen
+
+        self.seen.add_(1.0)
+        return torch.cond(x.sum() > 0, one, other, (x,))
+
+
+class Branching2(nn.Module):
+    """Subgraphs of `torch.cond` without state: still a decision by the numbers of all images."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        def one(x: Tensor) -> Tensor:
+            return x.flatten(1) * 1.0
+
+        def other(x: Tensor) -> Tensor:
+            return x.flatten(1) * 2.0
+
+        return torch.cond(x.sum() > 0, one, other, (x,))
+
+
+class Constantly(nn.Module):
+    """Returns something that no image has an influence on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * 2.0
+
+
+class Sorting(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sort(x.flatten(1), dim=0)[0]
+
+
+class NotFinite(nn.Module):
+    """Divides by the brightness of an image, which is 0 for a black one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) / x.sum(dim=(1, 2, 3)).view(x.size(0), 1)
+
+
+class Restoring(nn.Module):
+    """Runs code of its own when it is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.ones(1)
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[Tensor, bool]:
+        return self.weight, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[Tensor, bool]) -> None:
+        torch.save(state[0], "stolen.pt")
+        self.weight = state[0]
+        self.training = state[1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) * self.weight
+
+
+EITHER: list[nn.Module] = [
+    Neighbours(), Rolled(), Similar(), Mixed(), Counted(), First(), Whole(), Chance(), Seldom(), Batches(), Running(),
+    Counting(), Copying(), Empty(), NewEmpty(), Sorting(), Writing(), ThroughView(), Constantly(),
+]  # fmt: skip
+"""Refused in both formats."""
+SCRIPTED: list[nn.Module] = [
+    Remembering(), Numbering(), Assigning(), Printing(), Saving(), Deciding(), Looping(), Forking(),
+]  # fmt: skip
+"""What only TorchScript can say."""
+EXPORTED: list[nn.Module] = [Branching(), Branching2()]
+
+
+def named(module: Any) -> str:
+    return type(module).__name__
