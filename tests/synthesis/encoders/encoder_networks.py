@@ -253,6 +253,15 @@ class Writing(nn.Module):
         return (y + x).flatten(1)
 
 
+class Rewriting(nn.Module):
+    """Writes into a tensor of its own that is read again."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = x * 2.0 - 1.0
+        positive = torch.relu_(out)
+        return (out + positive).flatten(1)
+
+
 class ThroughView(nn.Module):
     """Writes into a view of a tensor that is read again."""
 
@@ -344,7 +353,7 @@ EITHER: list[nn.Module] = [
 ]  # fmt: skip
 """Refused in both formats."""
 SCRIPTED: list[nn.Module] = [
-    Remembering(), Numbering(), Assigning(), Printing(), Saving(), Deciding(), Looping(), Forking(),
+    Remembering(), Numbering(), Assigning(), Printing(), Saving(), Deciding(), Looping(), Forking(), Rewriting(),
 ]  # fmt: skip
 """What only TorchScript can say."""
 EXPORTED: list[nn.Module] = [Branching(), Branching2()]

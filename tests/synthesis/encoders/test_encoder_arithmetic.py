@@ -74,6 +74,23 @@ def test_convolutions_agree_with_those_of_the_library(
     torch.testing.assert_close(found, wanted, atol=1e-7, rtol=0.0)
 
 
+def test_convolutions_and_pooling_do_not_depend_on_the_order_of_their_sums() -> None:
+    x, w = mixed(5, 2, 30, 6, 6), mixed(6, 4, 30, 3, 3)
+    order = torch.from_numpy(np.random.default_rng(1).permutation(30))
+    sizes = ((3, 3), (1, 1), (1, 1), (1, 1))
+    found = exact.convolved(x, exact.Weights(w.reshape(1, 4, -1)), *sizes)
+    other = exact.convolved(x[:, order], exact.Weights(w[:, order].reshape(1, 4, -1)), *sizes)
+    assert torch.equal(found, other)
+    # upside down and mirrored, sums run the other way
+    turned = x.flip(2, 3)
+    assert torch.equal(
+        exact.window_sums(x, (3, 3), (3, 3), (0, 0), False).flip(2, 3),
+        exact.window_sums(turned, (3, 3), (3, 3), (0, 0), False),
+    )
+    halves = torch.tensor([[1.0, 1.0, 1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
+    assert torch.equal(exact.pooled(x, halves, halves).flip(2, 3), exact.pooled(turned, halves, halves))
+
+
 def test_rows_that_are_not_finite_leave_the_others_alone() -> None:
     x, weights = mixed(3, 6, 20), exact.Weights(mixed(4, 7, 20))
     usual = weights.along_last(x), exact.summed(x, (1,)), exact.norms(x, (1,))

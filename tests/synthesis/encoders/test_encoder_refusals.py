@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -12,13 +13,28 @@ from typing import Any
 
 import pytest
 import torch
-from encoder_networks import EITHER, EXPORTED, SCRIPTED, SHAPE, Honest, Restoring, Running, honest, named, saved
+from encoder_networks import (
+    EITHER,
+    EXPORTED,
+    SCRIPTED,
+    SHAPE,
+    Chance,
+    Copying,
+    Counting,
+    Honest,
+    Neighbours,
+    Restoring,
+    Running,
+    honest,
+    named,
+    saved,
+)
 from torch import Tensor, nn
 
 from privot.errors import DataError, UsageError
 from privot.synthesis import EncoderFeatures, PublicEncoder
-from privot.synthesis.encoders.operators import OPERATORS
-from privot.synthesis.encoders.tape import RefusedEncoderError
+from privot.synthesis.encoders.operators import OPERATORS, apply
+from privot.synthesis.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
 
 
 def refused(path: Path) -> str:
@@ -35,6 +51,73 @@ def refused(path: Path) -> str:
 @pytest.mark.parametrize("module", EITHER, ids=named)
 def test_encoders_that_look_beyond_one_image_are_refused(module: nn.Module, kind: str, tmp_path: Path) -> None:
     refused(saved(module, tmp_path, kind))
+
+
+@pytest.mark.parametrize("module", [Counting(), Copying(), Running(), Neighbours(), Chance()], ids=named)
+def test_state_that_export_has_made_explicit_is_refused(module: nn.Module, tmp_path: Path) -> None:
+    # the writing has become an output of the program: every operator of it is pure
+    refused(saved(module, tmp_path, "decomposed"))
+
+
+def of_rows(tape: Tape, *sizes: int) -> Rows:
+    """Rows with as many numbers along every axis as there are rows, so that no size gives a mistake away."""
+    return tape.add(lambda x: x.reshape(len(x), -1)[:, : math.prod(sizes)].reshape(len(x), *sizes), tape.input)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("select", lambda x, t: [x, 0, 1]),
+        ("select", lambda x, t: [x, -3, 1]),
+        ("slice", lambda x, t: [x, 0, 1, 2]),
+        ("slice", lambda x, t: [x, 0, 0, 2]),
+        ("slice", lambda x, t: [x, 0, None, None, -1]),
+        ("stack", lambda x, t: [[x, x], 0]),
+        ("cat", lambda x, t: [[x, x], 0]),
+        ("chunk", lambda x, t: [x, 2, 0]),
+        ("transpose", lambda x, t: [x, 0, 1]),
+        ("transpose", lambda x, t: [x, 2, -3]),
+        ("permute", lambda x, t: [x, [1, 0, 2]]),
+        ("permute", lambda x, t: [x, [-2, 0, 2]]),
+        ("flatten", lambda x, t: [x, 0, 1]),
+        ("flatten", lambda x, t: [x]),
+        ("squeeze", lambda x, t: [x]),
+        ("unsqueeze", lambda x, t: [x, 0]),
+        ("view", lambda x, t: [x, [2, 4]]),
+        ("view", lambda x, t: [x, [-1, 2]]),
+        ("view", lambda x, t: [x, [-1]]),
+        ("view", lambda x, t: [x, [4, ROWS]]),
+        ("reshape", lambda x, t: [x, [2, ROWS, 2]]),
+        ("expand", lambda x, t: [x, [2, 2, 2, 2]]),
+        ("expand_as", lambda x, t: [of_rows(t, 2), x]),
+        ("mean", lambda x, t: [x]),
+        ("mean", lambda x, t: [x, [0], True]),
+        ("sum", lambda x, t: [x, [-3, 1], False]),
+        ("amax", lambda x, t: [x, [0]]),
+        ("amax", lambda x, t: [x]),
+        ("norm", lambda x, t: [x, 2, [0], True]),
+        ("linalg_vector_norm", lambda x, t: [x, 2, None, True]),
+        ("layer_norm", lambda x, t: [x, [2, 2, 2]]),
+        ("add", lambda x, t: [x, of_rows(t, 2)]),
+        ("mul", lambda x, t: [x, t.constant(torch.ones(2, 1, 1))]),
+        ("mul", lambda x, t: [t.constant(torch.ones(2, 2, 2, 2)), x]),
+        ("mul", lambda x, t: [x, ROWS]),
+        ("add", lambda x, t: [ROWS, 1]),
+        ("matmul", lambda x, t: [x, x]),
+        ("matmul", lambda x, t: [t.constant(torch.ones(2, 2)), x]),
+        ("linear", lambda x, t: [x, x]),
+        ("t", lambda x, t: [of_rows(t, 2)]),
+        ("pad", lambda x, t: [x, [0, 0, 0, 0, 1, 0]]),
+        ("eq", lambda x, t: [x, 0]),
+        ("gt", lambda x, t: [ROWS, 1]),
+        ("Bool", lambda x, t: [x]),
+        ("to", lambda x, t: [x, 1]),
+    ],
+)
+def test_no_operator_touches_the_axis_of_the_rows(name: str, given: Callable[[Rows, Tape], list[Any]]) -> None:
+    tape = Tape(torch.rand(2, 2, 2, 2))
+    with pytest.raises(RefusedEncoderError):
+        apply(tape, f"aten::{name}", given(of_rows(tape, 2, 2), tape), {}, True)
 
 
 @pytest.mark.parametrize("module", SCRIPTED, ids=named)
