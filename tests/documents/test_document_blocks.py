@@ -19,7 +19,7 @@ PAGES = {
     "docs/README.md": "a",
     "docs/quickstart.md": "aaaaaa",
     "docs/concepts/how-budgets-add-up.md": "a",
-    "docs/guides/images.md": "aabc",
+    "docs/guides/images.md": "aabcdd",
     "docs/guides/tables.md": "aa",
     "docs/guides/adaptation.md": "abccad",
     "docs/guides/auditing.md": "aa",

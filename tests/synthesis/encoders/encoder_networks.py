@@ -347,6 +347,14 @@ class Restoring(nn.Module):
         return x.flatten(1) * self.weight
 
 
+class Forgetting(nn.Module):
+    """Divides by 0 for a black image, and cuts the result to a range."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        share = 1.0 / x.sum(dim=(1, 2, 3)).view(x.size(0), 1)
+        return torch.clamp(x.flatten(1) + share, 0.0, 1.0)
+
+
 EITHER: list[nn.Module] = [
     Neighbours(), Rolled(), Similar(), Mixed(), Counted(), First(), Whole(), Chance(), Seldom(), Batches(), Running(),
     Counting(), Copying(), Empty(), NewEmpty(), Sorting(), Writing(), ThroughView(), Constantly(),

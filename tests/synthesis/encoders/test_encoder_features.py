@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from encoder_networks import DIM, FORMATS, SHAPE, Grouped, NotFinite, honest, saved
+from encoder_networks import DIM, FORMATS, SHAPE, Forgetting, Grouped, NotFinite, honest, saved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -140,7 +140,7 @@ def test_a_map_is_tried_on_public_rows_and_comes_back_from_its_dictionary(featur
         assert torch.equal(again.maps[0].features(x), features.features(x))
     assert again.assumptions == features.assumptions
     assert again.maps[0].exact_bytes() == features.exact_bytes()
-    for other in (pickle.loads(pickle.dumps(features)), copy.deepcopy(features)):  # noqa: S301 (made here)
+    for other in (pickle.loads(pickle.dumps(features)), copy.deepcopy(features)):
         with torch.no_grad():
             assert torch.equal(other.features(x), features.features(x))
 
@@ -174,19 +174,29 @@ def test_a_record_without_finite_features_counts_as_zero_and_raises_nothing(tmp_
     assert torch.equal(found[kept], usual[kept])
 
 
+def test_a_number_that_is_not_finite_is_not_forgotten_on_the_way(tmp_path: Path) -> None:
+    made, x = mapped(saved(Forgetting(), tmp_path)), records(5)
+    x[2] = 0.0
+    x[3, 7] = math.nan
+    with torch.no_grad():
+        found = made.codes(x)
+    assert not found[2:4].any()
+    assert bool(found[[0, 1, 4]].any(dim=1).all())
+
+
 def test_a_record_whose_evaluation_fails_counts_as_zero_whatever_stands_beside_it(
     features: EncoderFeatures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, run = records(6, seed=8), features._tape.run
+    x, run = records(6, seed=8), features._tape.run_checked
     usual = features.codes(x)
     hostile = features.axes.pictures(x / 255.0)[4]
 
-    def failing(images: Tensor) -> list[Tensor]:
+    def failing(images: Tensor) -> tuple[list[Tensor], Tensor]:
         if any(torch.equal(image, hostile) for image in images):
             raise RuntimeError("a record that quotes itself")
         return run(images)
 
-    monkeypatch.setattr(features._tape, "run", failing)
+    monkeypatch.setattr(features._tape, "run_checked", failing)
     found = features.codes(x)
     assert not found[4].any()
     kept = [0, 1, 2, 3, 5]

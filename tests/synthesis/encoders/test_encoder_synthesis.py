@@ -198,3 +198,20 @@ def test_the_command_refuses_encoders_before_a_ledger_is_made(data: Path, tmp_pa
         assert said in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
         assert not list(tmp_path.glob("*.ledger"))
+
+
+@pytest.mark.slow
+def test_a_folder_made_with_an_encoder_is_audited(data: Path, tmp_path: Path, capsys: Any) -> None:
+    path, out = saved(honest(), tmp_path, "export"), tmp_path / "out"
+    assert run(words(data, out, "--encoder", str(path))) == 0
+    capsys.readouterr()
+    public_encoder._LOADED.clear()
+    public_encoder._tape.cache_clear()
+    effort = ["--trials", "2000", "--runs", "10", "--json"]
+    # without the file the events of the guarantee are attacked, with it the release by its own map
+    assert run(["audit", str(out), *effort]) == 0
+    assert not json.loads(capsys.readouterr().out)["membership"]
+    assert run(["audit", str(out), "--encoder", str(path), *effort]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["membership"]
+    assert answer["refuted"] == []

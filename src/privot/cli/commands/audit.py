@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,6 +36,9 @@ def audit(
     runs: Annotated[int | None, typer.Option(help="Runs of the mechanism per data set.")] = None,
     trials: Annotated[int, typer.Option(help="Trials of the noise and the sampler per data set.")] = 1_000_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the measured bound.")] = 0.95,
+    encoder: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Public encoder that a folder of privot synth was made with.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
     as_json: AsJson = False,
 ) -> None:
@@ -55,6 +59,11 @@ def audit(
     if target in ("all", "implementation"):
         # some of their attacks need it: said now, not after minutes of others
         require("This audit needs", "torch", "torch")
+    if encoder is not None:
+        from privot.synthesis import PublicEncoder
+
+        # a folder names its encoder by a digest; without the file, the events of its guarantee are attacked
+        PublicEncoder(encoder)
     # most attacks run without PyTorch on a CPU
     where = "cpu" if device == "cpu" else usable_device(device, auto=True, need="Another device than cpu needs")
     effort = Effort(runs, trials, confidence, where)

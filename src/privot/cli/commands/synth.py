@@ -91,7 +91,7 @@ def synth(
     Data that do not fit in memory: privot synth 'visits/*.parquet' --schema schema.json … --dry-run, then without it;
     privot synth postgresql://host/db --query 'SELECT …' --schema schema.json --ledger visits.ledger ….
 
-    To resume an interrupted job: privot synth --resume --out DIR. No other option has to be repeated.
+    To resume an interrupted job: privot synth --resume --out DIR. No other option but --encoder has to be repeated.
 
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding only; the first process pays, once).
     """

@@ -117,19 +117,22 @@ class Weights:
         if not is_exact(x):
             return torch.matmul(self.plain.on(x), x)
         high, low, unit = halves(x, _HALF)
-        first, second = torch.matmul(self._on(self.whole, x), torch.cat([high, low], dim=-1)).chunk(2, dim=-1)
-        return _joined(first, second) * (unit * self._on(self.unit, x)[..., None])
+        whole, units = self.on(x)
+        first, second = torch.matmul(whole, torch.cat([high, low], dim=-1)).chunk(2, dim=-1)
+        return _joined(first, second) * (unit * units[..., None])
 
     def along_last(self, x: Tensor) -> Tensor:
         """W·x along the last axis of `x`: (rows, …, inputs) to (rows, …, outputs); W has no groups."""
         if not is_exact(x):
             return functional.linear(x, self.plain.on(x))
         high, low, unit = halves(x, _HALF)
-        first, second = torch.matmul(torch.cat([high, low]), self._on(self.whole, x).T).chunk(2)
-        return _joined(first, second) * (unit * self._on(self.unit, x))
+        whole, units = self.on(x)
+        first, second = torch.matmul(torch.cat([high, low]), whole.T).chunk(2)
+        return _joined(first, second) * (unit * units)
 
-    def _on(self, held: Tensor, x: Tensor) -> Tensor:
-        return held if held.device == x.device else held.to(x.device)
+    def on(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The whole numbers and their units where `x` is."""
+        return self.whole.to(x.device), self.unit.to(x.device)
 
 
 def _joined(high: Tensor, low: Tensor) -> Tensor:
@@ -151,9 +154,12 @@ def convolved(
     if not is_exact(x):
         shaped = weights.plain.on(x).reshape(groups * filters, -1, *kernel)
         return functional.conv2d(x, shaped, None, tuple(stride), tuple(padding), tuple(dilation), groups)
-    # by one product: other ways to compute it do not sum whole numbers
-    patches = functional.unfold(x, tuple(kernel), tuple(dilation), tuple(padding), tuple(stride))
-    found = weights.times(patches.view(len(x), groups, inputs, -1))
+    # by one product: other ways to compute it do not sum whole numbers; cut first, for patches repeat every number
+    high, low, unit = halves(x, _HALF)
+    both = torch.cat([high, low])
+    patches = functional.unfold(both, tuple(kernel), tuple(dilation), tuple(padding), tuple(stride))
+    first, second = torch.matmul(weights.on(x)[0], patches.view(len(both), groups, inputs, -1)).chunk(2)
+    found = _joined(first, second) * (unit * weights.on(x)[1][..., None])
     down, across = (
         (side + 2 * p - d * (k - 1) - 1) // s + 1
         for side, p, d, k, s in zip(x.shape[2:], padding, dilation, kernel, stride, strict=True)
@@ -185,7 +191,8 @@ def norms(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         total = part if total is None else total + part
     assert total is not None
     length = torch.sqrt(total) * unit
-    return length if keepdim else length.squeeze(tuple(dims))
+    found: Tensor = length if keepdim else length.squeeze(tuple(dims))
+    return found
 
 
 def pooled(x: Tensor, down: Tensor, across: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ class _Program:
         name = target.removeprefix("torch.ops.").split(".")
         operator = f"{name[0]}::{name[1]}" if target.startswith("torch.ops.") and len(name) >= 2 else target
         first = next(iter(inputs[0]["arg"].values()), None) if inputs else None
-        sole = isinstance(first, Mapping) and self._uses[first.get("name")] == 1
+        sole = isinstance(first, Mapping) and self._uses[str(first.get("name"))] == 1
         found = apply(self._tape, operator, [], named, sole)
         places = node["outputs"]
         if len(places) == 1 and "as_tensors" in places[0]:

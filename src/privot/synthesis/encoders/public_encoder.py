@@ -187,8 +187,8 @@ def _check_kind(archive: Archive) -> bool:
     if any("/code/" in name for name in archive.names) and any(name.endswith("/data.pkl") for name in archive.names):
         return False
     raise DataError(
-        f"The encoder {archive.name!r} is no network that torch.jit.save or torch.export.save wrote; files of torch.save "
-        "are not read, because they hold Python objects."
+        f"The encoder {archive.name!r} is no network that torch.jit.save or torch.export.save wrote; files of "
+        "torch.save are not read, because they hold Python objects."
     )
 
 

@@ -169,7 +169,7 @@ def _pad(tape: Tape, self: Any, pad: Sequence[int], mode: Any = "constant", valu
     # the second operator has no mode: there the value stands in its place
     filled = mode if isinstance(mode, int | float) else value
     rows, sides = rows_in(self, "aten::pad"), list(pad)
-    if isinstance(mode, str) and mode != "constant" or len(sides) > 2 * (rows.dim - 1):
+    if (isinstance(mode, str) and mode != "constant") or len(sides) > 2 * (rows.dim - 1):
         raise RefusedEncoderError("The encoder pads with other numbers than a constant, or along the rows.")
     number = 0.0 if filled is None else float(filled)
     return tape.add(lambda x: torch.nn.functional.pad(x, sides, value=number), rows)

@@ -102,10 +102,25 @@ class Tape:
 
     def run(self, x: Tensor) -> list[Tensor]:
         """The outputs for the rows of `x`."""
+        return self._run(x, [])
+
+    def run_checked(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The outputs, and for every row whether all numbers on the way to them were finite.
+
+        What becomes of a NaN in a minimum or a maximum may differ between the middle and the end of a stretch of
+        memory. So a row counts as lost at its first number that is not finite, whatever later steps make of it.
+        """
+        finite = [torch.isfinite(x).reshape(len(x), -1).all(dim=1)]
+        outputs = self._run(x, finite)
+        return outputs, torch.stack(finite).all(dim=0)
+
+    def _run(self, x: Tensor, finite: list[Tensor]) -> list[Tensor]:
         held: dict[int, Tensor] = {0: x}
         for number in self._order:
             step = self._steps[number - 1]
-            held[number] = step.function(*(held[slot] for slot in step.inputs))
+            held[number] = found = step.function(*(held[slot] for slot in step.inputs))
+            if finite:
+                finite.append(torch.isfinite(found).reshape(len(found), -1).all(dim=1))
             for slot in step.done:
                 del held[slot]
         return [held[slot] for slot in self._outputs]

@@ -53,7 +53,9 @@ class _Reading:
         self._tape, self._graph = tape, graph
         names = [value.debugName() for value in graph.inputs()]
         if len(names) != 2:
-            raise RefusedEncoderError(f"The encoder takes {len(names) - 1} inputs: one tensor of images is what it gets.")
+            raise RefusedEncoderError(
+                f"The encoder takes {len(names) - 1} inputs: one tensor of images is what it gets."
+            )
         self._known: dict[str, Any] = {names[0]: module, names[1]: tape.input}
 
     def outputs(self) -> list[Any]:
@@ -94,7 +96,12 @@ class _Reading:
             return list(given)
         if kind in ("prim::ListUnpack", "prim::TupleUnpack"):
             return [shared(value) for value in given[0]] if len(given[0]) != 1 else shared(given[0][0])
-        if kind in ("prim::NumToTensor", "prim::unchecked_cast", "aten::ScalarImplicit", "prim::unchecked_unwrap_optional"):
+        if kind in (
+            "prim::NumToTensor",
+            "prim::unchecked_cast",
+            "aten::ScalarImplicit",
+            "prim::unchecked_unwrap_optional",
+        ):
             return shared(given[0])
         if kind == "prim::RaiseException":
             raise RefusedEncoderError("The encoder refuses images of this shape with an error of its own.")

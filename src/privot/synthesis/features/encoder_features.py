@@ -15,8 +15,8 @@ from privot.synthesis.encoders.exact_arithmetic import is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
-_MAX_HELD = 2**25
-"""Numbers that are held at a time: 256 MB in float64."""
+_MAX_HELD = 2**22
+"""Numbers that are held at a time: 32 MB in float64."""
 _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
 
@@ -117,7 +117,8 @@ class EncoderFeatures:
         if not is_exact(x):
             return self._scaled(self._tape.run(images))
         step = max(1, _MAX_HELD // self._tape.numbers_per_row)
-        images = images.cpu()
+        # a number that is none is not cut to the range by any rule that all processors share
+        images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images).cpu()
         parts = [self._exact_codes(images[start : start + step]) for start in range(0, len(images), step)]
         if self._tape.digest() != self._sealed:
             raise PrivotError("The numbers of the encoder changed while it ran: start again, and report this.")
@@ -125,7 +126,8 @@ class EncoderFeatures:
 
     def _exact_codes(self, images: Tensor) -> Tensor:
         try:
-            return self._scaled(self._tape.run(images))
+            layers, finite = self._tape.run_checked(images)
+            return torch.where(finite[:, None], self._scaled(layers), 0.0)
         except Exception:
             # a record whose evaluation fails is zero, whatever stands beside it; nothing is said
             if len(images) == 1:
@@ -133,7 +135,7 @@ class EncoderFeatures:
             return torch.cat([self._exact_codes(image[None]) for image in images])
 
     def _scaled(self, layers: Sequence[Tensor]) -> Tensor:
-        """Each layer divided by its norm and by √L; a layer of zeros stays zero, a row that is not finite becomes so."""
+        """Each layer divided by its norm and by √L; a layer of zeros stays zero, a row that is not finite becomes 0."""
         least = 2.0**-400 if is_exact(layers[0]) else 1e-12
         scaled = [layer / norms(layer, (1,), keepdim=True).clamp(min=least) for layer in layers]
         codes = torch.cat(scaled, dim=1) / math.sqrt(self._layers)

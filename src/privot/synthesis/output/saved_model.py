@@ -112,7 +112,7 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
 
 
 def _features(fields: Mapping[str, Any] | None) -> FeatureMap | None:
-    """The map that was released; None where sampling has to do without, because the file of its encoder is elsewhere."""
+    """The map that was released; None where the file of its encoder is not at hand, which sampling does not need."""
     try:
         return None if fields is None else feature_map(fields)
     except EncoderNeededError:
