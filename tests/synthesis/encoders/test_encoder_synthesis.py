@@ -207,7 +207,7 @@ def test_a_folder_made_with_an_encoder_is_audited(data: Path, tmp_path: Path, ca
     capsys.readouterr()
     public_encoder._LOADED.clear()
     public_encoder._tape.cache_clear()
-    effort = ["--trials", "2000", "--runs", "10", "--json"]
+    effort = ["--trials", "2000", "--runs", "40", "--json"]
     # without the file the events of the guarantee are attacked, with it the release by its own map
     assert run(["audit", str(out), *effort]) == 0
     assert not json.loads(capsys.readouterr().out)["membership"]

@@ -174,7 +174,8 @@ def summed(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
     count = math.prod(x.shape[d] for d in dims)
     whole, unit = on_grid(x, _bits(count))
     total = whole.sum(dim=tuple(dims), keepdim=True) * unit
-    return total if keepdim else total.squeeze(tuple(dims))
+    found: Tensor = total if keepdim else total.squeeze(tuple(dims))
+    return found
 
 
 def norms(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
