@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privot.cli.parsing.options import AsJson, OptionalEpsilon, OptionalNeighbours
+from privot.cli.parsing.options import AsJson, EncoderFile, OptionalEpsilon, OptionalNeighbours
 from privot.cli.printing.output import number, print_json, print_table
 from privot.cli.running.audit_runs import TARGET
 
@@ -36,9 +35,7 @@ def audit(
     runs: Annotated[int | None, typer.Option(help="Runs of the mechanism per data set.")] = None,
     trials: Annotated[int, typer.Option(help="Trials of the noise and the sampler per data set.")] = 1_000_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the measured bound.")] = 0.95,
-    encoder: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Public encoder that a folder of privot synth was made with.")
-    ] = None,
+    encoder: EncoderFile = None,
     device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
     as_json: AsJson = False,
 ) -> None:

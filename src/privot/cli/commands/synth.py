@@ -58,14 +58,7 @@ def synth(
     spreadsheet_safe: shared.SpreadsheetSafe = False,
     steps: shared.TrainingSteps = None,
     set_: shared.Settings = None,
-    encoder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Public network, trained on other images (TorchScript or torch.export): features of it are released "
-            "too. Use a file that you trust.",
-        ),
-    ] = None,
+    encoder: shared.EncoderFile = None,
     encoder_range: Annotated[
         str | None,
         typer.Option(metavar="LOW,HIGH", help="What the encoder takes for black and white. Default: 0,1."),

@@ -39,6 +39,14 @@ Shape = Annotated[str | None, typer.Option(help="Public image shape: 28,28 or 32
 ValueRange = Annotated[
     str | None, typer.Option("--range", metavar="LOW,HIGH", help="Public range of all values: 0,255.")
 ]
+EncoderFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Public network, trained on other images (TorchScript or torch.export), whose features are released too. "
+        "Use a file that you trust.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Public schema of a table (.json, .toml); see privot schema.")
 ]

@@ -181,7 +181,8 @@ def summed(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
 def norms(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
     """√Σx² over `dims`, to a relative 2⁻³⁰ and better where fewer than 2¹² numbers are summed."""
     if not is_exact(x):
-        return torch.linalg.vector_norm(x, dim=tuple(dims), keepdim=keepdim)
+        usual: Tensor = torch.linalg.vector_norm(x, dim=tuple(dims), keepdim=keepdim)
+        return usual
     count = math.prod(x.shape[d] for d in dims)
     bits = _bits(count) // 2
     high, low, unit = halves(x, bits)
