@@ -104,7 +104,7 @@ def _linear(tape: Tape, input: Any, weight: Any, bias: Any = None) -> Rows:
 
 
 @operator("matmul", "mm")
-def _matmul(tape: Tape, self: Any, other: Any = None, mat2: Any = None) -> Rows:
+def _matmul(tape: Tape, self: Any, other: Any = None, *, mat2: Any = None) -> Rows:
     matrix = constant_in(mat2 if other is None else other, "aten::matmul")
     return _linear(tape, self, tape.constant(matrix.T))  # type: ignore[no-any-return]
 
@@ -281,7 +281,7 @@ for _function, _name in ((torch.amax, "amax"), (torch.amin, "amin")):
 
 @operator("linalg_vector_norm", "norm")
 def _norm(
-    tape: Tape, self: Any, ord: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None, p: Any = None
+    tape: Tape, self: Any, ord: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None, *, p: Any = None
 ) -> Rows:
     rows = rows_in(self, "aten::norm")
     if number_in(ord if p is None else p, "aten::norm") != 2 or dtype is not None:

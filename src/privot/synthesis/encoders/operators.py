@@ -186,7 +186,7 @@ def _div(tape: Tape, self: Any, other: Any, rounding_mode: Any = None) -> Any:
 
 
 def _unary(function: Callable[[Tensor], Tensor]) -> Operator:
-    def step(tape: Tape, self: Any = None, input: Any = None) -> Any:
+    def step(tape: Tape, self: Any = None, *, input: Any = None) -> Any:
         value = self if input is None else input
         if isinstance(value, Constant):
             return tape.constant(function(value.value))

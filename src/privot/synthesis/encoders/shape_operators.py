@@ -29,7 +29,7 @@ def _dim(tape: Tape, self: Any) -> int:
 
 
 @operator("view", "reshape", "_unsafe_view")
-def _view(tape: Tape, self: Any, size: Any = None, shape: Any = None) -> Any:
+def _view(tape: Tape, self: Any, size: Any = None, *, shape: Any = None) -> Any:
     wanted = list(size if shape is None else shape)
     if isinstance(self, Constant):
         return tape.constant(self.value.reshape([_whole(s) for s in wanted]))
@@ -108,7 +108,7 @@ def _unsqueeze(tape: Tape, self: Any, dim: int) -> Any:
 
 
 @operator("expand", "expand_as")
-def _expand(tape: Tape, self: Any, size: Any = None, implicit: Any = False, other: Any = None) -> Any:
+def _expand(tape: Tape, self: Any, size: Any = None, implicit: Any = False, *, other: Any = None) -> Any:
     like = other if other is not None else size
     if isinstance(self, Rows) and isinstance(like, Rows) and self.dim == like.dim:
         return _moved(tape, lambda x, y: x.expand_as(y), self, like)
