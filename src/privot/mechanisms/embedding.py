@@ -152,8 +152,8 @@ class MeanEmbedding(Once):
 
     @property
     def standing(self) -> Standing:
-        """PROVEN: the event's own theorem is all it rests on."""
-        return Standing.PROVEN
+        """PROVEN: the event's own theorem is all it rests on; unless the map says less of itself."""
+        return Standing.weakest([getattr(self.features, "standing", Standing.PROVEN)])
 
     @property
     def assumptions(self) -> tuple[str, ...]:

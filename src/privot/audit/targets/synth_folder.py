@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.events import Composed, Event, Gaussian, event_from_dict, leaves
+from privot.accounting.events import Composed, Downgraded, Event, Gaussian, event_from_dict, leaves
 from privot.audit.attack import run_attack
 from privot.audit.attacks.embedding_attack import EmbeddingAttack
 from privot.audit.attacks.membership import Membership, attack_generator, copying
@@ -153,8 +153,16 @@ def _attack(synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee
 
 
 def _events(guarantee: Guarantee) -> list[Event]:
-    events = [event_from_dict(e) for e in guarantee.events]
-    return list(events[0].events) if len(events) == 1 and isinstance(events[0], Composed) else events
+    events = [_plain(event_from_dict(e)) for e in guarantee.events]
+    composed = len(events) == 1 and isinstance(events[0], Composed)
+    return [_plain(e) for e in events[0].events] if composed else events
+
+
+def _plain(event: Event) -> Event:
+    """What is released, whatever its standing."""
+    while isinstance(event, Downgraded):
+        event = event.event
+    return event
 
 
 def _sigma(guarantee: Guarantee) -> float:

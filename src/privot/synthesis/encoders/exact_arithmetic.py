@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -100,7 +101,9 @@ class Weights:
 
     def __init__(self, value: Tensor) -> None:
         self.plain = Constant(value)
-        total = self.plain.value.abs().sum(dim=-1)
+        # exact, so that the units do not depend on the order of a sum either
+        flat = self.plain.value.abs().reshape(-1, value.shape[-1])
+        total = summed(flat, (1,)).reshape(value.shape[:-1])
         if not bool((total < 2.0**_REACH).all()):
             raise UsageError("The weights of the encoder are too large for exact sums.")
         _, exponent = torch.frexp(total.clamp(min=2.0**-_REACH))
@@ -192,7 +195,7 @@ def norms(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
         part = (one * other).sum(dim=tuple(dims), keepdim=True) * share
         total = part if total is None else total + part
     assert total is not None
-    length = torch.sqrt(total) * unit
+    length = root(total) * unit
     found: Tensor = length if keepdim else length.squeeze(tuple(dims))
     return found
 
@@ -243,6 +246,18 @@ def exponential(x: Tensor) -> Tensor:
         found = found * rest
         found = found + term
     return torch.where(unknown, math.nan, found * power_of_two(turns))
+
+
+def root(x: Tensor) -> Tensor:
+    """√x, rounded as IEEE 754 says; NaN below 0.
+
+    By NumPy, which uses the processor's own square root: PyTorch hands its root to other libraries where these are
+    installed (MKL), which promise a small error and not the nearest number.
+    """
+    if not is_exact(x) or x.device.type != "cpu":
+        return torch.sqrt(x)
+    with np.errstate(invalid="ignore"):
+        return torch.from_numpy(np.asarray(np.sqrt(x.detach().numpy())))
 
 
 def digest_of(tensors: Sequence[Tensor]) -> str:

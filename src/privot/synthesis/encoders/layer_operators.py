@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator as python
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from torch.nn import functional
 
 from privot.synthesis.encoders import exact_arithmetic as exact
 from privot.synthesis.encoders.exact_arithmetic import Constant
-from privot.synthesis.encoders.operators import axes_in, number_in, operator, rows_in
+from privot.synthesis.encoders.operators import axes_in, combined, number_in, operator, rows_in
 from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
+
+_COPIED = 4
 
 
 def constant_in(value: Any, where: str) -> Tensor:
@@ -26,8 +29,8 @@ def constant_in(value: Any, where: str) -> Tensor:
 def _pair(value: Any, where: str) -> tuple[int, int]:
     given = [value] * 2 if type(value) is int else list(value)
     given = given * 2 if len(given) == 1 else given
-    if len(given) != 2 or not all(type(v) is int for v in given):
-        raise RefusedEncoderError(f"The encoder calls {where} with sizes that are not two whole numbers.")
+    if len(given) != 2 or not all(type(v) is int and 0 <= v < 2**16 for v in given):
+        raise RefusedEncoderError(f"The encoder calls {where} with sizes that are not two whole numbers below 65536.")
     return given[0], given[1]
 
 
@@ -58,13 +61,15 @@ def _conv2d(
     sizes = [_pair(value, "aten::conv2d") for value in (stride, padding, dilation)]
     weights = tape.weights(value.reshape(groups, filters // groups, -1))
     # what the patches of one row take, twice: the parts of each number
-    down, across = rows.example.shape[2:]
+    down, across = rows.sizes[1:]
     numbers = 2 * rows.sizes[0] * math.prod(kernel) * (down + 2 * sizes[1][0]) * (across + 2 * sizes[1][1])
+    # and once more where the product copies them, with the weights of every row's groups
+    numbers = 2 * (numbers + value.numel())
     found = tape.add(lambda x: exact.convolved(x, weights, kernel, *sizes), rows, numbers=numbers)
     return _shifted(tape, found, bias, 1)
 
 
-@operator("_convolution", "convolution")
+@operator("convolution")
 def _convolution(
     tape: Tape,
     input: Any,
@@ -76,22 +81,31 @@ def _convolution(
     transposed: Any,
     output_padding: Any,
     groups: int,
-    *rest: Any,
 ) -> Rows:
     if transposed is not False:
         raise RefusedEncoderError("The encoder uses a transposed convolution, which privot does not evaluate.")
     return _conv2d(tape, input, weight, bias, stride, padding, dilation, groups)  # type: ignore[no-any-return]
 
 
-def _shifted(tape: Tape, rows: Rows, bias: Any, axis: int) -> Rows:
-    """`rows` with an offset for every place of `axis`."""
-    if bias is None:
-        return rows
-    value = constant_in(bias, "a bias")
+def _along(value: Any, rows: Rows, axis: int, where: str) -> Tensor:
+    """A tensor of the file with one number for every place of `axis`, in a shape that has 1 everywhere else."""
+    given = constant_in(value, where)
+    if not 1 <= axis < rows.dim or tuple(given.shape) != (rows.sizes[axis - 1],):
+        raise RefusedEncoderError(f"The encoder calls {where} with weights that do not fit the axis they are for.")
     shape = [1] * rows.dim
     shape[axis] = -1
-    offset = tape.constant(value.reshape(shape))
-    return tape.add(lambda x: x + offset.on(x), rows)
+    return given.reshape(shape)
+
+
+def _joined(tape: Tape, function: Any, rows: Rows, value: Tensor) -> Rows:
+    """`rows` and a public tensor, element by element, by the rule that all such operators share."""
+    found: Rows = combined(tape, function, rows, tape.constant(value))
+    return found
+
+
+def _shifted(tape: Tape, rows: Rows, bias: Any, axis: int) -> Rows:
+    """`rows` with an offset for every place of `axis`."""
+    return rows if bias is None else _joined(tape, python.add, rows, _along(bias, rows, axis, "a bias"))
 
 
 @operator("linear")
@@ -134,13 +148,11 @@ def _batch_norm(
         raise RefusedEncoderError(
             "The encoder normalises by the images beside an image (batch norm in training mode): call eval() first."
         )
-    mean, spread = (constant_in(v, "aten::batch_norm") for v in (running_mean, running_var))
-    scale = 1.0 / torch.sqrt(spread + eps)
-    scale = scale if weight is None else scale * constant_in(weight, "aten::batch_norm")
-    along = [1, -1] + [1] * (rows.dim - 2)
-    centre, factor = tape.constant(mean.reshape(along)), tape.constant(scale.reshape(along))
-    found = tape.add(lambda x: (x - centre.on(x)) * factor.on(x), rows)
-    return _shifted(tape, found, bias, 1)
+    mean, spread = (_along(v, rows, 1, "aten::batch_norm") for v in (running_mean, running_var))
+    scale = 1.0 / exact.root(spread + number_in(eps, "aten::batch_norm"))
+    scale = scale if weight is None else scale * _along(weight, rows, 1, "aten::batch_norm")
+    centred = _joined(tape, python.sub, rows, mean)
+    return _shifted(tape, _joined(tape, python.mul, centred, scale), bias, 1)
 
 
 @operator("_native_batch_norm_legit_no_training")
@@ -155,7 +167,7 @@ def _standard(x: Tensor, dims: Sequence[int], eps: float) -> Tensor:
     count = math.prod(x.shape[d] for d in dims)
     rest = x - exact.summed(x, dims, keepdim=True) / count
     size = exact.norms(rest, dims, keepdim=True)
-    return rest / torch.sqrt(size * size / count + eps)
+    return rest / exact.root(size * size / count + eps)
 
 
 @operator("layer_norm")
@@ -166,10 +178,16 @@ def _layer_norm(
     rows, width = rows_in(input, "aten::layer_norm"), len(list(normalized_shape))
     if not 1 <= width < rows.dim or list(rows.sizes[-width:]) != list(normalized_shape):
         raise RefusedEncoderError("The encoder normalises over the axis of the rows.")
-    dims = list(range(rows.dim - width, rows.dim))
-    scale = tape.constant(torch.ones(1) if weight is None else constant_in(weight, "aten::layer_norm"))
-    offset = tape.constant(torch.zeros(1) if bias is None else constant_in(bias, "aten::layer_norm"))
-    return tape.add(lambda x: _standard(x, dims, eps) * scale.on(x) + offset.on(x), rows)
+    dims, own = list(range(rows.dim - width, rows.dim)), number_in(eps, "aten::layer_norm")
+    found = tape.add(lambda x: _standard(x, dims, own), rows)
+    for function, value in ((python.mul, weight), (python.add, bias)):
+        if value is None:
+            continue
+        given = constant_in(value, "aten::layer_norm")
+        if list(given.shape) != list(normalized_shape):
+            raise RefusedEncoderError("The encoder calls aten::layer_norm with weights of another shape than it names.")
+        found = _joined(tape, function, found, given)
+    return found
 
 
 @operator("group_norm")
@@ -178,17 +196,18 @@ def _group_norm(
     cudnn_enabled: Any = False,
 ) -> Rows:  # fmt: skip
     rows = rows_in(input, "aten::group_norm")
-    if rows.dim < 2 or rows.sizes[0] % num_groups:
+    if type(num_groups) is not int or rows.dim < 2 or num_groups < 1 or rows.sizes[0] % num_groups:
         raise RefusedEncoderError("The encoder's groups do not fill its channels.")
-    along = [1, -1] + [1] * (rows.dim - 2)
-    scale = tape.constant((torch.ones(1) if weight is None else constant_in(weight, "aten::group_norm")).reshape(along))
-    offset = tape.constant((torch.zeros(1) if bias is None else constant_in(bias, "aten::group_norm")).reshape(along))
+    own = number_in(eps, "aten::group_norm")
 
     def step(x: Tensor) -> Tensor:
-        groups = x.reshape(len(x), num_groups, -1)
-        return _standard(groups, [2], eps).reshape(x.shape) * scale.on(x) + offset.on(x)
+        groups = x.reshape(len(x), num_groups, math.prod(x.shape[1:]) // num_groups)
+        return _standard(groups, [2], own).reshape(x.shape)
 
-    return tape.add(step, rows)
+    found = tape.add(step, rows)
+    if weight is not None:
+        found = _joined(tape, python.mul, found, _along(weight, found, 1, "aten::group_norm"))
+    return _shifted(tape, found, bias, 1)
 
 
 @operator("max_pool2d")
@@ -202,8 +221,11 @@ def _max_pool2d(
 
 
 @operator("max_pool2d_with_indices")
-def _with_indices(tape: Tape, self: Any, *sizes: Any, **more: Any) -> tuple[Rows, None]:
-    return _max_pool2d(tape, self, *sizes, **more), None
+def _with_indices(
+    tape: Tape, self: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: Any = False,
+) -> tuple[Rows, None]:  # fmt: skip
+    return _max_pool2d(tape, self, kernel_size, stride, padding, dilation, ceil_mode), None
 
 
 def _windows(self: Any, kernel_size: Any, stride: Any, padding: Any, where: str) -> tuple[Rows, Any, Any, Any]:
@@ -225,8 +247,9 @@ def _avg_pool2d(
     shares = functional.avg_pool2d(ones, kernel, step, around, ceil, bool(count_include_pad), divisor_override)
     whole = functional.avg_pool2d(ones, kernel, step, around, ceil, divisor_override=1)
     # by how many each sum is divided, at every position
-    counts = tape.constant(torch.round(whole / shares))
-    return tape.add(lambda x: exact.window_sums(x, kernel, step, around, ceil) / counts.on(x), rows)
+    counts = torch.round(whole / shares)
+    found = tape.add(lambda x: exact.window_sums(x, kernel, step, around, ceil), rows)
+    return _joined(tape, python.truediv, found, counts)
 
 
 @operator("adaptive_avg_pool2d", "_adaptive_avg_pool2d")
@@ -235,9 +258,13 @@ def _adaptive_avg_pool2d(tape: Tape, self: Any, output_size: Any) -> Rows:
     if rows.dim != 4:
         raise RefusedEncoderError("The encoder calls aten::adaptive_avg_pool2d on something else than images.")
     wanted = _pair(output_size, "aten::adaptive_avg_pool2d")
+    tape.room(sum(side * n for side, n in zip(rows.sizes[1:], wanted, strict=True)) + math.prod(wanted))
     parts = [tape.constant(_windows_of(side, n)) for side, n in zip(rows.sizes[1:], wanted, strict=True)]
-    counts = tape.constant(parts[0].value.sum(dim=1)[:, None] * parts[1].value.sum(dim=1))
-    return tape.add(lambda x: exact.pooled(x, parts[0].on(x), parts[1].on(x)) / counts.on(x), rows)
+    counts = parts[0].value.sum(dim=1)[:, None] * parts[1].value.sum(dim=1)
+    # what stands between the two products: new rows, old columns
+    between = _COPIED * rows.sizes[0] * max(wanted[0], rows.sizes[1]) * max(wanted[1], rows.sizes[2])
+    found = tape.add(lambda x: exact.pooled(x, parts[0].on(x), parts[1].on(x)), rows, numbers=between)
+    return _joined(tape, python.truediv, found, counts)
 
 
 def _windows_of(side: int, count: int) -> Tensor:
@@ -254,7 +281,7 @@ def _reduction(divide: bool, name: str) -> Any:
         if dtype is not None:
             raise RefusedEncoderError(f"The encoder calls {name} in another number type.")
         dims = axes_in(dim, rows.dim, name)
-        count = math.prod(rows.example.shape[d] for d in dims)
+        count = math.prod(rows.sizes[d - 1] for d in dims)
         if divide:
             return tape.add(lambda x: exact.summed(x, dims, bool(keepdim)) / count, rows)
         return tape.add(lambda x: exact.summed(x, dims, bool(keepdim)), rows)

@@ -1,22 +1,23 @@
 """The operators that an encoder may be made of, each written anew as a step on single rows; nothing else is evaluated.
 
-An operator is called as the file calls it, with the names and the order of PyTorch's own (ATen). Its arguments are
-`Rows` (what depends on the image), `Constant` (public tensors of the file), or plain numbers, which follow from public
-shapes alone. The first axis is that of the rows, and no operator here touches it.
+An operator is called as the file calls it, by the names of PyTorch's own arguments (ATen); an argument that has no name
+here, such as `out`, is refused. Arguments are `Rows` (what depends on the image), `Constant` (public tensors of the
+file), or plain numbers of the file. The first axis is that of the rows, and no operator here touches it: whatever is
+computed of two tensors element by element goes through `combined`.
 """
 
 from __future__ import annotations
 
+import math
 import operator as python
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from privot.synthesis.encoders.exact_arithmetic import Constant, exponential, is_exact
-from privot.synthesis.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
+from privot.synthesis.encoders.exact_arithmetic import Constant, exponential, is_exact, root
+from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
 
 Operator = Callable[..., Any]
 OPERATORS: dict[str, Operator] = {}
@@ -33,7 +34,7 @@ def operator(*names: str) -> Callable[[Operator], Operator]:
     return keep
 
 
-def apply(tape: Tape, name: str, args: Sequence[Any], kwargs: dict[str, Any], sole: bool) -> Any:
+def apply(tape: Tape, name: str, arguments: Mapping[str, Any], sole: bool) -> Any:
     """What the operator called `name` gives. `sole`: nobody but this call reads its first argument.
 
     An operator that writes into its first argument is the same as one that does not where nobody else can see that
@@ -41,10 +42,10 @@ def apply(tape: Tape, name: str, args: Sequence[Any], kwargs: dict[str, Any], so
     """
     base = name.removesuffix("_") if not name.endswith("__") else name
     if name.startswith("aten::") and base.removeprefix("aten::") in OPERATORS:
-        found = _called(tape, base.removeprefix("aten::"), args, kwargs)
+        found = _called(tape, base.removeprefix("aten::"), arguments)
         if base == name:
             return found
-        first = args[0] if args else kwargs.get("self", kwargs.get("input"))
+        first = arguments.get("self", arguments.get("input"))
         if isinstance(first, Rows) and isinstance(found, Rows) and first.fresh and sole and found.sizes == first.sizes:
             return found
         raise RefusedEncoderError(
@@ -57,12 +58,12 @@ def apply(tape: Tape, name: str, args: Sequence[Any], kwargs: dict[str, Any], so
     )
 
 
-def _called(tape: Tape, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _called(tape: Tape, name: str, arguments: Mapping[str, Any]) -> Any:
     try:
-        return OPERATORS[name](tape, *args, **kwargs)
+        return OPERATORS[name](tape, **arguments)
     except RefusedEncoderError:
         raise
-    except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError, ArithmeticError) as error:
+    except (TypeError, ValueError, RuntimeError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:
         raise RefusedEncoderError(
             f"The encoder uses {name} in a way that privot does not evaluate, or that does not fit images of this "
             f"shape ({type(error).__name__})."
@@ -129,18 +130,9 @@ def combined(tape: Tape, function: Binary, one: Any, other: Any) -> Any:
     if isinstance(one, Constant) or isinstance(other, Constant):
         # tensors of the file alone: public, computed once
         first, second = (v.value if isinstance(v, Constant) else number_in(v, "arithmetic") for v in (one, other))
+        tape.room(math.prod(torch.broadcast_shapes(*(v.shape for v in (one, other) if isinstance(v, Constant)))))
         return tape.constant(torch.as_tensor(function(first, second)))
-    return plain(function, one, other)
-
-
-def plain(function: Callable[..., Any], *values: Any) -> Any:
-    """`function` of plain values, which follow from public shapes; never of the number of rows."""
-    for value in values:
-        if value is ROWS or (isinstance(value, list) and ROWS in value):
-            raise RefusedEncoderError("The encoder computes with the number of rows: an image must not see others.")
-        if value is not None and not isinstance(value, bool | int | float | str | list):
-            raise RefusedEncoderError("The encoder decides something by the numbers of a tensor.")
-    return function(*values)
+    raise RefusedEncoderError("The encoder computes with plain numbers, or with the number of rows: export it again.")
 
 
 def _register_arithmetic() -> None:
@@ -150,8 +142,6 @@ def _register_arithmetic() -> None:
     for name, function in {"add": python.add, "sub": python.sub, "rsub": lambda a, b: b - a}.items():
 
         def linear(tape: Tape, self: Any, other: Any, alpha: Any = 1, _function: Binary = function) -> Any:
-            if isinstance(self, list) and isinstance(other, list):
-                return [*self, *other]
             if alpha != 1 and _function not in (python.add, python.sub):
                 raise RefusedEncoderError("The encoder uses aten::rsub with a factor.")
             return combined(tape, _function, self, scaled(other, alpha, tape))
@@ -186,12 +176,11 @@ def _div(tape: Tape, self: Any, other: Any, rounding_mode: Any = None) -> Any:
 
 
 def _unary(function: Callable[[Tensor], Tensor]) -> Operator:
-    def step(tape: Tape, self: Any = None, *, input: Any = None) -> Any:
-        value = self if input is None else input
-        if isinstance(value, Constant):
-            return tape.constant(function(value.value))
-        if isinstance(value, Rows):
-            return tape.add(function, value)
+    def step(tape: Tape, self: Any) -> Any:
+        if isinstance(self, Constant):
+            return tape.constant(function(self.value))
+        if isinstance(self, Rows):
+            return tape.add(function, self)
         raise RefusedEncoderError("The encoder calls an operator on tensors with something else.")
 
     return step
@@ -221,9 +210,9 @@ for _name, _function in {
     "relu6": lambda x: x.clamp(0.0, 6.0),
     "abs": torch.abs,
     "neg": torch.neg,
-    "sqrt": torch.sqrt,
+    "sqrt": root,
     "square": lambda x: x * x,
-    "rsqrt": lambda x: 1.0 / torch.sqrt(x),
+    "rsqrt": lambda x: 1.0 / root(x),
     "reciprocal": lambda x: 1.0 / x,
     "sigmoid": _sigmoid,
     "tanh": _tanh,
@@ -266,52 +255,3 @@ def _clamp_min(tape: Tape, self: Any, min: Any) -> Rows:
 @operator("clamp_max")
 def _clamp_max(tape: Tape, self: Any, max: Any) -> Rows:
     return _clamp(tape, self, None, max)  # type: ignore[no-any-return]
-
-
-def _register_plain() -> None:
-    for name, function in {
-        "eq": python.eq, "ne": python.ne, "lt": python.lt, "le": python.le, "gt": python.gt, "ge": python.ge,
-        "floordiv": python.floordiv, "__not__": python.not_, "__and__": python.and_, "__or__": python.or_,
-        "Int": int, "Float": float, "Bool": bool,
-    }.items():  # fmt: skip
-
-        def of_plain(tape: Tape, *values: Any, _function: Any = function) -> Any:
-            if values == (ROWS,) and _function is int:
-                return ROWS
-            return plain(_function, *values)
-
-        operator(name)(of_plain)
-
-
-_register_plain()
-
-
-@operator("len")
-def _len(tape: Tape, values: Any) -> int:
-    if not isinstance(values, list):
-        raise RefusedEncoderError("The encoder asks for the length of something else than a list.")
-    return len(values)
-
-
-@operator("__is__")
-def _is(tape: Tape, one: Any, other: Any) -> bool:
-    if one is not None and other is not None:
-        raise RefusedEncoderError("The encoder compares two objects: None is all that may be asked for.")
-    return one is other
-
-
-@operator("__isnot__")
-def _isnot(tape: Tape, one: Any, other: Any) -> bool:
-    return not _is(tape, one, other)
-
-
-@operator("__getitem__")
-def _getitem(tape: Tape, values: Any, place: Any) -> Any:
-    if not isinstance(values, list | tuple) or type(place) is not int:
-        raise RefusedEncoderError("The encoder takes an item out of something else than a list.")
-    return shared(values[place])
-
-
-def shared(value: Any) -> Any:
-    """A value that came by another name: what writes into it could be seen by that name."""
-    return replace(value, fresh=False) if isinstance(value, Rows) else value

@@ -1,7 +1,7 @@
 """A public network from a file, and the tape that privot makes of it; it sees no record until a mechanism runs it.
 
 The network was trained elsewhere, on other people's images. What runs on records is never the file's own code: the file
-is read operator by operator (`torchscript_file`, `exported_file`), and only operators on a list (`operators`) are
+is read operator by operator (`exported_file`), and only operators on a list (`operators`) are
 evaluated, by code that treats every row by itself and keeps nothing.
 """
 
@@ -25,7 +25,6 @@ from privot.synthesis.encoders import exact_arithmetic as exact
 from privot.synthesis.encoders import layer_operators, shape_operators  # noqa: F401 (put operators on the list)
 from privot.synthesis.encoders.exported_file import MODEL, read_exported
 from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
-from privot.synthesis.encoders.torchscript_file import read_torchscript
 
 MAX_SIDE = 1024
 """Pixels of the images that an encoder may take."""
@@ -38,14 +37,14 @@ class EncoderNeededError(DataError):
 
 
 class PublicEncoder:
-    """e, a network from an image to one or several vectors, read from a file of TorchScript or of `torch.export`.
+    """e, a network from an image to one or several vectors, read from a file of `torch.export`.
 
     Parameters
     ----------
     path
-        A file that `torch.jit.save` or `torch.export.save` wrote. The network takes a tensor (rows, channels, height,
-        width) and returns a tensor or a tuple of them (layers), each of shape (rows, numbers), or (rows, numbers,
-        height, width), which is averaged over its positions.
+        A file that `torch.export.save` wrote. The network takes a tensor (rows, channels, height, width) and returns a
+        tensor or a tuple of them (layers), each of shape (rows, numbers), or (rows, numbers, height, width), which is
+        averaged over its positions.
     size
         The side of the square images that the network takes; None for the records' own. Images are resized bilinearly.
     value_range
@@ -66,12 +65,13 @@ class PublicEncoder:
 
     Notes
     -----
-    Formal guarantees: what is computed of an image is a function of that image, of the bytes of the file and of
-    nothing else, to the last bit, however many images are computed at once (`exact_arithmetic`). Nothing is written,
-    printed, drawn or kept.
+    Formal guarantees: what is computed of an image is a function of that image and of the numbers that privot made of
+    the file, to the last bit, however many images are computed at once (`exact_arithmetic`). Nothing is written,
+    printed, drawn or kept. Releases are *unproven* nevertheless (`encoder_features.STANDING`), until an independent
+    review has held.
 
-    Loading a file of TorchScript runs PyTorch's own reader and compiler on it: use files that you trust as you trust
-    code. An exported program is read as JSON and raw numbers.
+    The file is read as JSON and raw numbers, whose length is that of their part of the archive. Nothing in it is
+    unpickled, compiled or run. TorchScript is refused: PyTorch's reader of it runs code of the file.
 
     Examples
     --------
@@ -139,21 +139,22 @@ class PublicEncoder:
 
     def read(self, channels: int, height: int, width: int, copies: int) -> Tape:
         """`tape`, with `copies` of the channels."""
-        random = torch.Generator().manual_seed(0)
-        tape = Tape(torch.rand(2, channels, height, width, generator=random))
+        tape = Tape((channels, height, width))
         images = tape.input
         if self.size is not None and (height, width) != (self.size, self.size):
             down, across = (tape.weights(_resizing(side, self.size)) for side in (height, width))
-            images = tape.add(lambda x: across.along_last(down.times(x)), images)
+            # what stands between the two: new rows, old columns
+            between = 16 * channels * max(height, self.size) * max(width, self.size)
+            images = tape.add(lambda x: across.along_last(down.times(x)), images, numbers=between)
         low, high = self.value_range
         images = tape.add(lambda x: x * (high - low) + low, images)
         if copies > 1:
             images = tape.add(lambda x: x.repeat(1, copies, 1, 1), images)
-        archive, start, tape.input = self._archive(), tape.input, Rows(images.slot, images.example, fresh=False)
-        exported = _check_kind(archive)
-        found = read_exported(archive, tape) if exported else read_torchscript(self._data, archive, tape)
+        start, tape.input = tape.input, Rows(images.slot, images.examples, fresh=False)
+        found = read_exported(self._archive(), tape)
         tape.input = start
-        tape.finish([_layer(tape, value) for value in _flat(found)])
+        tape.finish([_layer(tape, value) for value in found])
+        tape.rehearse()
         return tape
 
 
@@ -180,15 +181,18 @@ def _tape(
             raise error from None
 
 
-def _check_kind(archive: Archive) -> bool:
-    """Whether it is an exported program; refuses what is neither that nor TorchScript."""
+def _check_kind(archive: Archive) -> None:
+    """Refuse what is no exported program."""
     if any(name.endswith("/" + MODEL) or name == MODEL for name in archive.names):
-        return True
-    if any("/code/" in name for name in archive.names) and any(name.endswith("/data.pkl") for name in archive.names):
-        return False
+        return
+    if any("/code/" in name for name in archive.names):
+        raise DataError(
+            f"The encoder {archive.name!r} is TorchScript, whose reader runs code of the file: save the network with "
+            "torch.export.save(torch.export.export(module.eval(), (example,)), FILE)."
+        )
     raise DataError(
-        f"The encoder {archive.name!r} is no network that torch.jit.save or torch.export.save wrote; files of "
-        "torch.save are not read, because they hold Python objects."
+        f"The encoder {archive.name!r} is no network that torch.export.save wrote; files of torch.save are not read, "
+        "because they hold Python objects."
     )
 
 
@@ -196,12 +200,6 @@ def _resizing(side: int, wanted: int) -> torch.Tensor:
     """(wanted, side): bilinear interpolation along one axis, averaging where there are fewer pixels than before."""
     unit = torch.eye(side, dtype=torch.float64)[None, None]
     return functional.interpolate(unit, size=[wanted, side], mode="bilinear", antialias=True)[0, 0]
-
-
-def _flat(found: Any) -> list[Any]:
-    if isinstance(found, list | tuple):
-        return [value for part in found for value in _flat(part)]
-    return [found]
 
 
 def _layer(tape: Tape, value: Any) -> Rows:

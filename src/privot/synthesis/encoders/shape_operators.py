@@ -146,7 +146,7 @@ def _select(tape: Tape, self: Any, dim: int, index: int) -> Any:
 def _chunk(tape: Tape, self: Any, chunks: int, dim: int = 0) -> list[Rows]:
     rows = rows_in(self, "aten::chunk")
     at = axes_in(dim, rows.dim, "aten::chunk")[0]
-    count = len(rows.example.chunk(chunks, at))
+    count = len(rows.examples[0].chunk(chunks, at))
     return [_moved(tape, lambda x, i=i: x.chunk(chunks, at)[i], rows) for i in range(count)]
 
 
@@ -176,14 +176,16 @@ def _pad(tape: Tape, self: Any, pad: Sequence[int], mode: Any = "constant", valu
 
 
 @operator("contiguous", "clone", "detach", "alias", "lift_fresh_copy")
-def _same(tape: Tape, self: Any, *layout: Any, **more: Any) -> Any:
+def _same(tape: Tape, self: Any, memory_format: Any = None) -> Any:
     return self if isinstance(self, Constant) else _moved(tape, lambda x: x, rows_in(self, "aten::clone"))
 
 
 @operator("to", "_to_copy")
-def _to(tape: Tape, self: Any, dtype: Any = None, *flags: Any, **layout: Any) -> Any:
-    # 6 and 7 are float32 and float64 in TorchScript
-    if type(dtype) not in (int, str) or dtype not in (6, 7, "float32", "float64"):
+def _to(
+    tape: Tape, self: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
+    non_blocking: Any = None, copy: Any = None, memory_format: Any = None,
+) -> Any:  # fmt: skip
+    if dtype not in ("float32", "float64"):
         raise RefusedEncoderError("The encoder changes to another number type, or device, than float32 or float64.")
     return self if isinstance(self, Constant) else _moved(tape, lambda x: x, rows_in(self, "aten::to"))
 

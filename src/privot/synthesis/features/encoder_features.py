@@ -11,12 +11,14 @@ from torch import Tensor
 
 from privot.common.image_axes import image_axes
 from privot.errors import PrivotError, UsageError
+from privot.guarantee import Standing
 from privot.synthesis.encoders.exact_arithmetic import is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
-_MAX_HELD = 2**22
-"""Numbers that are held at a time: 32 MB in float64."""
+STANDING = Standing.UNPROVEN
+"""Of every release whose map holds an encoder. The argument in `docs/design/decisions/0008-public-encoders.md` is meant
+to make it PROVEN; but a review broke an earlier version, so UNPROVEN stays until one has held for this version."""
 _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
 
@@ -39,6 +41,8 @@ class EncoderFeatures:
         The public range of the records.
     share
         s, strictly between 0 and 1.
+    seal
+        SHA-256 of the numbers that another process made of the file; None where there is no other.
 
     Raises
     ------
@@ -48,11 +52,13 @@ class EncoderFeatures:
     Notes
     -----
     Formal guarantees:
-      * φ of a record depends on that record, the file of the encoder and public parameters alone: z to the last bit,
-        ψ to the `rounding` of `Fourier`;
+      * φ of a record depends on that record, the numbers that privot made of the file (`exact_bytes` seals them) and
+        public parameters alone: z to the last bit, ψ to the `rounding` of `Fourier`;
       * ‖φ‖ ≤ 1 for every record: norms are computed here, in float64, never by the network;
       * where a layer of a record is not finite, or its evaluation fails, z is zero for that record, and no error is
         raised.
+
+    Releases are *unproven* all the same (`STANDING`), until an independent review has held.
 
     In float64, which is what mechanisms use, codes are computed on the CPU, by sums that are exact in any order. In
     float32 they are computed where the samples are, by the usual functions: that is for training, which sees no record.
@@ -70,6 +76,7 @@ class EncoderFeatures:
         low: float | Sequence[float] = 0.0,
         high: float | Sequence[float] = 1.0,
         share: float = 0.5,
+        seal: str | None = None,
     ) -> None:
         self.encoder, self.shape = encoder, tuple(int(side) for side in shape)
         self.axes = image_axes(self.shape)
@@ -80,10 +87,12 @@ class EncoderFeatures:
         self.share, self.bandwidths = float(share), tuple(float(h) for h in bandwidths)
         self._tape = encoder.tape(self.axes.channels, self.axes.height, self.axes.width)
         self._sealed = self._tape.digest()
-        with torch.no_grad():
-            shown = self._tape.run(torch.zeros(1, self.axes.channels, self.axes.height, self.axes.width))
-        self.width = sum(layer.shape[1] for layer in shown)
-        self._layers = len(shown)
+        if seal is not None and seal != self._sealed:
+            raise PrivotError(
+                "This process makes other numbers of the encoder than the one that asked for them: run both with the "
+                "same PyTorch, on the same kind of machine."
+            )
+        self.width, self._layers = sum(self._tape.widths), len(self._tape.widths)
         # codes from −1 to 1 are scaled to [0, 1]: distances are halved
         halved = [h / 2.0 for h in self.bandwidths]
         self.fourier = Fourier(self.width, frequencies, halved, seed, -1.0, 1.0, "independent")
@@ -97,6 +106,11 @@ class EncoderFeatures:
     def rounding(self) -> float:
         """Of the Fourier features; the codes are the same to the last bit."""
         return self.fourier.rounding
+
+    @property
+    def standing(self) -> Standing:
+        """Of releases with this map."""
+        return STANDING
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -116,7 +130,7 @@ class EncoderFeatures:
         images = self.axes.pictures(((x - low) / span).clamp(0.0, 1.0))
         if not is_exact(x):
             return self._scaled(self._tape.run(images))
-        step = max(1, _MAX_HELD // self._tape.numbers_per_row)
+        step = self._tape.block
         # a number that is none is not cut to the range by any rule that all processors share
         images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images).cpu()
         parts = [self._exact_codes(images[start : start + step]) for start in range(0, len(images), step)]
@@ -160,9 +174,9 @@ class EncoderFeatures:
         return repr(sorted(self.to_dict().items())).encode() + self._sealed.encode() + self.fourier.exact_bytes()
 
     def __reduce__(self) -> Any:
-        """By its parameters: steps are functions, which do not travel between processes."""
+        """By its parameters: steps are functions, which do not travel between processes; the seal does."""
         given = (self.fourier.frequencies, self.bandwidths, self.fourier.seed, self.low, self.high, self.share)
-        return type(self), (self.encoder, self.shape, *given)
+        return type(self), (self.encoder, self.shape, *given, self._sealed)
 
 
 @register("encoder")

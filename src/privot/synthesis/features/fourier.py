@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privot.common import arguments
 from privot.errors import DataError, UsageError
+from privot.guarantee import Standing
 from privot.mechanisms.embedding import FeatureMap
 from privot.transport.slice_directions import Frame, check_seed, draw_directions
 
@@ -175,6 +176,11 @@ class Stack:
     def rounding(self) -> float:
         """√(Σ w²r²) ≤ the largest."""
         return max(m.rounding for m in self.maps)
+
+    @property
+    def standing(self) -> Standing:
+        """That of the weakest map."""
+        return Standing.weakest([getattr(m, "standing", Standing.PROVEN) for m in self.maps])
 
     @property
     def assumptions(self) -> tuple[str, ...]:
