@@ -102,12 +102,46 @@ def test_rows_that_are_not_finite_leave_the_others_alone() -> None:
         assert bool(torch.isnan(other[1:5]).all())
 
 
+def polynomial(x: float) -> float:
+    """eˣ = 2ᵏ·Σ rⁿ/n!, r = x − k·ln 2, k whole, each operation rounded by itself."""
+    turns = round(x * 1.4426950408889634)
+    rest = x - turns * 0.6931471803691238
+    rest = rest - turns * 1.9082149292705877e-10
+    total = 1.0 / math.factorial(13)
+    for n in range(12, -1, -1):
+        total = total * rest
+        total = total + 1.0 / math.factorial(n)
+    return math.ldexp(total, turns)
+
+
+def test_roots_are_the_nearest_numbers() -> None:
+    x = torch.cat([mixed(0, 400).abs(), torch.tensor([0.0, 5e-324, 2.0**-1022, 1.7976931348623157e308, 2.0])])
+    for value, found in zip(x.tolist(), exact.root(x.double()).tolist(), strict=True):
+        below, above = math.nextafter(found, -math.inf), math.nextafter(found, math.inf)
+        # √v lies between the middles to the next numbers on both sides
+        exactly = Fraction(value)
+        assert found == 0.0 or ((Fraction(below) + Fraction(found)) / 2) ** 2 <= exactly
+        assert math.isinf(above) or exactly <= ((Fraction(above) + Fraction(found)) / 2) ** 2
+    assert bool(torch.isnan(exact.root(torch.tensor([-1.0], dtype=torch.float64))).all())
+
+
+def test_weights_have_the_same_units_in_any_order() -> None:
+    w = torch.full((1, 300), 2.0**-52 * 1.5, dtype=torch.float64)
+    w[0, 0] = 1.0
+    assert torch.equal(exact.Weights(w).unit, exact.Weights(w.flip(1)).unit)
+
+
 def test_the_exponential_is_right_and_the_same_in_any_place() -> None:
     x = torch.linspace(-30.0, 30.0, 1001, dtype=torch.float64)
     found = exact.exponential(x)
     torch.testing.assert_close(found, torch.exp(x), atol=0.0, rtol=4e-15)
     # one by one: no number stands at the end of a stretch of memory or in its middle
     assert torch.equal(torch.cat([exact.exponential(v[None]) for v in x]), found)
+    # and bit for bit the polynomial in Python's own numbers: another formula would differ in the last place
+    library = [float(v) for v in torch.exp(x)]
+    python = [polynomial(float(v)) for v in x]
+    assert [float(v) for v in found] == python
+    assert library != python
     assert bool(torch.isnan(exact.exponential(torch.tensor([math.nan], dtype=torch.float64))).all())
     assert bool(torch.isfinite(exact.exponential(torch.tensor([math.inf, -math.inf], dtype=torch.float64))).all())
 

@@ -12,15 +12,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from encoder_networks import DIM, FORMATS, SHAPE, Forgetting, Grouped, NotFinite, honest, saved
+from encoder_networks import (
+    DIM,
+    FORMATS,
+    SHAPE,
+    Forgetting,
+    Grouped,
+    Hidden,
+    NotFinite,
+    Rewriting,
+    ZeroSigns,
+    honest,
+    named,
+    saved,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from privot.errors import DataError
+from privot.errors import DataError, PrivotError
 from privot.mechanisms.exact_sums import clip_features, try_map
 from privot.synthesis import EncoderFeatures, Fourier, PublicEncoder, Stack, feature_map
 from privot.synthesis.encoders import public_encoder
+from privot.synthesis.encoders.tape import RefusedEncoderError
 
 
 def mapped(path: Path, **changes: Any) -> EncoderFeatures:
@@ -61,10 +75,9 @@ def test_codes_are_what_the_network_says_in_float64(kind: str, tmp_path: Path) -
     torch.testing.assert_close(whole[:, 44:], other, atol=2e-6, rtol=0.0)
 
 
-@pytest.mark.parametrize("kind", ["trace", "export"])
-def test_normalisation_over_groups_and_layers_is_of_one_image(kind: str, tmp_path: Path) -> None:
-    module = Grouped().eval()
-    made, x = mapped(saved(module, tmp_path, kind)), records(5)
+@pytest.mark.parametrize("module", [Grouped().eval(), Rewriting()], ids=named)
+def test_normalisation_and_writing_in_place_are_of_one_image(module: nn.Module, tmp_path: Path) -> None:
+    made, x = mapped(saved(module, tmp_path)), records(5)
     with torch.no_grad():
         wanted = expected_codes([module.double()((x / 255.0).view(-1, *SHAPE))])
         torch.testing.assert_close(made.codes(x), wanted, atol=1e-6, rtol=0.0)
@@ -128,8 +141,43 @@ def test_codes_do_not_depend_on_blocks_memory_or_threads(
             assert torch.equal(features.codes(x), once)
         finally:
             torch.set_num_threads(threads)
-        monkeypatch.setattr("privot.synthesis.features.encoder_features._MAX_HELD", 1)
+        assert features._tape.block > 33
+        monkeypatch.setattr("privot.synthesis.encoders.tape.HELD", 5 * features._tape.numbers_per_row)
+        assert features._tape.block == 5
         assert torch.equal(features.codes(x), once)
+        monkeypatch.setattr("privot.synthesis.encoders.tape.HELD", 1)
+        assert torch.equal(features.codes(x), once)
+
+
+def test_memory_is_bounded_by_what_is_alive_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many layers that are all kept until the end: tracked by Python's own count of the tensors that a step sees."""
+
+    class Kept(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            held = [torch.relu(x - 0.01 * k) for k in range(40)]
+            return torch.cat(held, dim=1).mean(dim=(2, 3))
+
+    made = mapped(saved(Kept(), tmp_path))
+    # forty tensors of a row's size, beside the working memory of a step
+    assert made._tape.numbers_per_row >= 80 * DIM
+    monkeypatch.setattr("privot.synthesis.encoders.tape.MAX_NUMBERS", 60 * DIM)
+    public_encoder._tape.cache_clear()
+    with pytest.raises(RefusedEncoderError, match="too much memory"):
+        mapped(saved(Kept(), tmp_path))
+
+
+def test_the_sign_of_a_zero_does_not_show(tmp_path: Path) -> None:
+    """1/0 and 1/−0 differ, and which zero a maximum gives depends on the place in memory: such rows are lost."""
+    made = EncoderFeatures(PublicEncoder(saved(ZeroSigns(), tmp_path)), SHAPE, 4, [0.5], 1)
+    assert made._tape.block <= 3
+    rows = np.random.default_rng(0).uniform(size=(60, DIM))
+    rows[2::3] = 0.0
+    new = np.random.default_rng(1).uniform(size=(1, DIM))
+    with torch.no_grad():
+        alone = torch.cat([made.codes(torch.from_numpy(row[None])) for row in (*new, *rows)])
+        assert torch.equal(made.codes(torch.from_numpy(np.concatenate([new, rows]))), alone)
+        assert torch.equal(made.codes(torch.from_numpy(rows)), alone[1:])
+    assert not alone.any()
 
 
 def test_a_map_is_tried_on_public_rows_and_comes_back_from_its_dictionary(features: EncoderFeatures) -> None:
@@ -145,6 +193,36 @@ def test_a_map_is_tried_on_public_rows_and_comes_back_from_its_dictionary(featur
             assert torch.equal(other.features(x), features.features(x))
 
 
+def test_a_process_that_makes_other_numbers_of_a_file_refuses(
+    features: EncoderFeatures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = pickle.dumps(features)
+    pickle.loads(held)
+    monkeypatch.setattr("privot.synthesis.encoders.exact_arithmetic._WEIGHTS", 34)
+    public_encoder._tape.cache_clear()
+    with pytest.raises(PrivotError, match="other numbers of the encoder"):
+        pickle.loads(held)
+    public_encoder._tape.cache_clear()
+
+
+def test_maps_say_exactly_which_file_and_which_numbers_they_are_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    paths = [saved(Hidden(1.0), tmp_path), saved(Hidden(2.0), tmp_path / "other")]
+    one, other = (mapped(path, value_range=(0.0, 1.0)) for path in paths)
+    with torch.no_grad():
+        assert torch.equal(one.features(records(20)), other.features(records(20)))
+    assert one.exact_bytes() != other.exact_bytes()
+    # the numbers by themselves, under the same name, and the name by itself, with the same numbers
+    said = one.exact_bytes()
+    monkeypatch.setattr(one, "_sealed", other._sealed)
+    assert one.exact_bytes() != said
+    monkeypatch.undo()
+    monkeypatch.setattr(one.encoder, "digest", other.encoder.digest)
+    assert one.exact_bytes() != said
+
+
 def test_a_map_needs_the_file_of_its_encoder(features: EncoderFeatures, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(public_encoder, "_LOADED", {})
     public_encoder._tape.cache_clear()
@@ -158,7 +236,7 @@ def test_the_bytes_that_are_named_are_the_bytes_that_run(tmp_path: Path) -> None
     assert encoder.digest == hashlib.sha256(path.read_bytes()).hexdigest()
     wanted = EncoderFeatures(encoder, SHAPE, 4, [0.5], 1, 0.0, 255.0).codes(x)
     # another file in its place changes nothing: the bytes were read once
-    torch.jit.save(torch.jit.script(nn.Flatten()), str(path))
+    path.write_bytes(saved(nn.Flatten(), tmp_path).read_bytes())
     public_encoder._tape.cache_clear()
     assert torch.equal(EncoderFeatures(encoder, SHAPE, 4, [0.5], 1, 0.0, 255.0).codes(x), wanted)
 

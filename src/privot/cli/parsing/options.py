@@ -43,8 +43,8 @@ EncoderFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Public network, trained on other images (TorchScript or torch.export), whose features are released too. "
-        "Use a file that you trust.",
+        help="Public network, trained on other images, that torch.export.save wrote; its features are released too. "
+        "Unproven for now: needs --allow-unproven.",
     ),
 ]
 SchemaFile = Annotated[
