@@ -115,8 +115,9 @@ def polynomial(x: float) -> float:
 
 
 def test_roots_are_the_nearest_numbers() -> None:
-    x = torch.cat([mixed(0, 400).abs(), torch.tensor([0.0, 5e-324, 2.0**-1022, 1.7976931348623157e308, 2.0])])
-    for value, found in zip(x.tolist(), exact.root(x.double()).tolist(), strict=True):
+    ends = [0.0, 5e-324, 2.0**-1022, 1.7976931348623157e308, 2.0]
+    x = torch.cat([mixed(0, 400).abs(), torch.tensor(ends, dtype=torch.float64)])
+    for value, found in zip(x.tolist(), exact.root(x).tolist(), strict=True):
         below, above = math.nextafter(found, -math.inf), math.nextafter(found, math.inf)
         # √v lies between the middles to the next numbers on both sides
         exactly = Fraction(value)
