@@ -229,6 +229,15 @@ def test_the_command_refuses_encoders_before_a_ledger_is_made(data: Path, tmp_pa
         assert not list(tmp_path.glob("*.ledger"))
 
 
+def test_the_command_has_to_allow_an_encoder_before_a_ledger_is_made(data: Path, tmp_path: Path, capsys: Any) -> None:
+    given = words(data, tmp_path / "out", "--encoder", str(saved(honest(), tmp_path)))
+    given.remove("--allow-unproven")
+    assert run(given) == 5
+    assert "allow_unproven" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob("*.ledger"))
+
+
 @pytest.mark.slow
 def test_a_folder_made_with_an_encoder_is_audited(data: Path, tmp_path: Path, capsys: Any) -> None:
     path, out = saved(honest(), tmp_path, "export"), tmp_path / "out"

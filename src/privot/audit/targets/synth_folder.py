@@ -154,8 +154,8 @@ def _attack(synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee
 
 def _events(guarantee: Guarantee) -> list[Event]:
     events = [_plain(event_from_dict(e)) for e in guarantee.events]
-    composed = len(events) == 1 and isinstance(events[0], Composed)
-    return [_plain(e) for e in events[0].events] if composed else events
+    only = events[0] if len(events) == 1 else None
+    return [_plain(e) for e in only.events] if isinstance(only, Composed) else events
 
 
 def _plain(event: Event) -> Event:

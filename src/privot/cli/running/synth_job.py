@@ -369,6 +369,7 @@ class SynthJob:
 
         facts = Vault(**self._held(records), budget=(self.options.epsilon, self.options.delta)).facts
         decided = self.synthesizer.design(facts)
+        decided.check_standing(self.options.allow_unproven)
         self._warn = partial(self._warn_of_noise, decided, facts.records or self.options.records)
         design: dict[str, Any] = decided.to_dict()
         if self.asked["steps"] is not None and self.options.method == "embedding":

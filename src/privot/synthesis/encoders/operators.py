@@ -130,7 +130,8 @@ def combined(tape: Tape, function: Binary, one: Any, other: Any) -> Any:
     if isinstance(one, Constant) or isinstance(other, Constant):
         # tensors of the file alone: public, computed once
         first, second = (v.value if isinstance(v, Constant) else number_in(v, "arithmetic") for v in (one, other))
-        tape.room(math.prod(torch.broadcast_shapes(*(v.shape for v in (one, other) if isinstance(v, Constant)))))
+        # at most so many numbers, before they are computed
+        tape.room(math.prod(v.value.numel() for v in (one, other) if isinstance(v, Constant)))
         return tape.constant(torch.as_tensor(function(first, second)))
     raise RefusedEncoderError("The encoder computes with plain numbers, or with the number of rows: export it again.")
 
