@@ -21,7 +21,7 @@ PAGES = {
     "docs/quickstart.md": "aaaaaaa",
     "docs/concepts/how-budgets-add-up.md": "a",
     "docs/reference/opening.md": "a",
-    "docs/guides/images.md": "aabc",
+    "docs/guides/images.md": "aabcdd",
     "docs/guides/tables.md": "aaaaaaaa",
     "docs/guides/adaptation.md": "abccad",
     "docs/guides/auditing.md": "aa",

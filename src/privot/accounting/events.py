@@ -356,6 +356,13 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
         raise DataError(f"This is not an event privot wrote: {str(error)[:200]}.") from None
 
 
+def of_standing(event: Event, standing: Standing) -> Event:
+    """`event` of a mechanism that stands no better than `standing`, as a vault charges it."""
+    if standing is Standing.PROVEN:
+        return event
+    return Downgraded(event, standing, f"the mechanism itself is {standing}")
+
+
 def leaves(event: Event) -> list[tuple[Event, int]]:
     """The event tree as (unrepeated step, how often), equal steps merged, first seen first."""
     counts: dict[Event, int] = {}

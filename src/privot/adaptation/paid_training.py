@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from privot.accounting import account
-from privot.accounting.events import Downgraded
+from privot.accounting.events import of_standing
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.stand_in.stand_in_learner import StandInLearner
 from privot.adaptation.stand_in.table_learner import TableLearner
@@ -80,10 +80,7 @@ class PaidTraining:
             return None
         mechanism = self.learner.mechanism()
         if self.block is None:
-            lost = design.cost(mechanism, 1)
-            if mechanism.standing is not Standing.PROVEN:
-                lost = Downgraded(lost, mechanism.standing, f"the mechanism itself is {mechanism.standing}")
-            self.block = account(lost, design.delta)
+            self.block = account(of_standing(design.cost(mechanism, 1), mechanism.standing), design.delta)
         if self.block.standing is not Standing.PROVEN:
             # what makes one block unproven makes all of them unproven
             return self.block.compose(*[self.block] * (self.charged - 1)) if self.charged > 1 else self.block

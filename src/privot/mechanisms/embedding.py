@@ -152,8 +152,13 @@ class MeanEmbedding(Once):
 
     @property
     def standing(self) -> Standing:
-        """PROVEN: the event's own theorem is all it rests on."""
-        return Standing.PROVEN
+        """PROVEN: the event's own theorem is all it rests on; unless the map says less of itself."""
+        return Standing.weakest([getattr(self.features, "standing", Standing.PROVEN)])
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on because of the map: that a public encoder did not see these records before."""
+        return tuple(getattr(self.features, "assumptions", ()))
 
     def identity(self) -> bytes:
         """The map to the last bit, and every other choice; refuses a map without `exact_bytes`."""

@@ -7,6 +7,8 @@ with needing("Synthesis needs", "synthesis"):
     require("Synthesis needs", "synthesis", "torch", "safetensors", "jinja2")
     import privot.synthesis.generators.image_generators  # noqa: F401 (makes its generators known)
     from privot.synthesis.defaults.embedding_defaults import Problem, Rules, choose_features, choose_rules
+    from privot.synthesis.encoders.public_encoder import PublicEncoder
+    from privot.synthesis.features.encoder_features import EncoderFeatures
     from privot.synthesis.features.fourier import Fourier, Stack, feature_map
     from privot.synthesis.generator_training.training_state import TrainingState
     from privot.synthesis.generators.generator import Generator, build
@@ -14,9 +16,11 @@ with needing("Synthesis needs", "synthesis"):
     from privot.synthesis.synthesizer import Synthesizer
 
 __all__ = [
+    "EncoderFeatures",
     "Fourier",
     "Generator",
     "Problem",
+    "PublicEncoder",
     "Rules",
     "Stack",
     "Synthesizer",

@@ -13,6 +13,7 @@ from privot.errors import DataError, UsageError
 from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.tables.codec import TableCodec
 
 
@@ -28,6 +29,7 @@ class SynthesisConfig:
     high: float | Sequence[float] = 1.0
     records: int | None = None
     features: FeatureMap | None = None
+    encoder: PublicEncoder | None = None
     rules: Rules | None = None
     options: Mapping[str, Any] | None = None
     codec: TableCodec | None = None
@@ -46,6 +48,7 @@ class SynthesisConfig:
             "low": np.asarray(self.low, dtype=np.float64).tolist(),
             "high": np.asarray(self.high, dtype=np.float64).tolist(),
             "records": self.records,
+            "encoder": None if self.encoder is None else self.encoder.to_dict(),
             "options": None if self.options is None else dict(self.options),
             "codec": None if self.codec is None else self.codec.to_dict(),
             "class_names": None if self.class_names is None else [str(name) for name in self.class_names],
@@ -56,6 +59,8 @@ class SynthesisConfig:
         """Read what `to_dict` wrote."""
         try:
             held = dict(fields)
+            # sampling needs no encoder: its description stays in the file
+            held.pop("encoder", None)
             codec, names = held.pop("codec"), held.get("class_names")
             if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
                 raise DataError("The class names of a synthesis must be a list of texts.")

@@ -154,7 +154,9 @@ def check_standing(event: Event, delta: float, allow_unproven: bool) -> None:
     """Refuse a calibration that no theorem covers, unless it is allowed."""
     standing = account(event, delta).standing
     if standing is not Standing.PROVEN and allow_unproven is not True:
-        raise UnprovenError(f"The calibration is {standing}, no theorem covers it: allow_unproven lets it through.")
+        raise UnprovenError(
+            f"The calibration, or the feature map, is {standing}, no theorem covers it: allow_unproven lets it through."
+        )
 
 
 def check_same_facts(wanted: Facts, found: Facts) -> None:

@@ -24,6 +24,12 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
         raise UsageError(f"There are {len(config.class_names)} class names for {facts.classes or 'no'} classes.")
     if config.codec is None:
         refuse_unit(facts, "Synthesis without a table's schema")
+    if config.encoder is not None and (config.method != "embedding" or config.codec is not None or not config.shape):
+        raise UsageError(
+            "An encoder gives features of images to the method embedding: state their shape, or leave it out."
+        )
+    if config.encoder is not None and config.features is not None:
+        raise UsageError("Give features or an encoder, not both: a Stack joins EncoderFeatures with other maps.")
     return method_of(config).plan(config, facts)
 
 

@@ -28,6 +28,7 @@ from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.design import Design, facts_of
+from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
 from privot.synthesis.generator_training import checkpoint
@@ -66,6 +67,9 @@ class Synthesizer(PrivateEstimator):
         About how many records there are, if that is public although the adjacency hides it; it affects sizes only.
     features, rules
         Replace the feature map and the training rules that the defaults would choose.
+    encoder
+        A `PublicEncoder`, a network that was trained elsewhere, on other images than these records: its features are
+        released beside the others, in the same release (embedding, images only).
     options
         The options of the method; "embedding" has one: `labelled`, the share of the budget for labels.
     codec
@@ -121,6 +125,7 @@ class Synthesizer(PrivateEstimator):
         high: float | Sequence[float] = 1.0,
         records: int | None = None,
         features: FeatureMap | None = None,
+        encoder: PublicEncoder | None = None,
         rules: Rules | None = None,
         options: Mapping[str, Any] | None = None,
         codec: TableCodec | None = None,
@@ -137,6 +142,7 @@ class Synthesizer(PrivateEstimator):
         self.high = high
         self.records = records
         self.features = features
+        self.encoder = encoder
         self.rules = rules
         self.options = options
         self.codec = codec

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Downgraded, Event, adjacency_of, repeated
+from privot.accounting.events import Downgraded, Event, adjacency_of, of_standing, repeated
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.block_sums import RowSums
 from privot.common.privacy_unit import DEFAULT_ROWS, Unit
@@ -631,18 +631,15 @@ class Vault(Sealed):
             raise UsageError(
                 f"The mechanism's event is not under the vault's adjacency, {self.__facts.adjacency}: make it for that."
             )
-        whole = repeated(self.__facts.cost(step), steps)
-        for standing, reason in (
-            (mechanism.standing, f"the mechanism itself is {mechanism.standing}"),
-            (noise.standing, "the noise is not secret: it comes from a seed"),
-        ):
-            if standing is not Standing.PROVEN:
-                whole = Downgraded(whole, standing, reason)
+        whole = of_standing(repeated(self.__facts.cost(step), steps), mechanism.standing)
+        if noise.standing is not Standing.PROVEN:
+            whole = Downgraded(whole, noise.standing, "the noise is not secret: it comes from a seed")
         guarantee = account(whole, self.__budget.delta if delta is None else delta)
         if guarantee.standing is not Standing.PROVEN and allow_unproven is not True:
             why = "Only a limit argument" if guarantee.standing is Standing.ASYMPTOTIC else "No theorem"
             raise UnprovenError(f"{why} covers this release: pass allow_unproven=True to make it nevertheless.")
-        assumptions = dict.fromkeys((*guarantee.assumptions, *noise.assumptions))
+        stated = getattr(mechanism, "assumptions", ())
+        assumptions = dict.fromkeys((*guarantee.assumptions, *stated, *noise.assumptions))
         with self.__lock:
             if mark is None:
                 self.__budget.charge(whole, purpose, mechanism.seed)

@@ -12,6 +12,7 @@ import typer
 
 from privot.cli.parsing.options import (
     AsJson,
+    EncoderFile,
     OpenData,
     OptionalEpsilon,
     OptionalNeighbours,
@@ -51,6 +52,7 @@ def audit(
     runs: Annotated[int | None, typer.Option(help="Runs of the mechanism per data set.")] = None,
     trials: Annotated[int, typer.Option(help="Trials of the noise and the sampler per data set.")] = 1_000_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the measured bound.")] = 0.95,
+    encoder: EncoderFile = None,
     device: Annotated[str, typer.Option(help="Device: cpu or cuda.")] = "cpu",
     open_: OpenData = False,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds of FedWad. Default: 20.")] = None,
@@ -88,6 +90,11 @@ def audit(
     if target in ("all", "implementation"):
         # some of their attacks need it: said now, not after minutes of others
         require("This audit needs", "torch", "torch")
+    if encoder is not None:
+        from privot.synthesis import PublicEncoder
+
+        # a folder names its encoder by a digest; without the file, the events of its guarantee are attacked
+        PublicEncoder(encoder)
     # most attacks run without PyTorch on a CPU
     where = "cpu" if device == "cpu" else usable_device(device, auto=True, need="Another device than cpu needs")
     effort = Effort(runs, trials, confidence, where)

@@ -66,6 +66,14 @@ def synth(
     spreadsheet_safe: shared.SpreadsheetSafe = False,
     steps: shared.TrainingSteps = None,
     set_: shared.Settings = None,
+    encoder: shared.EncoderFile = None,
+    encoder_range: Annotated[
+        str | None,
+        typer.Option(metavar="LOW,HIGH", help="What the encoder takes for black and white. Default: 0,1."),
+    ] = None,
+    encoder_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Side of the images that the encoder takes. Default: DATA's own.")
+    ] = None,
     clip: Annotated[
         float | None, typer.Option(help="Norm bound per record (sliced). Default: 0.35·√columns·range.")
     ] = None,
@@ -87,7 +95,7 @@ def synth(
     Data that do not fit in memory: privot synth 'visits/*.parquet' --schema schema.json … --dry-run, then without it;
     privot synth postgresql://host/db --query 'SELECT …' --schema schema.json --ledger visits.ledger ….
 
-    To resume an interrupted job: privot synth --resume --out DIR. No other option has to be repeated.
+    To resume an interrupted job: privot synth --resume --out DIR. No other option but --encoder has to be repeated.
 
     Baselines without privacy, on open data: privot synth digits --method sliced --epsilon inf --open --out open-digits.
 
@@ -115,7 +123,8 @@ def synth(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, schema=schema, method=method,
         device=device, ledger=ledger, resume=resume, pay_again=pay_again, new_records=new_records, classes=classes,
         shape=shape, value_range=value_range, records=records, samples=samples, spreadsheet_safe=spreadsheet_safe,
-        steps=steps, settings=set_, clip=clip, allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
+        steps=steps, settings=set_, clip=clip, encoder=encoder, encoder_range=encoder_range, encoder_size=encoder_size,
+        allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
         units=UnitOptions(unit, per_unit),
     )  # fmt: skip

@@ -45,6 +45,14 @@ Shape = Annotated[str | None, typer.Option(help="Public image shape: 28,28 or 32
 ValueRange = Annotated[
     str | None, typer.Option("--range", metavar="LOW,HIGH", help="Public range of all values: 0,255.")
 ]
+EncoderFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Public network, trained on other images, that torch.export.save wrote; its features are released too. "
+        "Unproven for now: needs --allow-unproven.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Public schema of a table (.json, .toml); see privot schema.")
 ]

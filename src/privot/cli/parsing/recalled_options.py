@@ -90,7 +90,7 @@ def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
     if not given.get("--out") or not (out / "job.json").exists():
         return arguments, ""
     # code that only a file names is not run: a custom network must be typed again
-    entries = [entry for entry in _entries(out, options) if entry[0] != "--network" or ":" not in entry[1]]
+    entries = [entry for entry in _entries(out, options) if not _names_code(entry)]
     more = [word for entry in entries if entry[0] and entry[0] not in given for word in entry]
     values = [entry[1] for entry in entries if not entry[0]]
     # arguments have a fixed order: those that were not typed are the last ones
@@ -99,6 +99,11 @@ def recalled(arguments: list[str], commands: Any) -> tuple[list[str], str]:
         return [*arguments, *more], ""
     named = {entry[0]: entry[1] for entry in entries if len(entry) == 2 and entry[0] not in given}
     return [*arguments, *more, "--", *rest], _note(out, rest, named)
+
+
+def _names_code(entry: list[str]) -> bool:
+    """Whether an entry names, or describes, code or a network that a file would have read."""
+    return entry[0].startswith("--encoder") or (entry[0] == "--network" and ":" in entry[1])
 
 
 def _note(out: Path, data: list[str], options: dict[str, str]) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from privot.jobs.job import Job
     from privot.ledger import Ledger
     from privot.partitions import PartitionedSource
-    from privot.synthesis import Synthesizer
+    from privot.synthesis import PublicEncoder, Synthesizer
     from privot.synthesis.generator_training.distributed import Team
     from privot.tables import TableCodec
     from privot.vault import Vault
@@ -77,6 +77,9 @@ class SynthOptions:
     checkpoint: float
     seed: int | None
     as_json: bool
+    encoder: Path | None = None
+    encoder_range: str | None = None
+    encoder_size: int | None = None
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
     units: UnitOptions = NO_UNIT
 
@@ -105,6 +108,8 @@ def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | N
     # left when the command ends: the others must not wait for ever
     team = context.with_resource(Team.join(where))
     if team.rank > 0:
+        # a release names its encoder by a digest: every process that trains has to know the file
+        read_encoder(options)
         follow(team, where)
         return None
     if team.size > 1 and options.method != "embedding":
@@ -124,6 +129,20 @@ def _check(options: SynthOptions) -> None:
         raise UsageError(f"--checkpoint must be a number of seconds, at least 0, got {options.checkpoint:g}.")
     if options.clip is not None and options.method != "sliced":
         raise UsageError("--clip works with --method sliced only: the other methods bound what they release.")
+
+
+def read_encoder(options: SynthOptions) -> PublicEncoder | None:
+    """The public encoder that the options name, if they do."""
+    from privot.errors import UsageError
+
+    if options.encoder is None:
+        if options.encoder_range is not None or options.encoder_size is not None:
+            raise UsageError("--encoder-range and --encoder-size describe an encoder: give its file with --encoder.")
+        return None
+    from privot.synthesis import PublicEncoder
+
+    span = (0.0, 1.0) if options.encoder_range is None else read_pair(options.encoder_range, "--encoder-range")
+    return PublicEncoder(options.encoder, options.encoder_size, span)
 
 
 class SynthJob:
@@ -259,6 +278,7 @@ class SynthJob:
             low=self.span[0],
             high=self.span[1],
             records=o.records,
+            encoder=read_encoder(o),
             options=settings or None,
             codec=self.codec,
             class_names=self.facts.names if is_folder(o.data) and self.source is None else None,
@@ -402,6 +422,7 @@ class SynthJob:
 
         facts = Vault(**self._held(records), budget=(self.options.epsilon, self.options.delta)).facts
         decided = self.synthesizer.design(facts)
+        decided.check_standing(self.options.allow_unproven)
         self._warn = partial(self._warn_of_noise, decided, facts.records or self.options.records)
         design: dict[str, Any] = decided.to_dict()
         if self.asked["steps"] is not None and self.options.method == "embedding":
@@ -441,7 +462,7 @@ class SynthJob:
 
     def _check_same(self, job: Job) -> None:
         """Refuse to resume a job with other options than it was started with."""
-        from privot.errors import DataError
+        from privot.errors import DataError, UsageError
 
         said = job.settings
         try:
@@ -452,6 +473,11 @@ class SynthJob:
             raise DataError(
                 f"The job in {job.folder} was not started by privot synth: go on with it in Python."
             ) from None
+        if found.get("encoder") is not None and self.params["encoder"] is None:
+            raise UsageError(
+                f"The job in {job.folder} was started with a public encoder: type --encoder FILE again, with its range "
+                "and size."
+            )
         job.check_same({**self.params, **self.asked, "adjacency": str(self.adjacency)}, found)
 
     def _left_out(self) -> Sequence[int | str]:

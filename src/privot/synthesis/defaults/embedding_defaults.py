@@ -15,6 +15,8 @@ from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms.embedding import FeatureMap
+from privot.synthesis.encoders.public_encoder import PublicEncoder
+from privot.synthesis.features.encoder_features import EncoderFeatures
 from privot.synthesis.features.filters import Filtered
 from privot.synthesis.features.fourier import Fourier, Stack
 from privot.synthesis.generators.generator import Segment
@@ -47,6 +49,9 @@ SECOND_FILTERS = ((128, 0.235), (256, 0.085))
 """Second banks of 3 × 3 filters, for regions of 4 pixels and for quarters of the image: their number, and the distance
 of their outputs as a multiple of the pixels' distance, measured in the same way. A region has an even side, so that
 positions can be two pixels apart: four times faster than all positions."""
+ENCODER_PART, CODE_BANDWIDTHS = 4, (0.3, 0.6)
+"""Of the frequencies, one for every so many is spent beside them on the codes of an encoder; and their bandwidths, a
+fraction of 2, the distance of opposite codes. Neither was tuned."""
 LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
 """Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL`, and below it."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
@@ -149,6 +154,23 @@ def choose_features(
         widths, then = [ratio * h for h in pixels], (filters, 3, cell, 2)
         maps.append(Filtered(problem.shape, FILTERS, share, widths, seed, low, high, cell=2, then=then))
     return Stack(maps)
+
+
+def beside_encoder(
+    features: FeatureMap,
+    encoder: PublicEncoder,
+    problem: Problem,
+    seed: int,
+    low: float | Sequence[float],
+    high: float | Sequence[float],
+) -> Stack:
+    """`features`, and those of a public encoder with half of the weight (of Σw²), in one release."""
+    if problem.shape is None:
+        raise UsageError("An encoder takes images: state their shape.")
+    m = max(frequencies(problem) // ENCODER_PART, len(CODE_BANDWIDTHS))
+    codes = EncoderFeatures(encoder, problem.shape, m, CODE_BANDWIDTHS, seed, low, high)
+    maps, weights = ([features], [1.0]) if not isinstance(features, Stack) else (features.maps, features.shares)
+    return Stack([*maps, codes], [*weights, 1.0])
 
 
 def _image(problem: Problem) -> bool:

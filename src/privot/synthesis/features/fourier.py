@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privot.common import arguments
 from privot.errors import DataError, UsageError
+from privot.guarantee import Standing
 from privot.mechanisms.embedding import FeatureMap
 from privot.transport.slice_directions import Frame, check_seed, draw_directions
 
@@ -41,6 +42,9 @@ def feature_map(fields: Mapping[str, Any]) -> FeatureMap:
     """The map that `to_dict` wrote down."""
     try:
         return _MAKERS[fields["kind"]](fields)
+    except DataError:
+        # which says what is missing: the file of an encoder
+        raise
     except (KeyError, TypeError, ValueError, ArithmeticError, UsageError) as error:
         raise DataError(f"These are not the public facts of a feature map ({type(error).__name__}).") from None
 
@@ -172,6 +176,16 @@ class Stack:
     def rounding(self) -> float:
         """√(Σ w²r²) ≤ the largest."""
         return max(m.rounding for m in self.maps)
+
+    @property
+    def standing(self) -> Standing:
+        """That of the weakest map."""
+        return Standing.weakest([getattr(m, "standing", Standing.PROVEN) for m in self.maps])
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a guarantee rests on because of one of the maps."""
+        return tuple(dict.fromkeys(said for m in self.maps for said in getattr(m, "assumptions", ())))
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, size) from (rows, dim)."""

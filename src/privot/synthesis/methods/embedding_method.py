@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from privot.accounting import embedding
-from privot.accounting.events import Composed, Event, Gaussian, leaves
+from privot.accounting.events import Composed, Event, Gaussian, leaves, of_standing
 from privot.common import arguments
 from privot.common.devices import usable_device
 from privot.errors import DataError, UsageError
@@ -25,6 +25,7 @@ from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import (
     Problem,
+    beside_encoder,
     choose_features,
     choose_labelling,
     choose_rules,
@@ -71,15 +72,19 @@ class EmbeddingDesign(GeneratorDesign):
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
 
+    def _first(self, facts: Facts) -> Event:
+        """The first release, as the vault charges it."""
+        return of_standing(self.mechanism.event(facts), self.mechanism.standing)
+
     def event(self, facts: Facts) -> Event:
         """All that will be charged: the first release and the later parts."""
-        first = self.mechanism.event(facts)
+        first = self._first(facts)
         later = [part.event(facts.adjacency) for part in self.parts.values()]
         return Composed((first, *later)) if later else first
 
     def due(self, job: Job, spent: Spent) -> Event:
         """The part of `event` still to be charged for `job`: releases without a file, and those made from them."""
-        first = [] if (job.folder / RELEASE).exists() else [self.mechanism.event(self.facts)]
+        first = [] if (job.folder / RELEASE).exists() else [self._first(self.facts)]
         events = (*first, *self.due_parts(job, bool(first)))
         # called only when something is about to be paid
         assert events
@@ -94,11 +99,11 @@ class EmbeddingDesign(GeneratorDesign):
 
     def check_standing(self, allow_unproven: bool) -> None:
         """Refuse a calibration that no theorem covers, unless it is allowed."""
-        check_standing(self.mechanism.event(self.facts), self.delta, allow_unproven)
+        check_standing(self._first(self.facts), self.delta, allow_unproven)
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
-        event = self.mechanism.event(self.facts)
+        event = self._first(self.facts)
         wanted = {
             "sigma": self.mechanism.sigma,
             "features": json.loads(json.dumps(self.mechanism.features.to_dict())),
@@ -145,6 +150,8 @@ class EmbeddingMethod:
             sigma = beside(sigma, facts.adjacency, selection.event(facts.adjacency))
         problem = replace(problem, sigma=sigma)
         features = config.features or choose_features(problem, seed, config.low, config.high)
+        if config.encoder is not None:
+            features = beside_encoder(features, config.encoder, problem, seed, config.low, config.high)
         rules = config.rules or choose_rules(problem)
         if selection is not None:
             check_warps(rules.generator)

@@ -15,9 +15,11 @@ from privot.errors import DataError, said_by
 from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_bytes, write_json
 from privot.jobs.tensor_files import read_tensors, write_tensors
+from privot.mechanisms import FeatureMap
 from privot.opening import read_text
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.encoders.public_encoder import EncoderNeededError
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
@@ -99,7 +101,7 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
             raise DataError("The class names of this generator do not fit its classes.")
         if not {np.size(config.low), np.size(config.high)} <= {1, generator.dim}:
             raise DataError("The range of this generator does not fit its columns.")
-        features = None if learned["features"] is None else feature_map(learned["features"])
+        features = _features(learned["features"])
         place, span = usable_device(config.device, auto=True), (config.low, config.high)
         fitted = FittedGenerator(generator.to(place), features, counts, labels, span)
         if learned.get("labeller") is not None:
@@ -111,6 +113,14 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return fitted
+
+
+def _features(fields: Mapping[str, Any] | None) -> FeatureMap | None:
+    """The map that was released; None where the file of its encoder is not at hand, which sampling does not need."""
+    try:
+        return None if fields is None else feature_map(fields)
+    except EncoderNeededError:
+        return None
 
 
 def read_folder_guarantee(folder: Path) -> Guarantee:

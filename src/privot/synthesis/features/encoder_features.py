@@ -1,0 +1,185 @@
+"""Bounded features of a public encoder; the map sees records inside a mechanism only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from privot.common.image_axes import image_axes
+from privot.errors import PrivotError, UsageError
+from privot.guarantee import Standing
+from privot.synthesis.encoders.exact_arithmetic import is_exact, norms
+from privot.synthesis.encoders.public_encoder import PublicEncoder
+from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
+
+STANDING = Standing.UNPROVEN
+"""Of every release whose map holds an encoder. The argument in `docs/design/decisions/0008-public-encoders.md` is meant
+to make it PROVEN; but a review broke an earlier version, so UNPROVEN stays until one has held for this version."""
+_INSIDE = 1.0 - 2.0**-20
+"""So that no rounding of a norm brings the features outside of the ball."""
+
+
+class EncoderFeatures:
+    """φ(x) = (√s·z, √(1−s)·ψ(z)), z the encoder's vectors of x scaled to norm 1, ψ random Fourier features of z.
+
+    Several layers are each scaled to norm 1/√L. So ‖φ‖ ≤ 1, and ⟨φ(x), φ(y)⟩ is s times the cosine of the codes plus
+    1 − s times a Gaussian kernel between them: means of z say what a class looks like, those of ψ how it spreads.
+
+    Parameters
+    ----------
+    encoder
+        The network, from a file.
+    shape
+        The public shape of an image.
+    frequencies, bandwidths, seed
+        Those of ψ; the codes of two images are at most 2 apart.
+    low, high
+        The public range of the records.
+    share
+        s, strictly between 0 and 1.
+    seal
+        SHA-256 of the numbers that another process made of the file; None where there is no other.
+
+    Raises
+    ------
+    UsageError
+        If a parameter is out of range, or the network has an operator that privot does not evaluate.
+
+    Notes
+    -----
+    Formal guarantees:
+      * φ of a record depends on that record, the numbers that privot made of the file (`exact_bytes` seals them) and
+        public parameters alone: z to the last bit, ψ to the `rounding` of `Fourier`;
+      * ‖φ‖ ≤ 1 for every record: norms are computed here, in float64, never by the network;
+      * where a layer of a record is not finite, or its evaluation fails, z is zero for that record, and no error is
+        raised.
+
+    Releases are *unproven* all the same (`STANDING`), until an independent review has held.
+
+    In float64, which is what mechanisms use, codes are computed on the CPU, by sums that are exact in any order. In
+    float32 they are computed where the samples are, by the usual functions: that is for training, which sees no record.
+    """
+
+    kind = "encoder"
+
+    def __init__(
+        self,
+        encoder: PublicEncoder,
+        shape: Sequence[int],
+        frequencies: int,
+        bandwidths: Sequence[float],
+        seed: int,
+        low: float | Sequence[float] = 0.0,
+        high: float | Sequence[float] = 1.0,
+        share: float = 0.5,
+        seal: str | None = None,
+    ) -> None:
+        self.encoder, self.shape = encoder, tuple(int(side) for side in shape)
+        self.axes = image_axes(self.shape)
+        self.dim = math.prod(self.axes[:3])
+        self.low, self.high = public_range(low, high, self.dim)
+        if not 0.0 < share < 1.0:
+            raise UsageError(f"The share of the codes themselves must lie strictly between 0 and 1, got {share!r}.")
+        self.share, self.bandwidths = float(share), tuple(float(h) for h in bandwidths)
+        self._tape = encoder.tape(self.axes.channels, self.axes.height, self.axes.width)
+        self._sealed = self._tape.digest()
+        if seal is not None and seal != self._sealed:
+            raise PrivotError(
+                "This process makes other numbers of the encoder than the one that asked for them: run both with the "
+                "same PyTorch, on the same kind of machine."
+            )
+        self.width, self._layers = sum(self._tape.widths), len(self._tape.widths)
+        # codes from −1 to 1 are scaled to [0, 1]: distances are halved
+        halved = [h / 2.0 for h in self.bandwidths]
+        self.fourier = Fourier(self.width, frequencies, halved, seed, -1.0, 1.0, "independent")
+
+    @property
+    def size(self) -> int:
+        """The numbers of all layers, and a cosine and a sine for every frequency."""
+        return self.width + self.fourier.size
+
+    @property
+    def rounding(self) -> float:
+        """Of the Fourier features; the codes are the same to the last bit."""
+        return self.fourier.rounding
+
+    @property
+    def standing(self) -> Standing:
+        """Of releases with this map."""
+        return STANDING
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a guarantee rests on because of the encoder."""
+        return (f"the encoder with SHA-256 {self.encoder.digest} was not trained on these records",)
+
+    def features(self, x: Tensor) -> Tensor:
+        """(rows, size) from (rows, dim)."""
+        codes = self.codes(x)
+        a, b = math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
+        return torch.cat([codes * a, self.fourier.features(codes) * b], dim=1)
+
+    def codes(self, x: Tensor) -> Tensor:
+        """z, of shape (rows, width), in the number type of `x`."""
+        _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
+        # not on a grid, as for other maps: the sums of an encoder are exact for any numbers
+        images = self.axes.pictures(((x - low) / span).clamp(0.0, 1.0))
+        if not is_exact(x):
+            return self._scaled(self._tape.run(images))
+        step = self._tape.block
+        # a number that is none is not cut to the range by any rule that all processors share
+        images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images).cpu()
+        parts = [self._exact_codes(images[start : start + step]) for start in range(0, len(images), step)]
+        if self._tape.digest() != self._sealed:
+            raise PrivotError("The numbers of the encoder changed while it ran: start again, and report this.")
+        return torch.cat(parts).to(x.device) if parts else x.new_zeros(0, self.width)
+
+    def _exact_codes(self, images: Tensor) -> Tensor:
+        try:
+            layers, finite = self._tape.run_checked(images)
+            return torch.where(finite[:, None], self._scaled(layers), 0.0)
+        except Exception:
+            # a record whose evaluation fails is zero, whatever stands beside it; nothing is said
+            if len(images) == 1:
+                return images.new_zeros(1, self.width)
+            return torch.cat([self._exact_codes(image[None]) for image in images])
+
+    def _scaled(self, layers: Sequence[Tensor]) -> Tensor:
+        """Each layer divided by its norm and by √L; a layer of zeros stays zero, a row that is not finite becomes 0."""
+        least = 2.0**-400 if is_exact(layers[0]) else 1e-12
+        scaled = [layer / norms(layer, (1,), keepdim=True).clamp(min=least) for layer in layers]
+        codes = torch.cat(scaled, dim=1) / math.sqrt(self._layers)
+        return torch.where(torch.isfinite(codes).all(dim=1, keepdim=True), codes, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All it takes to draw the map again, beside the encoder's file, which the digest names."""
+        return {
+            "kind": self.kind,
+            "encoder": self.encoder.to_dict(),
+            "shape": list(self.shape),
+            "frequencies": self.fourier.frequencies,
+            "bandwidths": list(self.bandwidths),
+            "seed": self.fourier.seed,
+            "low": self.low,
+            "high": self.high,
+            "share": self.share,
+        }
+
+    def exact_bytes(self) -> bytes:
+        """The map to the last bit: the file by its digest, and the numbers that were made of it."""
+        return repr(sorted(self.to_dict().items())).encode() + self._sealed.encode() + self.fourier.exact_bytes()
+
+    def __reduce__(self) -> Any:
+        """By its parameters: steps are functions, which do not travel between processes; the seal does."""
+        given = (self.fourier.frequencies, self.bandwidths, self.fourier.seed, self.low, self.high, self.share)
+        return type(self), (self.encoder, self.shape, *given, self._sealed)
+
+
+@register("encoder")
+def _encoder(fields: Mapping[str, Any]) -> EncoderFeatures:
+    names = ("shape", "frequencies", "bandwidths", "seed", "low", "high", "share")
+    return EncoderFeatures(PublicEncoder.from_dict(fields["encoder"]), **{name: fields[name] for name in names})
