@@ -34,7 +34,7 @@ from privot.errors import DataError, PrivotError
 from privot.mechanisms.exact_sums import clip_features, try_map
 from privot.synthesis import EncoderFeatures, Fourier, PublicEncoder, Stack, feature_map
 from privot.synthesis.encoders import public_encoder
-from privot.synthesis.encoders.tape import RefusedEncoderError
+from privot.synthesis.encoders.tape import RefusedEncoderError, Tape
 
 
 def mapped(path: Path, **changes: Any) -> EncoderFeatures:
@@ -149,21 +149,18 @@ def test_codes_do_not_depend_on_blocks_memory_or_threads(
         assert torch.equal(features.codes(x), once)
 
 
-def test_memory_is_bounded_by_what_is_alive_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many layers that are all kept until the end: tracked by Python's own count of the tensors that a step sees."""
-
-    class Kept(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            held = [torch.relu(x - 0.01 * k) for k in range(40)]
-            return torch.cat(held, dim=1).mean(dim=(2, 3))
-
-    made = mapped(saved(Kept(), tmp_path))
-    # forty tensors of a row's size, beside the working memory of a step
-    assert made._tape.numbers_per_row >= 80 * DIM
-    monkeypatch.setattr("privot.synthesis.encoders.tape.MAX_NUMBERS", 60 * DIM)
-    public_encoder._tape.cache_clear()
+def test_memory_is_bounded_by_what_is_alive_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty tensors are kept and added one by one: each sum holds all of them beside its own work (16 · 3)."""
+    tape = Tape((DIM,))
+    kept = [tape.add(torch.relu, tape.input) for _ in range(40)]
+    total = kept[0]
+    for one in kept[1:]:
+        total = tape.add(torch.add, total, one)
+    tape.finish([total])
+    assert tape.numbers_per_row == (40 + 48 + 16) * DIM
+    monkeypatch.setattr("privot.synthesis.encoders.tape.MAX_NUMBERS", 100 * DIM)
     with pytest.raises(RefusedEncoderError, match="too much memory"):
-        mapped(saved(Kept(), tmp_path))
+        tape.finish([total])
 
 
 def test_the_sign_of_a_zero_does_not_show(tmp_path: Path) -> None:
