@@ -260,3 +260,36 @@ def test_a_dry_run_tells_the_error_for_the_unit(place: Path, capsys: pytest.Capt
         worst.append(max(column["error"] for column in found["columns"]))
     assert worst[1] > worst[0]
     assert not (place / "never").exists()
+
+
+def test_equal_rows_do_not_change_owners_by_their_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The same (visit, outcome) rows, but the two people swap theirs of visit 1: another grouping, so refused."""
+    schema = {"label": "outcome", "columns": [
+        {"name": "visit", "type": "integer", "low": 1, "high": 9},
+        {"name": "outcome", "type": "boolean", "categories": ["no", "yes"]},
+    ]}  # fmt: skip
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    first = ["pid,visit,outcome", "a,1,yes", "b,1,no", "a,2,no", "b,2,yes"]
+    other = ["pid,visit,outcome", "b,1,yes", "a,1,no", "a,2,no", "b,2,yes"]
+    for name, lines in (("p.csv", first), ("q.csv", other)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    ledger = str(tmp_path / "both.ledger")
+    public = ["--schema", str(tmp_path / "schema.json"), "--unit", "pid"]
+    made = ["ledger", "init", ledger, "--data", str(tmp_path / "p.csv"), "--epsilon", "20", "--delta", "1e-6"]
+    assert run([*made, "--adjacency", "add-remove", *public]) == 0
+    asked = ["--epsilon", "1", "--delta", "1e-6", "--adjacency", "add-remove", "--ledger", ledger, "--per-unit", "2"]
+    release = ["--column", "outcome", *asked, *public]
+    assert run(["release", "histogram", str(tmp_path / "p.csv"), *release]) == 0
+    capsys.readouterr()
+    assert run(["release", "histogram", str(tmp_path / "q.csv"), *release]) == 2
+    assert "grouped otherwise" in capsys.readouterr().err
+
+
+def test_the_page_of_a_ledger_names_the_unit(place: Path, capsys: pytest.CaptureFixture[str]):
+    assert synth(place, "made", *UNIT) == 0
+    page = place / "page.html"
+    assert run(["ledger", "show", str(place / "visits.csv.ledger"), "--out", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "everything that one patient_id has" in text
+    assert "one record each" not in text
+    assert text.count("of one patient_id") >= 2

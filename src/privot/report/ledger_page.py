@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from privot.common.privacy_unit import RECORD
 from privot.report.html_page import Card, Chart, Items, Page, Paragraph, Part, Rows, Section, render
 from privot.report.page_charts import budget_bar
 from privot.report.svg_drawing import clean
 
+_OF_RECORDS = "ε is promised to every record, one record each: somebody with several records is promised less."
 _HOW_TO_READ = (
-    "ε is promised to every record, one record each: somebody with several records is promised less.",
     "The ε of single charges do not add up: all of them are counted together, which is less.",
     "A charge comes before the records are touched. One that led to no release, because a process was killed, stays.",
     "The ledger refuses a release that would bring the whole above the budget, before the records are touched.",
@@ -39,14 +40,29 @@ def ledger_page(name: str, spending: Sequence[Mapping[str, Any]]) -> bytes:
         subject="Privacy ledger",
         lead="What may be released of these records in all, and what was.",
         cards=cards,
-        sections=[*sections, Section("How to read this page", [Items(_HOW_TO_READ)])],
+        sections=[*sections, Section("How to read this page", [Items([*_promised(spending), *_HOW_TO_READ])])],
         footer=["Nothing on this page is about a single record."],
     )
     return render(page)
 
 
+def _promised(spending: Sequence[Mapping[str, Any]]) -> list[str]:
+    """To whom ε is promised: a sentence for every unit that a budget is for."""
+    units = list(dict.fromkeys(str(held["unit"]) for held in spending)) or [RECORD]
+    return [
+        _OF_RECORDS
+        if unit == RECORD
+        else f"ε is promised to everything that one {clean(unit, 60)} has, however many rows that is."
+        for unit in units
+    ]
+
+
+def _relation(held: Mapping[str, Any]) -> str:
+    return clean(held["relation"], 90)
+
+
 def _card(held: Mapping[str, Any]) -> Card:
-    terms = f"at δ = {held['delta']:g}, {held['adjacency']}"
+    terms = f"at δ = {held['delta']:g}, {_relation(held)}"
     spent, budget = float(held["spent_epsilon"]), float(held["epsilon"])
     parts: list[Part] = []
     if held["standing"] is None:
@@ -69,7 +85,7 @@ def _card(held: Mapping[str, Any]) -> Card:
 
 def _sections(held: Mapping[str, Any], several: bool) -> list[Section]:
     of = f" of {clean(held['label'], 40)} ({_short(held)})" if several else ""
-    terms = f"δ = {held['delta']:g}, {held['adjacency']}"
+    terms = f"δ = {held['delta']:g}, {_relation(held)}"
     found = []
     if held["raises"]:
         rows = [

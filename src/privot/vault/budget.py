@@ -84,7 +84,8 @@ class LedgerBudget:
 
     A ledger that guards other records refuses, unless `new_records` states that these are new. The records are *all*
     rows, whatever the `unit` and however many of its rows take part: they have one budget, and it is for one unit and
-    one grouping: `owners` say whose each row is, and the same rows under other owners are refused.
+    one grouping: `owners` say whose each row is, and the same rows under other owners are refused. With a unit the
+    `labels` belong to the rows: equal rows with other labels could change owners unseen.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class LedgerBudget:
         new_records: bool = False,
         unit: str | None = None,
         owners: Sequence[str] | None = None,
+        labels: NDArray[np.int64] | None = None,
     ) -> None:
         self._ledger = ledger
         self._data = account_name(ledger, rows)
@@ -104,7 +106,7 @@ class LedgerBudget:
         if unit is not None:
             assert owners is not None
             assert not isinstance(rows, PartitionedSource)
-            grouping = grouping_name(ledger, rows, owners)
+            grouping = grouping_name(ledger, rows, owners, labels)
         found = ledger.admit(self._data, new_records=new_records)
         if found is None:
             if terms is None:
@@ -131,8 +133,8 @@ class LedgerBudget:
         # ε adds up only for one grouping: under another, a unit is made of rows of many
         if found.grouping != grouping:
             raise UsageError(
-                f"The ledger's budget holds for other values of {unit}: these records were grouped otherwise when it "
-                f"was set, so give each record the {unit} that it had then."
+                f"The ledger's budget holds for other values of {unit}, or other labels: these records were grouped "
+                f"otherwise when it was set, so give each record the {unit} and the label (or none) that it had then."
             )
         self.delta = found.delta
 
@@ -222,8 +224,16 @@ def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource) -> s
     return name if ledger.budget(older) is None else older
 
 
-def grouping_name(ledger: Ledger, rows: NDArray[Any], owners: Sequence[str]) -> str:
-    """What a ledger knows by whose each row is: a keyed hash of the pairs (owner, row), the same in any order."""
+def grouping_name(
+    ledger: Ledger, rows: NDArray[Any], owners: Sequence[str], labels: NDArray[np.int64] | None = None
+) -> str:
+    """What a ledger knows by whose each row is: a keyed hash of (owner, row, label), the same in any order.
+
+    Without the label two people with equal rows could swap their labels, and a release that sees labels would be of
+    another grouping.
+    """
+    if labels is not None:
+        rows = np.column_stack([rows, labels])
     key = bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows with their owners": np.zeros(0)}))
     return ledger.fingerprint({"owned": owned_digest(key, rows, owners)})
 

@@ -235,7 +235,7 @@ class Vault(Sealed):
         else:
             terms = None if budget is None else _pair(budget)
             held = rows if source is None else source
-            whose: tuple[Any, ...] = () if protected is None else (protected.name, owners)
+            whose: tuple[Any, ...] = () if protected is None else (protected.name, owners, labels)
             self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records, *whose)
 
     @classmethod

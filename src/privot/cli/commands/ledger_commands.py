@@ -143,6 +143,9 @@ def _set_budget(
         elif codec is not None:
             records = table_records(data, codec, units)
             held |= {"x": records.x, **units.held(records)}
+            if units.column is not None:
+                # whose a record is includes its label
+                held |= {"y": records.y, "classes": codec.classes}
         else:
             records = read_records(data, stated(None, shape), labels=False, private=True, unit=units.column)
             held |= {"x": records.x, **units.held(records)}

@@ -152,8 +152,7 @@ def _paid(
     if o.units.column is not None:
         # other units of the same records give another sketch; the order of the file gives none
         owners = checked_units(held["units"], len(x), o.units.column)
-        labelled = x if held["y"] is None else np.column_stack([x, held["y"]])
-        told = repr([o.units.column, vault.facts.unit, grouping_name(book, labelled, owners)])
+        told = repr([o.units.column, vault.facts.unit, grouping_name(book, x, owners, held["y"])])
         known["unit"] = np.frombuffer(told.encode("utf-8", "surrogatepass"), dtype=np.uint8)
     name = book.fingerprint(known)
     folder = book.path.with_name(book.path.name + ".sketches")
