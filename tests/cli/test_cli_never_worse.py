@@ -39,7 +39,7 @@ def test_rows_needed_follow_from_the_noise_on_four_cells(adjacency: str) -> None
     made = design(1.0, adjacency)
     need = rows_needed(made, 1.0, 1e-6)
     assert need is not None
-    sigma = made._counts.sigma[1]
+    sigma = made.counts.sigma[1]
     # ½·Σ|noise|/n over a two-by-two table, drawn, is a tenth at the stated number of records
     noise = np.random.default_rng(1).normal(0.0, sigma, (200_000, 4))
     assert (0.5 * np.abs(noise).sum(axis=1) / need.records).mean() == pytest.approx(0.1, rel=0.02)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from privot import Vault
+from privot.common.unit_values import unit_texts
 from privot.errors import DataError, UsageError
 from privot.synthesis import Synthesizer
 from privot.tables import (
@@ -212,6 +213,11 @@ def test_a_reader_that_forgets_units_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(vault_module, "read_encoded_table", forgetful)
     with pytest.raises(UsageError, match="needs units"):
         Vault.from_table(written(tmp_path), SCHEMA.dropping("visit"), unit="patient_id", **told)
+
+
+def test_a_number_that_python_does_not_write_out_is_refused():
+    with pytest.raises(DataError, match="patient_id"):
+        unit_texts([7, 10**5000], "patient_id")
 
 
 def test_a_dataframe_with_a_unit_is_refused(tmp_path: Path):

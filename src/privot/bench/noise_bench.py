@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from privot.common.devices import usable_device
 from privot.noise import SystemNoise
 
 CPU_NORMALS, CUDA_NORMALS = 1 << 22, 1 << 26
@@ -20,7 +21,7 @@ def measure_noise(repeats: int = 5, *, cpu_normals: int = CPU_NORMALS) -> dict[s
     found: dict[str, Any] = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
     found["cpu_normals_per_second"] = _rate(lambda: noise.normal(cpu_normals, 1.0), cpu_normals, repeats)
     found |= {"cuda_normals_per_second": None, "cuda_device": None}
-    if torch.cuda.is_available():
+    if usable_device("auto", auto=True) == "cuda":
 
         def draw() -> None:
             noise.normal_tensor(CUDA_NORMALS, 1.0, "cuda", torch.float32)

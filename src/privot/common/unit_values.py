@@ -30,6 +30,9 @@ def unit_texts(values: Iterable[Any], name: str, marks: frozenset[str] = frozens
         if isinstance(value, str):
             text, texts = value.strip(), True
         elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+            # a number beyond any key has no text: Python refuses to write it out
+            if abs(int(value)) >= 1 << 4096:
+                raise _as_text(name)
             text, numbers = str(int(value)), True
         elif _is_missing(value):
             text = ""
