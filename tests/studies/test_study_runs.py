@@ -162,7 +162,8 @@ def test_the_private_distance_of_two_gaussians_grows_with_their_distance() -> No
 
 @pytest.mark.slow
 def test_the_published_noise_is_enough_by_the_exact_law() -> None:
-    printed, rows = verdicts("dp-swd-table-4")[:2], verdicts("dp-swd-table-4")[2:]
+    found = verdicts("dp-swd-table-4")
+    printed, rows = found[:2], found[2:]
     assert set(rows) == {"reproduced with the corrected method"}
     # counted as the paper does, the CLT's σ come out, and Bernstein's do not
     assert printed == ["not reproduced", "reproduced"]
