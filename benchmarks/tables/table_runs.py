@@ -38,7 +38,7 @@ COMPARE = HERE / "table_comparison.py"
 CELLS = {"32": 32, "all": 1_000_000}
 METHODS = ("aim-all", "aim-32", "mst-all", "mst-32", "privot")
 """Longest first."""
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class Run(NamedTuple):
@@ -54,7 +54,7 @@ class Run(NamedTuple):
         return self.folder.name, self.epsilon, self.method, self.seed
 
 
-class Ended(Exception):
+class TimeOverError(Exception):
     """The time of this call is over."""
 
 
@@ -65,19 +65,19 @@ class Processes:
         self._lock, self._groups, self.over = threading.Lock(), set[int](), False
 
     def run(self, command: list[str]) -> int:
-        """A command with one thread, to its end; its exit code. Raises `Ended` when it was ended with all others."""
+        """A command with one thread, to its end; its exit code. Raises `TimeOverError` when it was ended with all others."""
         # the order of Python's sets must be the same when AIM goes on
         env = {**os.environ, **ONE_THREAD, "PYTHONHASHSEED": "0"}
         with self._lock:
             if self.over:
-                raise Ended
+                raise TimeOverError
             process = subprocess.Popen(command, env=env, start_new_session=True)  # noqa: S603
             self._groups.add(process.pid)
         code = process.wait()
         with self._lock:
             self._groups.discard(process.pid)
             if self.over:
-                raise Ended
+                raise TimeOverError
         return code
 
     def end(self) -> None:
@@ -186,7 +186,7 @@ def run_all(chosen: argparse.Namespace) -> tuple[int, list[str]]:
             for future in [pool.submit(run_one, processes, chosen, run) for run in runs]:
                 try:
                     future.result()
-                except Ended:
+                except TimeOverError:
                     continue
                 except RuntimeError as error:
                     failed.append(str(error))
@@ -212,7 +212,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at once, one thread each")
     parser.add_argument("--until", type=float, default=None, help="seconds by the clock after which this call ends")
     parser.add_argument("--limit", type=int, default=7200, help="seconds of processor time that a peer may take")
-    parser.add_argument("--state", type=Path, default=None, help="folder for AIM's rounds; beside the results by default")
+    parser.add_argument(
+        "--state", type=Path, default=None, help="folder for AIM's rounds; beside the results by default"
+    )
     parser.add_argument("--commit", default=commit(), help="noted in every line; git's unless given")
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
