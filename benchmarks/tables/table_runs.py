@@ -65,7 +65,7 @@ class Processes:
         self._lock, self._groups, self.over = threading.Lock(), set[int](), False
 
     def run(self, command: list[str]) -> int:
-        """A command with one thread, to its end; its exit code. Raises `TimeOverError` when it was ended with all others."""
+        """A command with one thread, to its end: its exit code. Raises when all were ended."""
         # the order of Python's sets must be the same when AIM goes on
         env = {**os.environ, **ONE_THREAD, "PYTHONHASHSEED": "0"}
         with self._lock:
