@@ -65,7 +65,7 @@ def repair() -> None:
             parts.append(function(part))
         return pandas.concat(parts)
 
-    inference.lsmr, factor.logsumexp, DataFrameGroupBy.apply = lsmr, log_sum_exp, apply  # type: ignore[assignment]
+    inference.lsmr, factor.logsumexp, DataFrameGroupBy.apply = lsmr, log_sum_exp, apply
 
 
 class Rounds:
