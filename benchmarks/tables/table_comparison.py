@@ -3,12 +3,11 @@
     python benchmarks/tables/table_comparison.py ours FOLDER --epsilon 0.2 1 5 --draws 3 --out results.jsonl
     python benchmarks/tables/table_comparison.py cells FOLDER CELLS.npz [--most 32]
     python benchmarks/tables/table_comparison.py peer FOLDER SAMPLE.npz --name aim --epsilon 1 --out results.jsonl
-    python benchmarks/tables/table_comparison.py show results.jsonl
 
 FOLDER holds train.csv, test.csv (also .csv.gz) and schema.json, as `table_data.py` writes them. `cells` writes the
 training records as whole numbers, each column's cells merged to at most `--most` neighbours of even public width;
 `privot/bench/table_peer.py` makes synthetic cells of them, which `peer` measures: a number stands evenly within its
-cell.
+cell. `table_runs.py` does all of it, and `table_summary.py` reads the results.
 
 Boosting and logistic regression are trained on as many synthetic rows as there are training records and tested on
 test.csv (AUC). Counts are compared with the training records: mean total variation of columns, pairs and triples
@@ -22,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
 
@@ -36,8 +34,6 @@ from privot.evaluation.table_figures import Coded
 from privot.evaluation.table_quality import train_and_test
 from privot.tables import Schema, Table, TableCodec, encode_file, read_table
 
-EVEN = tuple(f"even {name}" for name, _ in SIZES)
-MEASURES = ("boosting", "logistic", "one-way", "pairs", "triples", "queries", *EVEN)
 Ints = NDArray[np.int64]
 
 
@@ -82,26 +78,9 @@ def note(path: str | None, line: dict[str, object]) -> None:
             file.write(json.dumps(line) + "\n")
 
 
-def show(path: str) -> None:
-    """Mean and standard error of every measure, by table, ε and method."""
-    found = defaultdict(list)
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        raw = json.loads(line)
-        found[raw["table"], raw["epsilon"], raw["method"]].append(raw)
-    print("| table | ε | method | draws | " + " | ".join(MEASURES) + " | s |\n|" + "---|" * (5 + len(MEASURES)))
-    for (table, epsilon, method), lines in sorted(found.items(), key=lambda item: (item[0][0], item[0][1], item[0][2])):
-        cells = []
-        for name in MEASURES:
-            values = np.array([line[name] for line in lines if name in line])
-            error = f" ± {values.std(ddof=1) / len(values) ** 0.5:.4f}" if len(values) > 1 else ""
-            cells.append(f"{values.mean():.4f}{error}" if len(values) else "–")
-        seconds = np.mean([line["seconds"] for line in lines])
-        print(f"| {table} | {epsilon:g} | {method} | {len(lines)} | " + " | ".join(cells) + f" | {seconds:.0f} |")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["ours", "real", "cells", "peer", "show"])
+    parser.add_argument("what", choices=["ours", "real", "cells", "peer"])
     parser.add_argument("folder")
     parser.add_argument("file", nargs="?")
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.2, 1.0, 5.0])
@@ -113,9 +92,6 @@ def main() -> None:
     parser.add_argument("--no-models", action="store_true", help="counts only")
     parser.add_argument("--out", default=None)
     chosen = parser.parse_args()
-    if chosen.what == "show":
-        show(chosen.folder)
-        return
     data = Data(Path(chosen.folder))
     if chosen.what == "cells":
         cells, sizes = data.cells(chosen.most)

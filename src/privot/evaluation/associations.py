@@ -58,7 +58,7 @@ def association_gaps(made: Coded, real: Coded) -> dict[str, Any]:
     return {
         "mean_gap": float(np.mean([abs(entry[3] - entry[4]) for entry in found])) if found else 0.0,
         "worst": [list(entry) for entry in worst[:WORST]],
-        "lost": [_sentence(*entry) for entry in lost[:WORST]],
+        "lost": [link_sentence(*entry) for entry in lost[:WORST]],
     }
 
 
@@ -67,7 +67,8 @@ def is_lost(synthetic: float, real: float) -> bool:
     return abs(real) >= STRONG and (synthetic * real < 0.0 or abs(synthetic) < KEPT * abs(real))
 
 
-def _sentence(first: str, second: str, kind: str, synthetic: float, real: float) -> str:
+def link_sentence(first: str, second: str, kind: str, synthetic: float, real: float) -> str:
+    """How two columns go together in synthetic rows, beside real ones."""
     return f"Columns {brief(first)} and {brief(second)}: {kind} = {synthetic:.2f}, of real records {real:.2f}."
 
 

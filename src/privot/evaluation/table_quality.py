@@ -80,6 +80,8 @@ class TableReport:
     """Groups of real rows by how badly the label's model serves them."""
     verdict: dict[str, Any] = field(default_factory=dict)
     """The three worst things."""
+    test_verdict: dict[str, Any] = field(default_factory=dict)
+    """The same by the test records alone, without distances to the records behind the release."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types: accuracy under `scores`, as for other data, and the area under the curve as `auc`."""
@@ -306,7 +308,8 @@ def evaluate_table(
         tuple(targets),
         tuple(groups),
     )
-    return replace(report, verdict=verdict(report.to_dict()))
+    found = report.to_dict()
+    return replace(report, verdict=verdict(found), test_verdict=verdict(found, nearness=False))
 
 
 def _columns(made: Coded, real: Coded) -> tuple[dict[str, Any], ...]:

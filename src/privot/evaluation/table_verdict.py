@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privot.errors import brief
+from privot.evaluation.associations import link_sentence
 
 NAMED = 3
 NOTABLE = 0.05
@@ -19,8 +20,12 @@ NEAR = 0.5
 """Synthetic rows closer to real ones than this share of what other real rows are, are a fault of privacy."""
 
 
-def verdict(report: Mapping[str, Any]) -> dict[str, Any]:
-    """`worst` (at most three faults, the worst first, each with a size from 0 to 1) and a `sentence` about them."""
+def verdict(report: Mapping[str, Any], *, nearness: bool = True) -> dict[str, Any]:
+    """`worst` (at most three faults, the worst first, each with a size from 0 to 1) and a `sentence` about them.
+
+    Without `nearness`, distances to the nearest records have no say: those may be the records behind the release, while
+    all other figures are about the test records.
+    """
     faults = [
         *_broken(report),
         *_columns(report),
@@ -28,7 +33,7 @@ def verdict(report: Mapping[str, Any]) -> dict[str, Any]:
         *_pairs(report),
         *_targets(report),
         *_groups(report),
-        *_nearness(report),
+        *(_nearness(report) if nearness else []),
     ]
     kept: list[dict[str, Any]] = []
     for fault in sorted(faults, key=lambda f: -f["size"]):
@@ -74,7 +79,7 @@ def _columns(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _dependence(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
-        _fault(abs(value - real), f"Columns {brief(a)} and {brief(b)}: {kind} = {value:.2f} for {real:.2f}.", [a, b])
+        _fault(abs(value - real), link_sentence(a, b, kind, value, real), [a, b])
         for a, b, kind, value, real in report["associations"]["worst"]
     ]
 

@@ -15,6 +15,7 @@ from privot.errors import DataError
 from privot.report.html_page import Card, Chart, Fold, Grid, Key, Paragraph, Part, Photo, Rows, Section
 from privot.report.page_charts import column_bars, confusion_map, heat_map, roc_curves, score_bars
 from privot.report.svg_drawing import clean
+from privot.report.table_parts import counts_section, groups_section, lost_section, targets_section
 
 CONFIDENTIAL = "not private: these figures say something about the test records, so they are as confidential as those"
 """The warning beside every score on real records."""
@@ -24,7 +25,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_COLUMNS = 60
 _SHOWN = 12
 """Columns whose pictures are not folded away."""
-_ALWAYS_PRIVATE = ("real", "real_auc", "real_roc", "nearest")
+_ALWAYS_PRIVATE = ("real", "real_auc", "real_roc", "nearest", "verdict")
 """What may have looked at the records behind the release."""
 
 
@@ -203,7 +204,7 @@ def differences_section(fields: Mapping[str, Any]) -> Section | None:
         parts.append(
             Rows("What a query gets wrong by, in percentage points (means: in % of the range)", heads, queries)
         )
-    return Section("Where they differ from real records", [*parts, Paragraph(said, "quiet")])
+    return Section("Shares over the schema's cells", [*parts, Paragraph(said, "quiet")])
 
 
 def numbers_section(fields: Mapping[str, Any]) -> Section | None:
@@ -236,12 +237,21 @@ def nearest_section(fields: Mapping[str, Any]) -> Section | None:
             "and no measure of privacy: the guarantee is."
         ),
         Rows("Distances to the nearest real record (percentiles)", heads, rows),
+        Paragraph(_nearness(*(float(near[key][1]) for key in ("synthetic", "held_out")))),
     ]
     if near.get("picture") is not None:
         words = "The synthetic images that come closest to a real one (above), and that real one (below)."
         parts.append(Photo(_png(near["picture"]), words, words, pixels=True))
     parts.append(Paragraph(clean(near["marked"], 200), "verdict"))
     return Section("Nearest real neighbours", parts)
+
+
+def _nearness(made: float, held_out: float) -> str:
+    """The fifth percentiles in words."""
+    told = f"One synthetic record in twenty is within {made:.4f} of a real one; of other real records, within"
+    if made >= held_out:
+        return f"{told} {held_out:.4f}: synthetic records are no closer."
+    return f"{told} {held_out:.4f}: synthetic records are closer, at {100 * made / held_out:.0f} % of that distance."
 
 
 def _png(text: Any) -> bytes:
@@ -258,10 +268,14 @@ def evaluation_sections(fields: Mapping[str, Any]) -> list[Section]:
     """All sections that an evaluation has figures for."""
     made = (
         scores_section(fields),
+        targets_section(fields),
+        groups_section(fields),
         numbers_section(fields),
+        counts_section(fields),
         differences_section(fields),
         columns_section(fields, "Columns: synthetic over real", over_real=True),
         correlations_section(fields),
+        lost_section(fields),
         nearest_section(fields),
     )
     return [section for section in made if section is not None]

@@ -244,6 +244,30 @@ def score_bars(title: str, rows: Sequence[tuple[str, str, float]], most: float =
     return drawn
 
 
+def paired_dots(title: str, rows: Sequence[tuple[str, float, float]]) -> Drawing:
+    """Two values per row on one scale, from 0 or below to 1 at most: (name, synthetic, real), and the gap between."""
+    words = "; ".join(f"{clean(name, 60)}: synthetic {made:.2f}, real {real:.2f}" for name, made, real in rows)
+    low = max(min([0.0, *(v for row in rows for v in row[1:])]), -1.0)
+    drawn = Drawing(title, words + ".", 24.0 + 34.0 * len(rows))
+    left, wide = 6.0, WIDTH - 12.0
+
+    def at(value: float) -> float:
+        return left + wide * _share(value, (low, 1.0))
+
+    for place, (name, made, real) in enumerate(rows):
+        y = 34.0 * place
+        drawn.text(fitting(name, WIDTH - 130.0), 0.0, y + 12.0)
+        drawn.text(f"{made:.2f}, real {real:.2f}", WIDTH, y + 12.0, "label end")
+        drawn.line("rule", left, y + 23.0, left + wide, y + 23.0)
+        drawn.line("ink", at(made), y + 23.0, at(real), y + 23.0)
+        drawn.shape("circle", "fill made", cx=at(made), cy=y + 23.0, r=5.0)
+        drawn.shape("rect", "fill real", x=at(real) - 2.0, y=y + 16.0, width=4.0, height=14.0)
+    base = 34.0 * len(rows)
+    for value in dict.fromkeys((low, 0.0, 1.0)):
+        drawn.text(f"{value:.2g}", at(value), base + 14.0, "label" + (" end" if value == 1.0 else ""))
+    return drawn
+
+
 def claimed_bars(rows: Sequence[tuple[str, float | None, float]]) -> Drawing:
     """Attacks: the measured ε as a bar, the claimed one as a mark that no bar should pass."""
     claims = [c for _, c, _ in rows if c is not None and math.isfinite(c)]

@@ -31,6 +31,7 @@ from privot.report.evaluation_parts import (
 from privot.report.html_page import Card, Chart, Items, Link, Page, Paragraph, Part, Photo, Section, render
 from privot.report.page_charts import steps_line
 from privot.report.svg_drawing import clean
+from privot.report.table_parts import verdict_card
 from privot.synthesis.methods import method_named
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
 from privot.synthesis.tabular.table_folder import FIGURES, facts_of
@@ -75,6 +76,7 @@ def _pages(
     cards = [
         verdict.promise_card(guarantee, "everything made from this release"),
         verdict.cost_card(folder, guarantee),
+        *_read(EVALUATION, lambda: verdict_card(open_part or {})),
         _read(EVALUATION, lambda: _quality(open_part, measured is not None)),
         Card("What they are not good for", [Items(_limits(guarantee, fields, table) + worst)]),
     ]
@@ -113,7 +115,8 @@ def _private(subject: str, measured: Mapping[str, Any]) -> Page:
         f"This page is {privacy}. The guarantee does not cover it: hand on {REPORT} instead, and keep this page with "
         "the records."
     )
-    cards = [quality_card(measured), Card("What to do with this page", [Items(_care())], "poor")]
+    cards = [*verdict_card(measured), quality_card(measured)]
+    cards.append(Card("What to do with this page", [Items(_care())], "poor"))
     footer = [f"Remove {EVALUATION} and run privot report again: this page is removed, and {REPORT} stays as it is."]
     return Page(
         f"{subject} beside real records", "Not private", lead, cards, evaluation_sections(measured), footer, alarm
