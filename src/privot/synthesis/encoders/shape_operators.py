@@ -10,7 +10,7 @@ import torch
 
 from privot.synthesis.encoders.exact_arithmetic import Constant
 from privot.synthesis.encoders.operators import axes_in, fits, operator, rows_in
-from privot.synthesis.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
+from privot.synthesis.encoders.tape import MAX_STEPS, ROWS, RefusedEncoderError, Rows, Tape
 
 
 def _moved(tape: Tape, function: Any, *rows: Rows) -> Rows:
@@ -146,8 +146,17 @@ def _select(tape: Tape, self: Any, dim: int, index: int) -> Any:
 def _chunk(tape: Tape, self: Any, chunks: int, dim: int = 0) -> list[Rows]:
     rows = rows_in(self, "aten::chunk")
     at = axes_in(dim, rows.dim, "aten::chunk")[0]
-    count = len(rows.examples[0].chunk(chunks, at))
-    return [_moved(tape, lambda x, i=i: x.chunk(chunks, at)[i], rows) for i in range(count)]
+    if type(chunks) is not int or chunks < 1:
+        raise RefusedEncoderError("The encoder cuts a tensor into fewer than one part.")
+    side = rows.sizes[at - 1]
+    step = max(1, -(-side // chunks))
+    if side // step > MAX_STEPS:
+        raise RefusedEncoderError(f"The encoder cuts a tensor into more than {MAX_STEPS} parts.")
+    # each part by itself: cutting all of them for each would take the square of their number
+    first = (slice(None),) * at
+    return [
+        _moved(tape, lambda x, i=i: x[(*first, slice(i, i + step))], rows) for i in range(0, max(side, 1), step)
+    ]
 
 
 @operator("cat", "concat")

@@ -12,7 +12,7 @@ from torch import Tensor
 from privot.common.image_axes import image_axes
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Standing
-from privot.synthesis.encoders.exact_arithmetic import is_exact, norms
+from privot.synthesis.encoders.exact_arithmetic import check_smallest_numbers, is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
@@ -127,9 +127,13 @@ class EncoderFeatures:
         """z, of shape (rows, width), in the number type of `x`."""
         _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
         # not on a grid, as for other maps: the sums of an encoder are exact for any numbers
+        if x.dim() != 2 or x.shape[1] != self.dim:
+            # numbers of one record would be taken for those of another
+            raise UsageError(f"An encoder for images of shape {self.shape} takes rows of {self.dim} numbers.")
         images = self.axes.pictures(((x - low) / span).clamp(0.0, 1.0))
         if not is_exact(x):
             return self._scaled(self._tape.run(images))
+        check_smallest_numbers()
         step = self._tape.block
         # a number that is none is not cut to the range by any rule that all processors share
         images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images).cpu()
@@ -142,11 +146,14 @@ class EncoderFeatures:
         try:
             layers, finite = self._tape.run_checked(images)
             return torch.where(finite[:, None], self._scaled(layers), 0.0)
-        except Exception:
+        except Exception as error:
+            if len(images) > 1:
+                return torch.cat([self._exact_codes(image[None]) for image in images])
+            # what a step takes depends on shapes alone: such a failure is the machine's, and a zero would be wrong
+            if isinstance(error, MemoryError) or "memory" in str(error):
+                raise PrivotError("There is too little memory to evaluate the encoder: free some, and start again.") from None
             # a record whose evaluation fails is zero, whatever stands beside it; nothing is said
-            if len(images) == 1:
-                return images.new_zeros(1, self.width)
-            return torch.cat([self._exact_codes(image[None]) for image in images])
+            return images.new_zeros(1, self.width)
 
     def _scaled(self, layers: Sequence[Tensor]) -> Tensor:
         """Each layer divided by its norm and by √L; a layer of zeros stays zero, a row that is not finite becomes 0."""
