@@ -38,7 +38,14 @@ class Net(nn.Module):
 
 
 def made(function: Callable[[Tensor], Any], folder: Path) -> EncoderFeatures:
-    return EncoderFeatures(PublicEncoder(saved(Net(function), folder)), SHAPE, 4, [0.5], 1)
+    module = function if isinstance(function, nn.Module) else Net(function)
+    return EncoderFeatures(PublicEncoder(saved(module, folder)), SHAPE, 4, [0.5], 1)
+
+
+def weighted(layer: Any, weights: Tensor) -> nn.Module:
+    """A layer with these weights, behind nothing or what flattens an image."""
+    layer.weight = nn.Parameter(weights.reshape(layer.weight.shape))
+    return nn.Sequential(nn.Flatten(), layer) if isinstance(layer, nn.Linear) else layer
 
 
 def flat_image(x: Tensor) -> Tensor:
@@ -54,7 +61,7 @@ def filled(x: Tensor) -> Tensor:
 
 HOSTILE: dict[str, Callable[[Tensor], Any]] = {
     "flip": lambda x: x.flip(0).flatten(1),
-    "shift": lambda x: torch.cat([x[1:], x[:1]]).flatten(1),
+    "shift": lambda x: x.flatten(1) + torch.cat([x[-1:], x])[: x.size(0)].flatten(1),
     "cumsum": lambda x: x.cumsum(0).flatten(1),
     "top": lambda x: x.flatten(1) - x.flatten(1).topk(1, dim=0)[0],
     "order": lambda x: x.flatten(1).argsort(dim=0).float(),
@@ -76,7 +83,7 @@ HOSTILE: dict[str, Callable[[Tensor], Any]] = {
     "einsum": lambda x: torch.einsum("ij,kj->ik", x.flatten(1), x.flatten(1)),
     "padded": lambda x: functional.pad(x, [0, 0, 0, 0, 0, 0, 1, 0])[:-1].flatten(1),
     "repeated": lambda x: x.repeat(2, 1, 1, 1)[: x.size(0)].flatten(1),
-    "grouped": lambda x: functional.group_norm(x.reshape(1, -1, 8, 8), 1).reshape(-1, 192),
+    "grouped": lambda x: functional.group_norm(x.reshape(1, 3, -1), 1).reshape(-1, 192),
     "layer": lambda x: functional.layer_norm(x.flatten(1).t(), [x.size(0)]).t(),
     "instance": lambda x: functional.instance_norm(x.transpose(0, 1)).transpose(0, 1).flatten(1),
     "spread": lambda x: x.flatten(1) / x.std(dim=0).flatten(),
@@ -136,8 +143,8 @@ EXTREME: dict[str, Callable[[Tensor], Any]] = {
     "quotient": lambda x: (x / (x - 0.5)).flatten(1),
     "roots": lambda x: torch.sqrt(x - 0.5).flatten(1),
     "steep": lambda x: torch.sigmoid((x - 0.5) * 1e30).flatten(1),
-    "large_weights": lambda x: functional.conv2d(x, torch.full((2, 3, 3, 3), 1e37)) * 1e37,
-    "wide": lambda x: functional.linear(x.flatten(1), torch.linspace(-1e30, 1e-30, 960).reshape(5, 192)),
+    "large_weights": weighted(nn.Conv2d(3, 2, 3), torch.full((54,), 1e37)),
+    "unlike_weights": weighted(nn.Linear(DIM, 5), torch.logspace(-40, 38, 5 * DIM)),
     "own_norm": lambda x: functional.layer_norm(x.flatten(1) * 1e-30, [192], eps=0.0),
 }
 
@@ -340,3 +347,17 @@ def test_an_honest_network_is_the_same_in_any_company(tmp_path: Path) -> None:
     features = EncoderFeatures(PublicEncoder(saved(honest(), tmp_path)), SHAPE, 4, [0.5], 1)
     with torch.no_grad():
         check_company(features.codes, hostile_rows(17, DIM, 3), hostile_rows(17, DIM, 4))
+
+
+def test_a_program_for_one_number_of_rows_reshapes_each_row_by_itself() -> None:
+    for rows, first, known in ((1, 1, True), (2, 2, True), (2, 1, False), (None, 1, False), (None, 2, False)):
+        tape = Tape(SHAPE)
+        tape.exported_rows = rows
+        given = {"self": tape.input, "size": [first, 192]}
+        if not known:
+            with pytest.raises(RefusedEncoderError, match="rows would mix"):
+                apply(tape, "aten::view", given, True)
+            continue
+        tape.finish([apply(tape, "aten::view", given, True)])
+        x = torch.arange(5.0 * DIM).reshape(5, *SHAPE).double()
+        assert torch.equal(tape.run(x)[0], x.flatten(1))

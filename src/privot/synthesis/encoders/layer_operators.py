@@ -123,15 +123,23 @@ def _linear(tape: Tape, input: Any, weight: Any, bias: Any = None) -> Rows:
 
 @operator("matmul", "mm")
 def _matmul(tape: Tape, self: Any, other: Any = None, *, mat2: Any = None) -> Rows:
-    matrix = constant_in(mat2 if other is None else other, "aten::matmul")
-    return _linear(tape, self, tape.constant(matrix.T))  # type: ignore[no-any-return]
+    matrix = _turned(mat2 if other is None else other, "aten::matmul")
+    return _linear(tape, self, tape.constant(matrix))  # type: ignore[no-any-return]
+
+
+def _turned(value: Any, where: str) -> Tensor:
+    """The transpose of a public matrix."""
+    given = constant_in(value, where)
+    if given.dim() != 2:
+        raise RefusedEncoderError(f"The encoder calls {where} with weights that are no matrix.")
+    return given.T
 
 
 @operator("addmm")
 def _addmm(tape: Tape, self: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Rows:
     if beta != 1 or alpha != 1:
         raise RefusedEncoderError("The encoder uses aten::addmm with factors.")
-    return _linear(tape, mat1, tape.constant(constant_in(mat2, "aten::addmm").T), self)  # type: ignore[no-any-return]
+    return _linear(tape, mat1, tape.constant(_turned(mat2, "aten::addmm")), self)  # type: ignore[no-any-return]
 
 
 @operator("batch_norm")

@@ -38,8 +38,9 @@ def _view(tape: Tape, self: Any, size: Any = None, *, shape: Any = None) -> Any:
     count, known = math.prod(rows.sizes), math.prod(s for s in inner if s != -1)
     if inner.count(-1) == 1 and known and count % known == 0:
         inner[inner.index(-1)] = count // known
-    # 1 or the number of rows that a program was exported with, and −1 where the rest says how long a row is
-    first = wanted[0] is ROWS or wanted[0] in (-1, 1, tape.exported_rows)
+    # the number of rows that a program was exported with, if it was for one only, and −1 where the rest says how long a
+    # row is; whatever stands there, every row is reshaped by itself
+    first = wanted[0] is ROWS or wanted[0] in (-1, tape.exported_rows)
     if not inner or not first or math.prod(inner) != count or min(inner) < 0:
         raise RefusedEncoderError(
             "The encoder reshapes a tensor so that rows would mix: keep the rows first, as in flatten(1)."
