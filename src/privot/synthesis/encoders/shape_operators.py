@@ -155,9 +155,7 @@ def _chunk(tape: Tape, self: Any, chunks: int, dim: int = 0) -> list[Rows]:
         raise RefusedEncoderError(f"The encoder cuts a tensor into more than {MAX_STEPS} parts.")
     # each part by itself: cutting all of them for each would take the square of their number
     first = (slice(None),) * at
-    return [
-        _moved(tape, lambda x, i=i: x[(*first, slice(i, i + step))], rows) for i in range(0, max(side, 1), step)
-    ]
+    return [_moved(tape, lambda x, i=i: x[(*first, slice(i, i + step))], rows) for i in range(0, max(side, 1), step)]
 
 
 @operator("cat", "concat")

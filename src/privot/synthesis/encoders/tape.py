@@ -11,7 +11,13 @@ import torch
 from torch import Tensor
 
 from privot.errors import UsageError
-from privot.synthesis.encoders.exact_arithmetic import Constant, Weights, check_products, check_smallest_numbers, digest_of
+from privot.synthesis.encoders.exact_arithmetic import (
+    Constant,
+    Weights,
+    check_products,
+    check_smallest_numbers,
+    digest_of,
+)
 
 MAX_STEPS = 20_000
 MAX_NUMBERS = 2**28
@@ -147,8 +153,8 @@ class Tape:
         self.widths = tuple(row.numbers for row in outputs)
         if sum(self.widths) > MAX_WIDTH:
             raise RefusedEncoderError(
-                f"The encoder returns {sum(self.widths)} numbers for an image, and at most {MAX_WIDTH} are used: average "
-                "its positions, or return an earlier layer."
+                f"The encoder returns {sum(self.widths)} numbers for an image, more than {MAX_WIDTH}: average its "
+                "positions, or return a smaller layer."
             )
         last: dict[int, int] = {}
         needed = set(self._outputs)

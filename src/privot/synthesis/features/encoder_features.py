@@ -151,7 +151,9 @@ class EncoderFeatures:
                 return torch.cat([self._exact_codes(image[None]) for image in images])
             # what a step takes depends on shapes alone: such a failure is the machine's, and a zero would be wrong
             if isinstance(error, MemoryError) or "memory" in str(error):
-                raise PrivotError("There is too little memory to evaluate the encoder: free some, and start again.") from None
+                raise PrivotError(
+                    "There is too little memory to evaluate the encoder: free some, and start again."
+                ) from None
             # a record whose evaluation fails is zero, whatever stands beside it; nothing is said
             return images.new_zeros(1, self.width)
 
