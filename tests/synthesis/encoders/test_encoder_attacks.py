@@ -276,14 +276,17 @@ def test_products_with_fewer_digits_are_refused(monkeypatch: pytest.MonkeyPatch)
         exact.check_products()
 
 
-def test_too_little_memory_stops_a_release_and_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")], ids=repr)
+def test_too_little_memory_stops_a_release_and_loses_no_record(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A record that counted as zero because the machine was full would change by more than its own part."""
     features, x = made(lambda x: x.flatten(1), tmp_path), hostile_rows(4, DIM, 6)
     usual, run = features.codes(x), features._tape.run_checked
 
     def full(images: Tensor, least: int) -> tuple[list[Tensor], Tensor]:
         if len(images) > least:
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
+            raise error
         return run(images)
 
     monkeypatch.setattr(features._tape, "run_checked", lambda images: full(images, 1))
@@ -363,3 +366,15 @@ def test_a_program_for_one_number_of_rows_reshapes_each_row_by_itself() -> None:
         tape.finish([apply(tape, "aten::view", given, True)])
         x = torch.arange(5.0 * DIM).reshape(5, *SHAPE).double()
         assert torch.equal(tape.run(x)[0], x.flatten(1))
+
+
+@pytest.mark.parametrize("scale", [0, 390, -390, -400])
+def test_norms_of_the_widest_layer_are_known_better_than_the_margin_of_the_features(scale: int) -> None:
+    """One large number and as many small ones as there may be, each rounded down by nearly half a unit."""
+    unit = 2.0**-35
+    x = np.full(tapes.MAX_WIDTH, (2.0**27 + 0.499) * unit)
+    x[0] = 1.0
+    found = float(exact.norms(torch.from_numpy(np.ldexp(x, scale))[None], (1,)))
+    wanted = math.ldexp(math.sqrt(math.fsum(x * x)), scale)
+    # rounding shows, and is far from 2⁻²⁰
+    assert 0.0 < abs(found / wanted - 1.0) <= 2.0**-22
