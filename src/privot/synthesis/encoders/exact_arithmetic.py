@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from privot.errors import UsageError
+from privot.errors import PrivotError, UsageError
 
 _HALF = 17
 """Bits of each of the two parts that an input is cut into."""
@@ -35,6 +35,38 @@ _REACH = 400
 def is_exact(x: Tensor) -> bool:
     """Whether the exact arithmetic is meant: in float64."""
     return x.dtype is torch.float64
+
+
+_STRETCH = 32_768
+"""Numbers from which PyTorch gives a part of an array to another thread."""
+
+
+def check_smallest_numbers() -> None:
+    """Refuse a process in which a thread takes numbers below 2⁻¹⁰²² for zero.
+
+    `torch.set_flush_denormal`, and some libraries when they are loaded, switch that on for one thread and not for the
+    others. What a row is would then depend on the thread that computes it, and so on the number of rows beside it.
+    """
+    # so long that every thread gets a part; the bits are compared, since such a thread calls the small numbers equal
+    small = torch.full((_STRETCH * torch.get_num_threads(),), 2.0**-1070, dtype=torch.float64)
+    if not bool(((small * 0.5).view(torch.int64) == 1 << 3).all()):
+        raise PrivotError(
+            "PyTorch takes the smallest numbers for zero here (torch.set_flush_denormal): features of an encoder need "
+            "them as they are, so switch that off and start again."
+        )
+
+
+def check_products() -> None:
+    """Refuse a library whose matrix products of whole numbers, the largest that occur here, are not exact."""
+    random = torch.Generator().manual_seed(0)
+    whole = torch.randint(-(2**27), 2**27, (64, 250), generator=random)
+    halved = torch.randint(-(2**_HALF), 2**_HALF + 1, (250, 64), generator=random)
+    # whole numbers of 64 bits, which the processor adds and multiplies as they are
+    if not torch.equal(torch.matmul(whole.double(), halved.double()).to(torch.int64), torch.matmul(whole, halved)):
+        raise PrivotError(
+            "PyTorch computes products of matrices in float64 with fewer digits here: features of an encoder need all "
+            "of them, so use another build of PyTorch."
+        )
 
 
 def power_of_two(exponent: Tensor) -> Tensor:
@@ -109,7 +141,8 @@ class Weights:
         _, exponent = torch.frexp(total.clamp(min=2.0**-_REACH))
         self.unit = power_of_two(exponent - _WEIGHTS + 1)
         self.whole = torch.round(self.plain.value / self.unit[..., None])
-        assert bool((self.whole.abs().sum(dim=-1) <= 2.0**_WEIGHTS).all())
+        if not bool((self.whole.abs().sum(dim=-1) <= 2.0**_WEIGHTS).all()):
+            raise UsageError("The encoder has too many weights for one output.")
 
     def tensors(self) -> list[Tensor]:
         """What is used on records."""

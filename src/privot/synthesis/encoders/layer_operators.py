@@ -17,6 +17,8 @@ from privot.synthesis.encoders.operators import axes_in, combined, number_in, op
 from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
 
 _COPIED = 4
+_MAX_TERMS = 2**30
+"""Terms of all windows of one channel together."""
 
 
 def constant_in(value: Any, where: str) -> Tensor:
@@ -65,7 +67,8 @@ def _conv2d(
     numbers = 2 * rows.sizes[0] * math.prod(kernel) * (down + 2 * sizes[1][0]) * (across + 2 * sizes[1][1])
     # and once more where the product copies them, with the weights of every row's groups
     numbers = 2 * (numbers + value.numel())
-    found = tape.add(lambda x: exact.convolved(x, weights, kernel, *sizes), rows, numbers=numbers)
+    terms = inputs * math.prod(kernel)
+    found = tape.add(lambda x: exact.convolved(x, weights, kernel, *sizes), rows, numbers=numbers, terms=terms)
     return _shifted(tape, found, bias, 1)
 
 
@@ -114,20 +117,29 @@ def _linear(tape: Tape, input: Any, weight: Any, bias: Any = None) -> Rows:
     if value.dim() != 2 or rows.dim < 2:
         raise RefusedEncoderError("The encoder uses aten::linear with weights that are no matrix.")
     weights = tape.weights(value)
-    return _shifted(tape, tape.add(weights.along_last, rows), bias, rows.dim - 1)
+    found = tape.add(weights.along_last, rows, terms=value.shape[1])
+    return _shifted(tape, found, bias, rows.dim - 1)
 
 
 @operator("matmul", "mm")
 def _matmul(tape: Tape, self: Any, other: Any = None, *, mat2: Any = None) -> Rows:
-    matrix = constant_in(mat2 if other is None else other, "aten::matmul")
-    return _linear(tape, self, tape.constant(matrix.T))  # type: ignore[no-any-return]
+    matrix = _turned(mat2 if other is None else other, "aten::matmul")
+    return _linear(tape, self, tape.constant(matrix))  # type: ignore[no-any-return]
+
+
+def _turned(value: Any, where: str) -> Tensor:
+    """The transpose of a public matrix."""
+    given = constant_in(value, where)
+    if given.dim() != 2:
+        raise RefusedEncoderError(f"The encoder calls {where} with weights that are no matrix.")
+    return given.T
 
 
 @operator("addmm")
 def _addmm(tape: Tape, self: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Rows:
     if beta != 1 or alpha != 1:
         raise RefusedEncoderError("The encoder uses aten::addmm with factors.")
-    return _linear(tape, mat1, tape.constant(constant_in(mat2, "aten::addmm").T), self)  # type: ignore[no-any-return]
+    return _linear(tape, mat1, tape.constant(_turned(mat2, "aten::addmm")), self)  # type: ignore[no-any-return]
 
 
 @operator("batch_norm")
@@ -217,7 +229,8 @@ def _max_pool2d(
 ) -> Rows:  # fmt: skip
     rows, kernel, step, around = _windows(self, kernel_size, stride, padding, "aten::max_pool2d")
     apart = _pair(dilation, "aten::max_pool2d")
-    return tape.add(lambda x: functional.max_pool2d(x, kernel, step, around, apart, bool(ceil_mode)), rows)
+    pooled = lambda x: functional.max_pool2d(x, kernel, step, around, apart, bool(ceil_mode))  # noqa: E731
+    return tape.add(pooled, rows, terms=math.prod(kernel))
 
 
 @operator("max_pool2d_with_indices")
@@ -233,7 +246,10 @@ def _windows(self: Any, kernel_size: Any, stride: Any, padding: Any, where: str)
     if rows.dim != 4:
         raise RefusedEncoderError(f"The encoder calls {where} on something else than images.")
     kernel = _pair(kernel_size, where)
-    return rows, kernel, _pair(stride, where) if stride else kernel, _pair(padding, where)
+    step = _pair(stride, where) if stride else kernel
+    if math.prod(kernel) * math.prod(rows.sizes[1:]) > _MAX_TERMS * max(1, math.prod(step)):
+        raise RefusedEncoderError(f"The encoder calls {where} with windows that are too large for its images.")
+    return rows, kernel, step, _pair(padding, where)
 
 
 @operator("avg_pool2d")
@@ -248,7 +264,7 @@ def _avg_pool2d(
     whole = functional.avg_pool2d(ones, kernel, step, around, ceil, divisor_override=1)
     # by how many each sum is divided, at every position
     counts = torch.round(whole / shares)
-    found = tape.add(lambda x: exact.window_sums(x, kernel, step, around, ceil), rows)
+    found = tape.add(lambda x: exact.window_sums(x, kernel, step, around, ceil), rows, terms=math.prod(kernel))
     return _joined(tape, python.truediv, found, counts)
 
 
@@ -263,16 +279,17 @@ def _adaptive_avg_pool2d(tape: Tape, self: Any, output_size: Any) -> Rows:
     counts = parts[0].value.sum(dim=1)[:, None] * parts[1].value.sum(dim=1)
     # what stands between the two products: new rows, old columns
     between = _COPIED * rows.sizes[0] * max(wanted[0], rows.sizes[1]) * max(wanted[1], rows.sizes[2])
-    found = tape.add(lambda x: exact.pooled(x, parts[0].on(x), parts[1].on(x)), rows, numbers=between)
+    # the first product has the old columns still, for each of which the second has a row
+    terms = rows.sizes[1] * -(-rows.sizes[2] // max(1, wanted[1])) + rows.sizes[2]
+    found = tape.add(lambda x: exact.pooled(x, parts[0].on(x), parts[1].on(x)), rows, numbers=between, terms=terms)
     return _joined(tape, python.truediv, found, counts)
 
 
 def _windows_of(side: int, count: int) -> Tensor:
     """(count, side): ones from ⌊i·side/count⌋ to ⌈(i + 1)·side/count⌉ in row i."""
-    held = torch.zeros(count, side, dtype=torch.float64)
-    for i in range(count):
-        held[i, i * side // count : -(-(i + 1) * side // count)] = 1.0
-    return held
+    place, window = torch.arange(side), torch.arange(count)[:, None]
+    inside = (place >= window * side // count) & (place * count < (window + 1) * side)
+    return inside.to(torch.float64)
 
 
 def _reduction(divide: bool, name: str) -> Any:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from privot.synthesis.encoders.exact_arithmetic import Constant, exponential, is_exact, root
-from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
+from privot.synthesis.encoders.tape import MAX_COPIES, RefusedEncoderError, Rows, Tape
 
 Operator = Callable[..., Any]
 OPERATORS: dict[str, Operator] = {}
@@ -179,6 +179,7 @@ def _div(tape: Tape, self: Any, other: Any, rounding_mode: Any = None) -> Any:
 def _unary(function: Callable[[Tensor], Tensor]) -> Operator:
     def step(tape: Tape, self: Any) -> Any:
         if isinstance(self, Constant):
+            tape.room(MAX_COPIES * self.value.numel())
             return tape.constant(function(self.value))
         if isinstance(self, Rows):
             return tape.add(function, self)

@@ -99,7 +99,7 @@ class PublicEncoder:
             low, high = (float(end) for end in value_range)
         except (TypeError, ValueError):
             low = high = math.nan
-        if not (math.isfinite(low) and math.isfinite(high) and low != high):
+        if not (math.isfinite(low) and math.isfinite(high - low) and low != high):
             raise UsageError("The range of an encoder needs two finite numbers that differ, for black and white.")
         self.name, self.size, self.value_range = name, size, (low, high)
         self.digest = hashlib.sha256(data).hexdigest()
@@ -145,7 +145,8 @@ class PublicEncoder:
             down, across = (tape.weights(_resizing(side, self.size)) for side in (height, width))
             # what stands between the two: new rows, old columns
             between = 16 * channels * max(height, self.size) * max(width, self.size)
-            images = tape.add(lambda x: across.along_last(down.times(x)), images, numbers=between)
+            terms = height * -(-width // self.size) + width
+            images = tape.add(lambda x: across.along_last(down.times(x)), images, numbers=between, terms=terms)
         low, high = self.value_range
         images = tape.add(lambda x: x * (high - low) + low, images)
         if copies > 1:

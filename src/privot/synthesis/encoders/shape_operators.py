@@ -10,7 +10,7 @@ import torch
 
 from privot.synthesis.encoders.exact_arithmetic import Constant
 from privot.synthesis.encoders.operators import axes_in, fits, operator, rows_in
-from privot.synthesis.encoders.tape import ROWS, RefusedEncoderError, Rows, Tape
+from privot.synthesis.encoders.tape import MAX_STEPS, ROWS, RefusedEncoderError, Rows, Tape
 
 
 def _moved(tape: Tape, function: Any, *rows: Rows) -> Rows:
@@ -38,8 +38,9 @@ def _view(tape: Tape, self: Any, size: Any = None, *, shape: Any = None) -> Any:
     count, known = math.prod(rows.sizes), math.prod(s for s in inner if s != -1)
     if inner.count(-1) == 1 and known and count % known == 0:
         inner[inner.index(-1)] = count // known
-    # 1 or the number of rows that a program was exported with, and −1 where the rest says how long a row is
-    first = wanted[0] is ROWS or wanted[0] in (-1, 1, tape.exported_rows)
+    # the number of rows that a program was exported with, if it was for one only, and −1 where the rest says how long a
+    # row is; whatever stands there, every row is reshaped by itself
+    first = wanted[0] is ROWS or wanted[0] in (-1, tape.exported_rows)
     if not inner or not first or math.prod(inner) != count or min(inner) < 0:
         raise RefusedEncoderError(
             "The encoder reshapes a tensor so that rows would mix: keep the rows first, as in flatten(1)."
@@ -146,8 +147,15 @@ def _select(tape: Tape, self: Any, dim: int, index: int) -> Any:
 def _chunk(tape: Tape, self: Any, chunks: int, dim: int = 0) -> list[Rows]:
     rows = rows_in(self, "aten::chunk")
     at = axes_in(dim, rows.dim, "aten::chunk")[0]
-    count = len(rows.examples[0].chunk(chunks, at))
-    return [_moved(tape, lambda x, i=i: x.chunk(chunks, at)[i], rows) for i in range(count)]
+    if type(chunks) is not int or chunks < 1:
+        raise RefusedEncoderError("The encoder cuts a tensor into fewer than one part.")
+    side = rows.sizes[at - 1]
+    step = max(1, -(-side // chunks))
+    if side // step > MAX_STEPS:
+        raise RefusedEncoderError(f"The encoder cuts a tensor into more than {MAX_STEPS} parts.")
+    # each part by itself: cutting all of them for each would take the square of their number
+    first = (slice(None),) * at
+    return [_moved(tape, lambda x, i=i: x[(*first, slice(i, i + step))], rows) for i in range(0, max(side, 1), step)]
 
 
 @operator("cat", "concat")

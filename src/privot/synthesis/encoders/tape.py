@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from privot.errors import UsageError
-from privot.synthesis.encoders.exact_arithmetic import Constant, Weights, digest_of
+from privot.synthesis.encoders.exact_arithmetic import (
+    Constant,
+    Weights,
+    check_products,
+    check_smallest_numbers,
+    digest_of,
+)
 
 MAX_STEPS = 20_000
 MAX_NUMBERS = 2**28
 """Numbers that one row, and that all public tensors, may take: 2 GiB each in float64."""
+MAX_EFFORT = 2**38
+"""Operations for one row: numbers that steps hold, and two products for every term that they sum."""
+MAX_WIDTH = 2**16
+"""Numbers of all outputs together: the Fourier features need a matrix with a row for each, and norms of so many are
+known to a relative 2⁻²²."""
 HELD = 2**25
 """Numbers that are held at a time where rows are small enough: 256 MiB in float64."""
 _COUNTS = (1, 2, 3)
 """Rows of the examples: a public tensor that fits one of these numbers does not fit the others."""
-_COPIES = 16
+MAX_COPIES = 16
 """Tensors of the size of its inputs and its output together that a step may hold while it computes; about ten do."""
 
 
@@ -63,6 +74,8 @@ class _Step:
     sizes: tuple[int, ...]
     work: int
     """Numbers a row that it may hold while it computes, its output included."""
+    products: int
+    """Products that it sums for a row."""
     done: tuple[int, ...] = ()
     """Slots that nobody reads after this step."""
 
@@ -109,11 +122,14 @@ class Tape:
         self._constants.append(held := Weights(value))
         return held
 
-    def add(self, function: Callable[..., Tensor], *rows: Rows, fresh: bool = True, numbers: int = 0) -> Rows:
+    def add(
+        self, function: Callable[..., Tensor], *rows: Rows, fresh: bool = True, numbers: int = 0, terms: int = 0
+    ) -> Rows:
         """One more step. `function` must treat every row by itself, read nothing but constants, and change nothing.
 
-        `numbers` are held for a row beside what `_COPIES` counts. The step is tried on the shapes of one, two and three
-        rows: it keeps as many rows, and the sizes of a row do not depend on their number.
+        `numbers` are held for a row beside what `MAX_COPIES` counts, and each number of the result is a sum of so many
+        `terms`. The step is tried on the shapes of one, two and three rows: it keeps as many rows, and the sizes of a
+        row do not depend on their number.
         """
         if len(self._steps) >= MAX_STEPS:
             raise RefusedEncoderError(f"The encoder takes more than {MAX_STEPS} steps: use a smaller network.")
@@ -124,10 +140,10 @@ class Tape:
             if found.dim() < 1 or len(found) != count or found.shape[1:] != examples[0].shape[1:]:
                 raise RefusedEncoderError("The encoder loses the axis of the rows: keep it first throughout.")
         made = Rows(len(self._steps) + 1, tuple(examples), fresh)
-        work = _COPIES * (made.numbers + sum(row.numbers for row in rows)) + numbers
+        work = MAX_COPIES * (made.numbers + sum(row.numbers for row in rows)) + numbers
         if work > MAX_NUMBERS:
             raise RefusedEncoderError("The encoder takes too much memory for one image: use a smaller network.")
-        self._steps.append(_Step(function, tuple(row.slot for row in rows), made.sizes, work))
+        self._steps.append(_Step(function, tuple(row.slot for row in rows), made.sizes, work, made.numbers * terms))
         self._numbers.append(made.numbers)
         return made
 
@@ -135,6 +151,11 @@ class Tape:
         """Say what the network returns; steps that lead nowhere are dropped, and memory is bounded."""
         self._outputs = tuple(row.slot for row in outputs)
         self.widths = tuple(row.numbers for row in outputs)
+        if sum(self.widths) > MAX_WIDTH:
+            raise RefusedEncoderError(
+                f"The encoder returns {sum(self.widths)} numbers for an image, more than {MAX_WIDTH}: average its "
+                "positions, or return a smaller layer."
+            )
         last: dict[int, int] = {}
         needed = set(self._outputs)
         for number in range(len(self._steps), 0, -1):
@@ -144,20 +165,25 @@ class Tape:
                     last.setdefault(slot, number)
         kept = set(self._outputs)
         self._order = [number for number in range(1, len(self._steps) + 1) if number in needed]
+        effort = sum(self._steps[number - 1].work + 2 * self._steps[number - 1].products for number in self._order)
+        if effort > MAX_EFFORT:
+            raise RefusedEncoderError("The encoder takes too long for one image: use a smaller network.")
         held, most = self._numbers[0], self._numbers[0]
         for number in self._order:
             step = self._steps[number - 1]
             done = tuple(slot for slot in set(step.inputs) if last[slot] == number and slot not in kept)
-            self._steps[number - 1] = _Step(step.function, step.inputs, step.sizes, step.work, done)
+            self._steps[number - 1] = replace(step, done=done)
             # views count as if they were copies
             most = max(most, held + step.work)
             held += self._numbers[number] - sum(self._numbers[slot] for slot in done)
-        self.numbers_per_row = most + _COPIES * sum(row.numbers for row in outputs)
+        self.numbers_per_row = most + MAX_COPIES * sum(row.numbers for row in outputs)
         if self.numbers_per_row > MAX_NUMBERS:
             raise RefusedEncoderError("The encoder takes too much memory for one image: use a smaller network.")
 
     def rehearse(self) -> None:
         """Evaluate public rows as records are evaluated, together and alone: the same to the last bit, or refused."""
+        check_smallest_numbers()
+        check_products()
         count = min(self.block, _COUNTS[-1])
         random = torch.Generator().manual_seed(0)
         rows = torch.rand(count, *self.input.sizes, generator=random, dtype=torch.float64)

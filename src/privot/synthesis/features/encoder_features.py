@@ -12,13 +12,13 @@ from torch import Tensor
 from privot.common.image_axes import image_axes
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Standing
-from privot.synthesis.encoders.exact_arithmetic import is_exact, norms
+from privot.synthesis.encoders.exact_arithmetic import check_smallest_numbers, is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
 STANDING = Standing.UNPROVEN
 """Of every release whose map holds an encoder. The argument in `docs/design/decisions/0008-public-encoders.md` is meant
-to make it PROVEN; but a review broke an earlier version, so UNPROVEN stays until one has held for this version."""
+to make it PROVEN; UNPROVEN stays until what the review there left open is closed: its changes, and x86."""
 _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
 
@@ -56,7 +56,7 @@ class EncoderFeatures:
         public parameters alone: z to the last bit, ψ to the `rounding` of `Fourier`;
       * ‖φ‖ ≤ 1 for every record: norms are computed here, in float64, never by the network;
       * where a layer of a record is not finite, or its evaluation fails, z is zero for that record, and no error is
-        raised.
+        raised; too little memory for one record, which depends on shapes alone, stops the release.
 
     Releases are *unproven* all the same (`STANDING`), until an independent review has held.
 
@@ -127,9 +127,13 @@ class EncoderFeatures:
         """z, of shape (rows, width), in the number type of `x`."""
         _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
         # not on a grid, as for other maps: the sums of an encoder are exact for any numbers
+        if x.dim() != 2 or x.shape[1] != self.dim:
+            # numbers of one record would be taken for those of another
+            raise UsageError(f"An encoder for images of shape {self.shape} takes rows of {self.dim} numbers.")
         images = self.axes.pictures(((x - low) / span).clamp(0.0, 1.0))
         if not is_exact(x):
             return self._scaled(self._tape.run(images))
+        check_smallest_numbers()
         step = self._tape.block
         # a number that is none is not cut to the range by any rule that all processors share
         images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images).cpu()
@@ -142,11 +146,16 @@ class EncoderFeatures:
         try:
             layers, finite = self._tape.run_checked(images)
             return torch.where(finite[:, None], self._scaled(layers), 0.0)
-        except Exception:
+        except Exception as error:
+            if len(images) > 1:
+                return torch.cat([self._exact_codes(image[None]) for image in images])
+            # what a step takes depends on shapes alone: such a failure is the machine's, and a zero would be wrong
+            if isinstance(error, MemoryError) or "memory" in str(error):
+                raise PrivotError(
+                    "There is too little memory to evaluate the encoder: free some, and start again."
+                ) from None
             # a record whose evaluation fails is zero, whatever stands beside it; nothing is said
-            if len(images) == 1:
-                return images.new_zeros(1, self.width)
-            return torch.cat([self._exact_codes(image[None]) for image in images])
+            return images.new_zeros(1, self.width)
 
     def _scaled(self, layers: Sequence[Tensor]) -> Tensor:
         """Each layer divided by its norm and by √L; a layer of zeros stays zero, a row that is not finite becomes 0."""
