@@ -154,7 +154,7 @@ class SynthJob:
 
         self.options = o = options
         self._warn: Callable[[], None] | None = None
-        o.units.check(o.schema, o.adjacency)
+        o.units.check(o.schema, o.adjacency, o.data)
         self.codec: TableCodec | None = open_codec(o.schema, o.units)
         given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
         given["--steps"] = o.steps
@@ -388,7 +388,7 @@ class SynthJob:
             return table_records(data, self.codec, self.options.units)
         if data.lower().endswith(".parquet"):
             raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
-        records = read_records(data, self.facts, private=True)
+        records = read_records(data, self.facts, private=True, unit=self.options.units.column)
         if records.y is not None and self.facts.classes is None:
             raise UsageError("The data has labels: state the number of classes (--classes N), or --classes 0.")
         return records
