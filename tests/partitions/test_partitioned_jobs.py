@@ -58,9 +58,9 @@ class Read:
                 self.places.append((now[0], place))
                 yield place, found
 
-        def counted(source: Any, what: str, task: Any) -> Iterator[Any]:
+        def counted(source: Any, what: str, task: Any, *more: Any, **how: Any) -> Iterator[Any]:
             now[0] = type(getattr(task, "summand", task)).__name__
-            for number, found in enumerate(passed(source, what, task)):
+            for number, found in enumerate(passed(source, what, task, *more, **how)):
                 if now[0] == stop_in and number == after:
                     raise KeyboardInterrupt
                 yield found
