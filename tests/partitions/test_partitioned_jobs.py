@@ -156,10 +156,10 @@ def test_kept_sums_go_when_the_release_is_on_disk_not_after_training(
         seen.append(((folder.parent / "made" / "release.npz").exists(), (folder.parent / "made" / FOLDER).exists()))
         return out
 
-    def noticed(source: Any, summand: Any) -> Any:
+    def noticed(source: Any, *asked: Any) -> Any:
         # while the release is made they are there
         assert (folder.parent / "made" / FOLDER).exists()
-        return sums(source, summand)
+        return sums(source, *asked)
 
     sums = PartitionedSource.sums
     monkeypatch.setattr(JobPayments, "release", watched)

@@ -189,16 +189,18 @@ def test_shares_of_the_units_change_nothing(tmp_path: Path, monkeypatch: pytest.
     assert np.array_equal(shown(vault), whole)
     # thirteen shares, chosen once for the sum and once for the number of rows
     assert len(largest) == 2 * 13
-    # marks of one share are held at a time; here one unit alone has up to 24 different rows
-    assert max(largest) < 70
+    # marks of one share are held at a time; the largest has those of the planted patient
+    assert max(largest) < sum(largest[:13]) / 2
 
 
 def test_processes_choose_what_one_process_does(tmp_path: Path) -> None:
     rows = visits(planted=60)
     folder = write_arrays(tmp_path / "cut", parts_of(rows, 6))
     vault = of_arrays(folder, 3, LocalEngine(2))
-    count = Count(epsilon=1e200, delta=1e-6)
-    assert round(float(vault.release(count, purpose="t").value)) == shown(in_one_place(rows, 3)).sum()  # type: ignore[arg-type]
+    count = Count(epsilon=5000.0, delta=1e-6)
+    value: Any = vault.release(count, purpose="t").value
+    # the noise has a deviation far below a half
+    assert round(float(value["estimate"])) == shown(in_one_place(rows, 3)).sum()
 
 
 def test_a_partition_gives_no_row_without_a_permit(tmp_path: Path) -> None:

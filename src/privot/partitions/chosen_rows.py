@@ -117,7 +117,7 @@ class ChosenPartition:
 
     @property
     def size(self) -> int:
-        """That of the partition: all of it is read."""
+        """That of the partition: all of it is read, if there is a permit."""
         return self.partition.size
 
     @property
@@ -133,6 +133,8 @@ class ChosenPartition:
 
     def blocks(self) -> Iterator[Block]:
         """The rows that take part; refuses a partition that has not used all its permits at its end."""
+        if not self.marks:
+            return
         left = dict(zip(_split(self.marks), self.copies.tolist(), strict=True))
         for rows, labels, owners in self.partition.owned_blocks():
             passes = np.zeros(len(rows), dtype=bool)
@@ -154,11 +156,11 @@ def chosen_partitions(
 ) -> list[ChosenPartition]:
     """Each of the `partitions` with its permits, by what was `found` in it: at most `most` rows of every unit in all.
 
-    Partitions without a permit are left out.
+    A partition without a permit is among them, and gives no row: which ones have none is not to be seen by what is kept.
     """
     marks = np.frombuffer(b"".join(one.marks for one in found), dtype=np.uint8).reshape(-1, MARK_BYTES)
     if not len(marks):
-        return []
+        return [ChosenPartition(partition, b"", np.zeros(0, dtype=np.int64)) for partition in partitions]
     copies = np.concatenate([one.copies for one in found])
     places = np.repeat(np.arange(len(found)), [len(one.copies) for one in found])
     # stable: equal marks stay in the order of their partitions
@@ -176,8 +178,7 @@ def chosen_partitions(
     out = []
     for place, partition in enumerate(partitions):
         mine = np.flatnonzero((places == place) & (given > 0))
-        if len(mine):
-            out.append(ChosenPartition(partition, marks[mine].tobytes(), given[mine]))
+        out.append(ChosenPartition(partition, marks[mine].tobytes(), given[mine]))
     return out
 
 
