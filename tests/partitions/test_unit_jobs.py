@@ -1,4 +1,4 @@
-"""Jobs over partitions with a unit: stopped, resumed, on any engine, with workers that die; one charge, the same rows."""
+"""Jobs over partitions with a unit: stopped, resumed, on any engine, with dying workers; one charge, the same rows."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def test_every_page_names_the_unit_and_none_has_an_identifier(folder: Path, caps
 
 
 @pytest.mark.slow
-def test_a_job_stopped_in_the_middle_goes_on_with_one_charge(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_stopped_in_the_middle_goes_on_with_one_charge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passed, read = PartitionedSource._passed, []
 
     def counted(stop: str) -> Any:

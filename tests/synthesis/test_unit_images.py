@@ -1,4 +1,4 @@
-"""Images of which one unit has several: σ, charges and pages are for the unit; what no unit is protected for refuses."""
+"""Images of which one unit has several: σ, charges and pages are for the unit; what cannot protect it refuses."""
 
 from __future__ import annotations
 

@@ -136,7 +136,6 @@ class Checksum:
             mixed += _mixed(bits[:, place], add[place], times[place], again[place])
         return int(_mixed(mixed, add[-1], times[-1], again[-1]).sum(dtype=np.uint64))
 
-
     def of_marks(self, marks: Sequence[bytes]) -> int:
         """The sum over the marks of rows (`unit_marks`): it changes when a row changes hands."""
         if not marks:

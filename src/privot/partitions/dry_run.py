@@ -21,8 +21,8 @@ PROCESS_MIB = 340
 """Of a worker's libraries: NumPy, SciPy, Arrow and PyTorch; most pages are shared between the workers of a machine."""
 SHARED_MIB = 200
 """Of those, what the workers of one machine hold together once."""
-MARK_BYTES_HELD = 250
-"""Of each row of a share, in the vault's process, while rows of units are chosen."""
+CHOOSING_BYTES, PERMIT_BYTES = 300, 200
+"""Of each row of a share, while rows of units are chosen: in the vault's process, and in the worker of its partition."""
 COPIES = 12
 """Arrays of a block's size that reading, encoding and counting hold at once."""
 
@@ -76,7 +76,9 @@ def estimate(source: PartitionedSource, summands: Sequence[BlockSum]) -> Estimat
         shares = shares_for(rows or 1)
         more = 2 + len(summands) if shares == 1 else 1 + 2 * shares * len(summands)
         seconds = None if seconds is None else seconds * more / passes
-        memory += MARK_BYTES_HELD * min(rows or SHARE_ROWS, SHARE_ROWS) / 2**20
+        held_rows = min(rows or SHARE_ROWS, SHARE_ROWS)
+        of_workers = workers * min(held_rows, -(-(rows or SHARE_ROWS) // len(source.partitions)))
+        memory += (CHOOSING_BYTES * held_rows + PERMIT_BYTES * of_workers) / 2**20
         passes = more
     return Estimate(rows, counted, size, len(source.partitions), workers, passes, memory, seconds)
 

@@ -92,8 +92,8 @@ class NameRecords:
                 digest += class_digests(row_key, rows, labels, self.classes)
             # whose a record is includes its label, as for records in one place
             with_labels = rows if labels is None else np.column_stack([rows, labels])
-            for owner_key, digest in zip(self.owner_keys, owned, strict=True):
-                digest += owned_digest(owner_key, with_labels, owners.texts)
+            for owner_key, of_owners in zip(self.owner_keys, owned, strict=True):
+                of_owners += owned_digest(owner_key, with_labels, owners.texts)
             total += checksum.of(rows, labels) + checksum.of_marks(row_marks(owners.texts, rows, labels))
             count += len(rows)
         seen = Seen(count, total % 2**64, self.arithmetic(partition.readers))

@@ -144,10 +144,11 @@ class Vault(Sealed):
         says, under the assumptions that it lists; floating point is each mechanism's own promise, in its docstring;
       * all releases together cost at most the budget, counted by the accountant before each of them;
       * a refusal touches no record and costs nothing. A failure after the charge leaves the charge standing;
-      * with `units`, records are bounded here, before a mechanism sees them (`privot.vault.contributions`; the same
-        rows over all partitions together, `privot.partitions.chosen_rows`), and each event that a mechanism states for one record is charged for `per_unit` of them (`privot.accounting.for_unit`);
-        mechanisms for which that is no theorem are refused. A ledger knows the records, all of them, by the same
-        fingerprint with and without units, and has one budget for them, for one grouping into units.
+      * with `units`, records are bounded before a mechanism sees them (`privot.vault.contributions`; partitions to the
+        same rows, over all of them together, `privot.partitions.chosen_rows`), and each event that a mechanism
+        states for one record is charged for `per_unit` of them (`privot.accounting.for_unit`); mechanisms for which
+        that is no theorem are refused. A ledger knows the records, all of them, by the same fingerprint with and
+        without units, and has one budget for them, for one grouping into units.
 
     Threat model: the vault protects against mistakes, not against its own process. No attribute, representation, copy,
     pickle, error message or traceback of privot's shows a record; but Python cannot keep code in the same process from
