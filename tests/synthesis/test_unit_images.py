@@ -143,15 +143,19 @@ def test_labels_are_not_tuned_by_default_where_there_is_a_unit(monkeypatch: pyte
     assert plain.design(vault().facts).labelling is None
 
 
-def test_a_job_goes_on_with_its_unit_and_with_no_other(tmp_path: Path) -> None:
+def test_a_job_goes_on_with_its_unit_and_with_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, recipe in CLASSIFIERS.items():
+        monkeypatch.setitem(CLASSIFIERS, name, replace(recipe, epochs=2))
     with Ledger.create(tmp_path / "a.ledger") as book:
-        first = small().fit(vault(ledger=book), folder=tmp_path / "job")
-        again = small().fit(vault(ledger=book, budget=None), folder=tmp_path / "job")
-        assert len(book.entries(book.datasets()[0].fingerprint)) == 1
+        chosen = rules(choosing=CHOOSING.to_dict())
+        first = small(rules=chosen).fit(vault(ledger=book), folder=tmp_path / "job")
+        # both releases are read from the folder, and are the ones that the design pays for
+        again = small(rules=chosen).fit(vault(ledger=book, budget=None), folder=tmp_path / "job")
+        assert len(book.entries(book.datasets()[0].fingerprint)) == 2
         assert again.guarantee_.events == first.guarantee_.events
         (tmp_path / "job" / "release.npz").unlink()
         with pytest.raises(DataError, match="unit differs"):
-            small().fit(vault(3, ledger=book, budget=None), folder=tmp_path / "job", pay_again=True)
+            small(rules=chosen).fit(vault(3, ledger=book, budget=None), folder=tmp_path / "job", pay_again=True)
 
 
 def test_an_audit_of_the_folder_is_of_the_unit(tmp_path: Path) -> None:
