@@ -156,7 +156,7 @@ def chosen_partitions(
 ) -> list[ChosenPartition]:
     """Each of the `partitions` with its permits, by what was `found` in it: at most `most` rows of every unit in all.
 
-    A partition without a permit is among them, and gives no row: which ones have none is not to be seen by what is kept.
+    A partition without a permit is among them, and gives no row: which ones have none is not seen by what is kept.
     """
     marks = np.frombuffer(b"".join(one.marks for one in found), dtype=np.uint8).reshape(-1, MARK_BYTES)
     if not len(marks):

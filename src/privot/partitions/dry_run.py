@@ -22,7 +22,7 @@ PROCESS_MIB = 340
 SHARED_MIB = 200
 """Of those, what the workers of one machine hold together once."""
 CHOOSING_BYTES, PERMIT_BYTES = 300, 200
-"""Of each row of a share, while rows of units are chosen: in the vault's process, and in the worker of its partition."""
+"""Of each row of a share, while rows of units are chosen: in the vault's process, and in its partition's worker."""
 COPIES = 12
 """Arrays of a block's size that reading, encoding and counting hold at once."""
 
