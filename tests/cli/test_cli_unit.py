@@ -163,7 +163,6 @@ def test_a_budget_set_beforehand_knows_the_values_of_the_unit(place: Path, capsy
         ["--unit", "patient_id", "--per-unit", "0"],
         ["--unit", "patient_id", "--adjacency", "replace-one"],
         ["--unit", "ill"],
-        ["--unit", "patient_id", "--workers", "2"],
     ],
     ids=" ".join,
 )

@@ -11,13 +11,13 @@ import numpy as np
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 
 
-def images(path: Path, count: int = 120, seed: int = 0) -> None:
-    """Ten classes of 28 × 28 pixels from 0 to 255."""
+def images(path: Path, count: int = 120, seed: int = 0, unit: str = "") -> None:
+    """Ten classes of 28 × 28 pixels from 0 to 255; with a `unit`, an array of that name says whose each is."""
     g = np.random.default_rng(seed)
     y = np.arange(count) % 10
     middle = np.random.default_rng(1).uniform(0, 255, size=(10, 28, 28))
     x = np.clip(middle[y] + g.normal(0, 20, size=(count, 28, 28)), 0, 255)
-    np.savez(path, x=x.astype(np.uint8), y=y)
+    np.savez(path, x=x.astype(np.uint8), y=y, **({unit: g.integers(0, count // 3, count)} if unit else {}))
 
 
 def census(path: Path, count: int = 300, seed: int = 0, label: bool = True, unit: str = "") -> None:
@@ -41,12 +41,16 @@ def census(path: Path, count: int = 300, seed: int = 0, label: bool = True, unit
 
 
 def partitions(folder: Path) -> None:
-    """The census as `visits/*.parquet` and as a table of a DuckDB file; other records than those of census.csv."""
+    """The census as `visits/*.parquet` and as a table of a DuckDB file; other records than those of census.csv.
+
+    In `clinics/*.parquet` each row says whose it is.
+    """
     import duckdb
     import pyarrow.csv
     import pyarrow.parquet
 
     (folder / "visits").mkdir()
+    (folder / "clinics").mkdir()
     parts = []
     for number in range(3):
         path = folder / f"part-{number}.csv"
@@ -54,6 +58,9 @@ def partitions(folder: Path) -> None:
         parts.append(pyarrow.csv.read_csv(path))
         path.unlink()
         pyarrow.parquet.write_table(parts[-1], folder / "visits" / f"part-{number}.parquet")
+        census(path, count=100, seed=20 + number, unit="patient_id")
+        pyarrow.parquet.write_table(pyarrow.csv.read_csv(path), folder / "clinics" / f"part-{number}.parquet")
+        path.unlink()
     with duckdb.connect(str(folder / "clinic.db")) as database:
         database.register("held", pyarrow.concat_tables(parts[:2]))
         database.execute("CREATE TABLE visits AS SELECT * FROM held")
@@ -63,6 +70,7 @@ def fill(folder: Path, schema: bool = True) -> None:
     """Every file that a block may name; without `schema` where the page itself makes one."""
     images(folder / "mnist.npz")
     images(folder / "mine.npz", seed=2)
+    images(folder / "scans.npz", seed=7, unit="patient_id")
     images(folder / "source.npz", seed=3)
     images(folder / "target.npz", seed=4)
     images(folder / "new.npz", count=10, seed=5)

@@ -21,13 +21,13 @@ PAGES = {
     "docs/quickstart.md": "aaaaaaa",
     "docs/concepts/how-budgets-add-up.md": "a",
     "docs/reference/opening.md": "a",
-    "docs/guides/images.md": "aabcdd",
+    "docs/guides/images.md": "aaaabcdd",
     "docs/guides/tables.md": "aaaaaaaa",
     "docs/guides/adaptation.md": "abccad",
     "docs/guides/auditing.md": "aa",
     "docs/guides/budgets.md": "aabac",
     "docs/guides/organisations.md": "a",
-    "docs/guides/partitions.md": "aaaa",
+    "docs/guides/partitions.md": "aaaaa",
     "docs/guides/valuation.md": "a",
 }
 
@@ -46,6 +46,7 @@ SHORTER = {
     "torchrun --nproc-per-node 4 -m privot synth": "privot synth",
     "synth mnist.npz": "synth mnist.npz --samples 200",
     "synth mine.npz": "synth mine.npz --samples 200",
+    "synth scans.npz": "synth scans.npz --samples 200",
     "synth digits": "synth digits --samples 200",
 }
 """What is cut, so that everything together takes minutes. One process in place of four is what a machine without

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from privot import Count, Ledger, Mean, Vault
 from privot.cli import run
 from privot.errors import UsageError
 from privot.jobs.payments import JobPayments
+from privot.mechanisms import SketchDesign
+from privot.mechanisms.sketching.private_sketch import SketchSums
 from privot.mechanisms.summaries import count, mean
 from privot.mechanisms.table_counts import marginals
 from privot.noise import noisy_counts
@@ -58,9 +61,9 @@ class Read:
                 self.places.append((now[0], place))
                 yield place, found
 
-        def counted(source: Any, what: str, task: Any) -> Iterator[Any]:
+        def counted(source: Any, what: str, task: Any, *more: Any, **how: Any) -> Iterator[Any]:
             now[0] = type(getattr(task, "summand", task)).__name__
-            for number, found in enumerate(passed(source, what, task)):
+            for number, found in enumerate(passed(source, what, task, *more, **how)):
                 if now[0] == stop_in and number == after:
                     raise KeyboardInterrupt
                 yield found
@@ -156,10 +159,10 @@ def test_kept_sums_go_when_the_release_is_on_disk_not_after_training(
         seen.append(((folder.parent / "made" / "release.npz").exists(), (folder.parent / "made" / FOLDER).exists()))
         return out
 
-    def noticed(source: Any, summand: Any) -> Any:
+    def noticed(source: Any, *asked: Any) -> Any:
         # while the release is made they are there
         assert (folder.parent / "made" / FOLDER).exists()
-        return sums(source, summand)
+        return sums(source, *asked)
 
     sums = PartitionedSource.sums
     monkeypatch.setattr(JobPayments, "release", watched)
@@ -362,6 +365,19 @@ def test_a_sketch_of_partitions_is_that_of_the_whole(tmp_path: Path, monkeypatch
         assert len(ledger.datasets()) == 1
         assert len(ledger.entries()) == 2
     assert run(["compare", "a.sketch", "b.sketch"]) == 0
+
+
+def test_the_sums_of_a_sketch_go_to_other_processes_as_they_are() -> None:
+    design = SketchDesign.plain(300, 2.0, directions=16).labelled(2)
+    sent = pickle.loads(pickle.dumps(SketchSums(design)))
+    assert sent.design.exact_bytes() == design.exact_bytes()
+    assert sent.design.matrix.tobytes() == design.matrix.tobytes()
+    assert not sent.design.matrix.flags.writeable
+    rows, labels, totals = np.random.default_rng(0).normal(size=(20, 300)), np.arange(20) % 2, []
+    for sums in (SketchSums(design), sent):
+        totals.append(sums.zeros())
+        sums.add(totals[-1], rows, labels)
+    assert np.array_equal(totals[0][0], totals[1][0])
 
 
 def test_what_needs_rows_is_refused_before_anything_is_read(folder: Path) -> None:

@@ -115,12 +115,12 @@ def test_a_unit_that_is_not_there_or_is_the_label_is_refused(tmp_path: Path):
         Vault.open(file, unit="who", clip=1.0, **told)
 
 
-def test_partitions_are_refused(tmp_path: Path):
+def test_partitions_without_such_a_column_are_refused(tmp_path: Path):
     written(tmp_path)
-    told: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-6), "unit": "patient_id"}
+    told: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-6)}
     for path in (tmp_path, tmp_path / "*.csv"):
-        with pytest.raises(UsageError, match="several partitions"):
-            Vault.from_table(path, SCHEMA, **told)
+        with pytest.raises(DataError, match="lacks column 'clinic'"):
+            Vault.from_table(path, SCHEMA.dropping("patient_id").dropping("visit"), unit="clinic", **told)
 
 
 def test_a_described_unit_is_no_column_of_the_rows(tmp_path: Path):

@@ -225,10 +225,14 @@ def open_vault(
 
     `where` is the file of the records, beside which other ledgers are looked for.
     """
+    from privot.partitions import PartitionedSource
     from privot.vault import Vault
-    from privot.vault.budget import account_name
+    from privot.vault.budget import account_name, expect_ledger
 
     with naming_the_option():
+        if isinstance(held["x"], PartitionedSource):
+            # whose the records are is named in the same pass
+            expect_ledger(held["x"], book)
         places = [] if where is None else [where]
         # a new ledger knows none of the records: partitions are then read once for it and for those near it
         new = not book.datasets()

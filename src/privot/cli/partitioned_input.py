@@ -36,8 +36,10 @@ class PartitionOptions:
         """Whether an engine was asked for, so that a single file is partitioned too."""
         return self.engine is not None or self.scheduler is not None or self.workers is not None
 
-    def open(self, data: str, codec: TableCodec | None, facts: StatedFacts) -> PartitionedSource | None:
-        """The source that DATA names; None where it is a single file. No record is read."""
+    def open(
+        self, data: str, codec: TableCodec | None, facts: StatedFacts, unit: str | None = None
+    ) -> PartitionedSource | None:
+        """The source that DATA names, with the `unit` that is protected; None for a single file. No record is read."""
         from privot.errors import UsageError
         from privot.partitions import is_partitioned, open_source
 
@@ -59,6 +61,7 @@ class PartitionOptions:
             query=self.query,
             parts=self.parts,
             engine=self._engine(),
+            unit=unit,
         )
 
     def _engine(self) -> Engine:
@@ -80,11 +83,11 @@ def named_ledger(ledger: Path | None) -> Path:
 def expect_ledger(source: PartitionedSource, place: Path) -> None:
     """Let the first pass name the records for the ledger at `place`, if there is one; else they are read once more."""
     from privot.ledger import Ledger
-    from privot.vault.budget import row_key
+    from privot.vault.budget import expect_ledger as expect
 
     if place.is_file():
         with Ledger.open(place) as book:
-            source.expect(row_key(book))
+            expect(source, book)
 
 
 def keep_sums(source: PartitionedSource, job: Job, book: Ledger) -> KeptSums:

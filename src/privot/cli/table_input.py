@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from privot.common.privacy_unit import Unit
     from privot.data import Dataset
+    from privot.partitions import PartitionedSource
     from privot.tables import Table, TableCodec
 
 
@@ -30,7 +31,8 @@ class UnitOptions:
     def check(self, schema: Path | None, adjacency: str | None, data: str = "") -> None:
         """Refuse, before anything is read, a unit of data without one, rows without a unit, and replace-one.
 
-        Tables with a schema have units, and so has `data` in a `.npz` file, where it is named.
+        Tables with a schema have units; so has `data`, where it is named, in a `.npz` file, a pattern of them or tar
+        shards.
         """
         from privot.errors import UsageError
         from privot.guarantee import Adjacency
@@ -40,7 +42,7 @@ class UnitOptions:
                 raise UsageError("--per-unit bounds the rows of a unit: name its column with --unit.")
             return
         _ = self.unit
-        if schema is None and not data.lower().endswith(".npz"):
+        if schema is None and not _has_units(data):
             arrays = ", or give a .npz file and name an array" if data else ""
             raise UsageError(f"--unit names a column of a table: give its --schema{arrays}.")
         if adjacency is not None and Adjacency.parse(adjacency) is not Adjacency.ADD_REMOVE:
@@ -49,21 +51,24 @@ class UnitOptions:
                 "public, and it may change with one unit."
             )
 
-    def refuse_partitions(self, partitioned: bool) -> None:
-        """Refuse partitioned data: rows of one unit may lie in several partitions."""
-        from privot.vault.partitioned_records import units_in_one_place
+    def held(self, records: Dataset | PartitionedSource) -> dict[str, Any]:
+        """What a vault is told of the units of these records; partitions were opened with theirs."""
+        from privot.data import Dataset
 
-        if self.column is not None and partitioned:
-            raise units_in_one_place()
-
-    def held(self, records: Dataset) -> dict[str, Any]:
-        """What a vault is told of the units of these records."""
         if self.column is None:
             return {}
-        return {"units": records.units, "unit": self.column, "per_unit": self.rows}
+        told = {"unit": self.column, "per_unit": self.rows}
+        return {"units": records.units, **told} if isinstance(records, Dataset) else told
 
 
 NO_UNIT = UnitOptions()
+
+
+def _has_units(data: str) -> bool:
+    """Whether data of this name, without a schema, may say whose each record is; nothing of it is read."""
+    from privot.partitions import is_partitioned
+
+    return bool(data) and (data.lower().endswith(".npz") or is_partitioned(data, None))
 
 
 def open_codec(schema: Path | None, units: UnitOptions = NO_UNIT) -> TableCodec | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,30 @@ from privot.errors import DataError
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "nat", "null", "none", "<na>", "--"})
 """Texts, in small letters, that stand for a missing value in files and in the texts that libraries make of one."""
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose each record of a block is, as text; and whether whole numbers said so, or texts."""
+
+    texts: list[str] = field(repr=False)
+    numbers: bool
+
+
+def block_owners(values: Any, records: int, name: str, marks: frozenset[str] = frozenset()) -> Owners:
+    """`unit_texts` of one value per record; refuses another number of them.
+
+    >>> block_owners([7, 12], 2, "patient_id").numbers
+    True
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        # what is masked becomes None, and is refused as missing
+        values = values.tolist()
+    held = np.asarray(values, dtype=object if not isinstance(values, np.ndarray) else None)
+    if held.ndim != 1 or len(held) != records:
+        raise DataError(f"There must be one unit per record: {records} records, units of shape {held.shape}.")
+    found = held.tolist()
+    return Owners(unit_texts(found, name, marks), bool(found) and not isinstance(found[0], str))
 
 
 def unit_texts(values: Iterable[Any], name: str, marks: frozenset[str] = frozenset()) -> list[str]:
@@ -32,17 +57,17 @@ def unit_texts(values: Iterable[Any], name: str, marks: frozenset[str] = frozens
         elif isinstance(value, int | np.integer) and not isinstance(value, bool):
             # a number beyond any key has no text: Python refuses to write it out
             if abs(int(value)) >= 1 << 4096:
-                raise _as_text(name)
+                raise unit_as_text(name)
             text, numbers = str(int(value)), True
         elif _is_missing(value):
             text = ""
         else:
-            raise _as_text(name)
+            raise unit_as_text(name)
         if text in marks or text.casefold() in MISSING:
             raise DataError(f"The unit column {name!r} has a missing value: every row must say whose it is.")
         out.append(text)
     if texts and numbers:
-        raise _as_text(name)
+        raise unit_as_text(name)
     return out
 
 
@@ -59,7 +84,7 @@ def _is_missing(value: Any) -> bool:
         return False
 
 
-def _as_text(name: str) -> DataError:
+def unit_as_text(name: str) -> DataError:
     """The sentence for a unit column of another type."""
     return DataError(
         f"The unit column {name!r} holds neither texts alone nor whole numbers alone: give the unit column as text."

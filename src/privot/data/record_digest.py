@@ -136,6 +136,18 @@ class Checksum:
             mixed += _mixed(bits[:, place], add[place], times[place], again[place])
         return int(_mixed(mixed, add[-1], times[-1], again[-1]).sum(dtype=np.uint64))
 
+    def of_marks(self, marks: Sequence[bytes]) -> int:
+        """The sum over the marks of rows (`unit_marks`): it changes when a row changes hands."""
+        if not marks:
+            return 0
+        held = np.frombuffer(b"".join(marks), dtype="<u8").reshape(len(marks), -1)
+        drawn = np.random.default_rng([self._key, 1]).integers(0, 2**64, (3, held.shape[1]), dtype=np.uint64)
+        add, times, again = drawn | np.uint64(1)
+        mixed = np.zeros(len(marks), dtype=np.uint64)
+        for place in range(held.shape[1]):
+            mixed += _mixed(held[:, place], add[place], times[place], again[place])
+        return int(_mixed(mixed, add[0], times[0], again[0]).sum(dtype=np.uint64))
+
 
 def _mixed(bits: NDArray[np.uint64], add: np.uint64, times: np.uint64, again: np.uint64) -> NDArray[np.uint64]:
     out = bits + add

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from privot.common.block_sums import BlockSum
 from privot.data import Checksum, records_digest
 from privot.data.record_digest import KEY_BYTES
+from privot.partitions.chosen_rows import SHARE_ROWS, shares_for
 from privot.partitions.partition import Block, block_rows
 from privot.partitions.source import PartitionedSource
 
@@ -20,6 +21,8 @@ PROCESS_MIB = 340
 """Of a worker's libraries: NumPy, SciPy, Arrow and PyTorch; most pages are shared between the workers of a machine."""
 SHARED_MIB = 200
 """Of those, what the workers of one machine hold together once."""
+CHOOSING_BYTES, PERMIT_BYTES = 300, 200
+"""Of each row of a share, while rows of units are chosen: in the vault's process, and in its partition's worker."""
 COPIES = 12
 """Arrays of a block's size that reading, encoding and counting hold at once."""
 
@@ -40,6 +43,9 @@ class Estimate:
 
 def estimate(source: PartitionedSource, summands: Sequence[BlockSum]) -> Estimate:
     """Time one block of the first partition that has one, for naming the records and for each of the `summands`.
+
+    Where a unit is protected, passes that choose rows are counted too: one for all sums, or, where the units are
+    divided into shares, one for each share and sum. They are timed as the pass that names records.
 
     `memory` is in MiB over all processes of this machine, `seconds` are of wall-clock time with `source.engine`.
     """
@@ -64,8 +70,17 @@ def estimate(source: PartitionedSource, summands: Sequence[BlockSum]) -> Estimat
     block_bytes = block_rows(source.dim) * (source.dim + 1) * 8
     own = PROCESS_MIB - SHARED_MIB + (block_bytes * COPIES + 2 * totals) / 2**20
     memory = SHARED_MIB + (workers + 1) * own
+    passes = 1 + len(summands)
     seconds = None if rows is None or not held else rows / held * of_block / workers
-    return Estimate(rows, counted, size, len(source.partitions), workers, 1 + len(summands), memory, seconds)
+    if source.unit is not None:
+        shares = shares_for(rows or 1)
+        more = 2 + len(summands) if shares == 1 else 1 + 2 * shares * len(summands)
+        seconds = None if seconds is None else seconds * more / passes
+        held_rows = min(rows or SHARE_ROWS, SHARE_ROWS)
+        of_workers = workers * min(held_rows, -(-(rows or SHARE_ROWS) // len(source.partitions)))
+        memory += (CHOOSING_BYTES * held_rows + PERMIT_BYTES * of_workers) / 2**20
+        passes = more
+    return Estimate(rows, counted, size, len(source.partitions), workers, passes, memory, seconds)
 
 
 def _seconds(reading: float, block: Block, summands: Sequence[BlockSum]) -> float:

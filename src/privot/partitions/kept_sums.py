@@ -60,7 +60,11 @@ class KeptSums:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _name(self, task: Any, partition: Partition) -> str | None:
-        """A digest of all that a result depends on: task, partition, schema, versions and rounding."""
+        """A digest of all that a result depends on: task, partition, schema, versions and rounding.
+
+        Keyed, because a partition's stamp may depend on which of its rows take part: without the ledger's key a name
+        confirms no guess.
+        """
         if self._described[0] is not task:
             # once per pass: a task may hold thousands of numbers
             self._described = (task, described(task), {})
@@ -70,7 +74,8 @@ class KeptSums:
         parts = [said, described(partition.stamp), described(marks[partition.readers])]
         if any(part is None for part in parts) or not partition.stamp:
             return None
-        return hashlib.sha256(b"\0".join(hashlib.sha256(part or b"").digest() for part in parts)).hexdigest()
+        joined = b"\0".join(hashlib.sha256(part or b"").digest() for part in parts)
+        return hashlib.blake2b(joined, digest_size=32, key=self._key).hexdigest()
 
     def _write(self, name: str, value: Any) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305

@@ -9,10 +9,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.common.unit_values import Owners
 from privot.opening.remote_files import Located
 
 Block = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 """Rows of shape (records, columns), and their labels where there are any."""
+
+OwnedBlock = tuple[NDArray[np.float64], NDArray[np.int64] | None, Owners]
+"""A block, and whose each of its records is."""
 
 BLOCK_ROWS, BLOCK_NUMBERS = 1 << 15, 1 << 22
 """At most so many rows, and numbers, of one block: what a worker encodes at once does not grow with the partition."""
@@ -61,6 +65,19 @@ class Partition(Protocol):
 
     def blocks(self) -> Iterator[Block]:
         """All its records, a block at a time; no block where it has none."""
+        ...
+
+
+class OwnedPartition(Partition, Protocol):
+    """A partition that says of each record whose it is, where a `unit` is named; that too depends on it alone."""
+
+    @property
+    def unit(self) -> str | None:
+        """The column, array or file that says it; None where nobody asked."""
+        ...
+
+    def owned_blocks(self) -> Iterator[OwnedBlock]:
+        """What `blocks` gives, and whose each record is; refuses a record that does not say."""
         ...
 
 

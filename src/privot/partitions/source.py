@@ -2,13 +2,14 @@
 
 The first pass reads everything once and refuses what does not fit; with a ledger's key it also finds the digest by
 which that ledger knows the records (without, they are named in a second pass). Every later pass adds up. If a partition
-then holds other records than it did at first, the pass is refused and its sums are dropped.
+then holds other records than it did at first, the pass is refused and its sums are dropped. Where a unit is protected,
+further passes choose which rows take part, and only those are added (`chosen_rows`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -16,14 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.block_sums import BlockSum, Totals, add_totals
+from privot.common.unit_values import unit_as_text
 from privot.data import Checksum
 from privot.errors import DataError, PrivotError
+from privot.partitions.chosen_rows import ChosenPartition, Collected, CollectMarks, chosen_partitions, shares_for
 from privot.partitions.engines.engine import Engine, differing_mark
 from privot.partitions.engines.local_engine import LocalEngine
-from privot.partitions.partition import Partition
+from privot.partitions.partition import OwnedPartition, Partition
 from privot.partitions.partition_tasks import Added, AddRecords, Named, NameRecords, Seen
 
-R = TypeVar("R", Named, Added)
+R = TypeVar("R", Named, Added, Collected)
 Found = TypeVar("Found", covariant=True)
 
 
@@ -97,6 +100,8 @@ class PartitionedSource:
     whole
         Tells how many records all partitions hold together, where that can be asked in another way: a source whose
         partitions hold another number in the first pass is refused.
+    unit
+        What says whose each record is, where a unit is protected. Sums are then of at most so many rows of each unit.
     """
 
     partitions: tuple[Partition, ...]
@@ -108,10 +113,16 @@ class PartitionedSource:
     progress: Callable[[PassProgress], None] | None = None
     keeper: Keeper | None = None
     whole: Callable[[], int] | None = None
+    unit: str | None = None
     _key: int = field(default_factory=Checksum.fresh_key, repr=False)
     _row_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    _owner_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    _late_owner_keys: tuple[bytes, ...] = field(default=(), repr=False)
     _named: dict[int, Named] | None = field(default=None, repr=False)
     _digests: dict[bytes, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+    _owned: dict[bytes, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+    _chosen: dict[int, list[ChosenPartition]] = field(default_factory=dict, repr=False)
+    _chosen_counts: dict[int, int] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"<PartitionedSource {self.label!r}: {len(self.partitions)} partitions, {self.dim} columns>"
@@ -124,12 +135,21 @@ class PartitionedSource:
             self._key = key
         elif key == self._key:
             for place, found in self._named.items():
-                keeper.save(self._naming(self._row_keys), self.partitions[place], found)
+                keeper.save(self._naming(self._row_keys, self._owner_keys), self.partitions[place], found)
 
-    def expect(self, *row_keys: bytes) -> None:
-        """Name the records under the keys of these ledgers in the first pass: they are not read once more for it."""
+    def expect(self, *row_keys: bytes, owner_keys: Sequence[bytes] = ()) -> None:
+        """Name the records under the keys of these ledgers in the first pass: they are not read once more for it.
+
+        Under `owner_keys` it is named whose each record is; nothing is, where no unit is protected. After the first
+        pass these wait for the next one that names records.
+        """
+        owner_keys = () if self.unit is None else owner_keys
         if self._named is None:
             self._row_keys = tuple(dict.fromkeys((*self._row_keys, *row_keys)))
+            self._owner_keys = tuple(dict.fromkeys((*self._owner_keys, *owner_keys)))
+        else:
+            late = (*self._late_owner_keys, *(key for key in owner_keys if key not in self._owned))
+            self._late_owner_keys = tuple(dict.fromkeys(late))
 
     def name_under(self, *row_keys: bytes) -> None:
         """Name the records under the keys of these ledgers, in one pass for all that are not known yet."""
@@ -137,7 +157,17 @@ class PartitionedSource:
         self._first()
         missing = tuple(dict.fromkeys(key for key in row_keys if key not in self._digests))
         if missing:
-            self._read(missing)
+            self._read(missing, self._late_owner_keys)
+
+    def named_owners(self, owner_key: bytes) -> NDArray[np.uint64]:
+        """`owned_digest` of all records with their labels under a ledger's key: whose each is."""
+        if self.unit is None:
+            raise PrivotError("These partitions say of no record whose it is.")
+        self.expect(owner_keys=(owner_key,))
+        self._first()
+        if owner_key not in self._owned:
+            self._read((), self._late_owner_keys)
+        return self._owned[owner_key].copy()
 
     def named(self, row_key: bytes) -> NDArray[np.uint64]:
         """`records_digest` of all records under a ledger's key."""
@@ -154,20 +184,20 @@ class PartitionedSource:
         """How many records there are; everything is read once for it, and refused if a record does not fit."""
         return sum(named.seen.count for named in self._first().values())
 
-    def _naming(self, row_keys: tuple[bytes, ...]) -> NameRecords:
-        return NameRecords(self.dim, self.classes, self._key, row_keys)
+    def _naming(self, row_keys: tuple[bytes, ...], owner_keys: tuple[bytes, ...]) -> NameRecords:
+        return NameRecords(self.dim, self.classes, self._key, row_keys, owner_keys, self.unit is not None)
 
     def _first(self) -> dict[int, Named]:
         """What the first pass found."""
         if self._named is None:
-            self._read(self._row_keys)
+            self._read(self._row_keys, self._owner_keys)
         assert self._named is not None
         return self._named
 
-    def _read(self, row_keys: tuple[bytes, ...]) -> None:
+    def _read(self, row_keys: tuple[bytes, ...], owner_keys: tuple[bytes, ...]) -> None:
         """One pass over all records, which names them under each of these keys."""
         found: dict[int, Named] = {}
-        for place, named in self._passed("reading", self._naming(row_keys)):
+        for place, named in self._passed("reading", self._naming(row_keys, owner_keys)):
             if self._named is not None:
                 self._check_same(place, named.seen)
             found[place] = named
@@ -179,18 +209,65 @@ class PartitionedSource:
                 f"The partitions of {self.label!r} together hold another number of records than the whole: let nobody "
                 "write to the data meanwhile, and let no row follow from chance or from the time."
             )
-        self._named, self._row_keys = found, row_keys
+        if {named.numbers for named in found.values()} >= {True, False}:
+            # which of the two a file has may follow from its other values, and changes who is whose
+            raise unit_as_text(self.unit or "")
+        self._named, self._row_keys, self._owner_keys = found, row_keys, owner_keys
         for at, key in enumerate(row_keys):
             self._digests[key] = np.sum([named.digests[at] for named in found.values()], axis=0, dtype=np.uint64)
+        self._late_owner_keys = ()
+        for at, key in enumerate(owner_keys):
+            self._owned[key] = np.sum([named.owned[at] for named in found.values()], axis=0, dtype=np.uint64)
 
-    def sums(self, summand: BlockSum) -> Totals:
-        """Σ of what `summand` adds, over all records, exactly."""
+    def sums(self, summand: BlockSum, most: int | None = None) -> Totals:
+        """Σ of what `summand` adds, exactly: over all records, or over at most `most` of each unit where there is one.
+
+        Refuses a source with a unit and without a bound: one unit could move such a sum by any amount.
+        """
+        if (most is None) != (self.unit is None):
+            raise PrivotError("Sums of partitions with a unit are bounded per unit, and only those.")
         self._first()
-        totals = summand.zeros()
-        for place, found in self._passed("adding", AddRecords(summand, self.dim, self.classes, self._key)):
-            self._check_same(place, found.seen)
-            add_totals(totals, found.totals)
+        totals, task = summand.zeros(), AddRecords(summand, self.dim, self.classes, self._key)
+        if most is None:
+            for place, found in self._passed("adding", task):
+                self._check_same(place, found.seen)
+                add_totals(totals, found.totals)
+            return totals
+        for chosen in self._choices(most):
+            for place, found in self._passed("adding", task, chosen):
+                if found.seen.count != chosen[place].rows:
+                    raise PrivotError(f"The engine added other rows of {chosen[place].name!r} than were chosen.")
+                add_totals(totals, found.totals)
         return totals
+
+    def chosen_count(self, most: int) -> int:
+        """How many rows take part, if at most `most` of each unit do."""
+        if most not in self._chosen_counts:
+            self._chosen_counts[most] = sum(part.rows or 0 for chosen in self._choices(most) for part in chosen)
+        return self._chosen_counts[most]
+
+    def _choices(self, most: int) -> Iterator[list[ChosenPartition]]:
+        """For one share of the units after the other, the partitions with those of its rows that take part.
+
+        Where there is one share, what was chosen is kept in memory for the next sum.
+        """
+        if most in self._chosen:
+            yield self._chosen[most]
+            return
+        shares = shares_for(self.count)
+        # an owned source has owned partitions: `open_source` makes them
+        partitions: Sequence[OwnedPartition] = self.partitions  # type: ignore[assignment]
+        for share in range(shares):
+            found: dict[int, Collected] = {}
+            task = CollectMarks(self.dim, self.classes, self._key, share, shares)
+            # not kept: a file would have a length that tells how many rows there are
+            for place, collected in self._passed("choosing", task, keep=False):
+                self._check_same(place, collected.seen)
+                found[place] = collected
+            chosen = chosen_partitions(partitions, [found[place] for place in range(len(partitions))], most)
+            if shares == 1:
+                self._chosen[most] = chosen
+            yield chosen
 
     def _check_same(self, place: int, seen: Seen) -> None:
         assert self._named is not None
@@ -201,8 +278,11 @@ class PartitionedSource:
                 "was released from this pass; let nobody write to the data meanwhile."
             )
 
-    def _passed(self, what: str, task: PartitionTask[R]) -> Iterator[tuple[int, R]]:
-        """Every partition's result once; those that are kept first."""
+    def _passed(
+        self, what: str, task: PartitionTask[R], partitions: Sequence[Partition] | None = None, *, keep: bool = True
+    ) -> Iterator[tuple[int, R]]:
+        """Every partition's result once, of all unless some are given; those that are kept first."""
+        partitions, keeper = self.partitions if partitions is None else partitions, self.keeper if keep else None
         here: dict[tuple[str, ...], str] = {}
         started = time.monotonic()
         done = records = 0
@@ -213,10 +293,10 @@ class PartitionedSource:
             done, records = done + 1, records + found.seen.count
             if self.progress is not None:
                 spent = time.monotonic() - started
-                self.progress(PassProgress(what, done, len(self.partitions), records, spent))
+                self.progress(PassProgress(what, done, len(partitions), records, spent))
 
-        for place, partition in enumerate(self.partitions):
-            kept: R | None = None if self.keeper is None else self.keeper.load(task, partition)
+        for place, partition in enumerate(partitions):
+            kept: R | None = None if keeper is None else keeper.load(task, partition)
             if kept is None:
                 open_places.append(place)
             else:
@@ -225,12 +305,12 @@ class PartitionedSource:
         if not open_places:
             return
         missing = set(open_places)
-        for index, found in self.engine.map(task, [self.partitions[place] for place in open_places]):
+        for index, found in self.engine.map(task, [partitions[place] for place in open_places]):
             place = open_places[index]
             if place not in missing:
-                raise PrivotError(f"The engine counted partition {self.partitions[place].name!r} twice.")
+                raise PrivotError(f"The engine counted partition {partitions[place].name!r} twice.")
             missing.discard(place)
-            readers = self.partitions[place].readers
+            readers = partitions[place].readers
             if readers not in here:
                 here[readers] = task.arithmetic(readers)
             if found.seen.machine != here[readers]:
@@ -239,10 +319,10 @@ class PartitionedSource:
                     f"{differing_mark(here[readers], found.seen.machine)}. Give all workers the same kind of processor "
                     "and the same versions."
                 )
-            if self.keeper is not None:
-                self.keeper.save(task, self.partitions[place], found)
+            if keeper is not None:
+                keeper.save(task, partitions[place], found)
             tell(found)
             yield place, found
         if missing:
             # a sum without them would be of other records than were named
-            raise PrivotError(f"The engine left out partition {self.partitions[min(missing)].name!r}.")
+            raise PrivotError(f"The engine left out partition {partitions[min(missing)].name!r}.")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from privot.common.privacy_unit import Unit
 from privot.data import StatedFacts
 from privot.errors import DataError, UsageError, brief
 from privot.opening.addresses import check_no_secret, is_remote, shown_address
@@ -53,6 +54,7 @@ def open_source(
     query: str | None = None,
     parts: int | None = None,
     engine: Engine | None = None,
+    unit: str | None = None,
 ) -> PartitionedSource:
     """The source that `data` names.
 
@@ -73,35 +75,45 @@ def open_source(
         Into how many partitions a query is cut, by a hash of the row; 1 unless given.
     engine
         What goes over the partitions; processes of this machine unless given.
+    unit
+        What says whose each record is, where a unit is protected: a column of the table or query that is none of the
+        codec's, an array of each `.npz` file, or the ending of a file beside each image of a shard.
     """
+    if unit is not None:
+        # refuses what is no name before anything is opened
+        unit = Unit(unit).name
     if is_remote(data):
         check_no_secret(str(data))
     if isinstance(codec, TableCodec):
-        found: list[Partition] = list(_table_partitions(str(data), codec, query, parts))
+        if unit is not None and unit in codec.schema.names:
+            raise UsageError(f"The unit {brief(unit)} is a column of the codec: make it of schema.dropping(unit).")
+        found: list[Partition] = list(_table_partitions(str(data), codec, query, parts, unit))
         facts: dict[str, Any] = {"dim": len(codec.features), "classes": codec.classes, "clip": codec.bound(True)}
     else:
         if query is not None or is_database(str(data)):
             raise UsageError("The rows of a query are a table with a public schema: state the schema.")
-        found, facts = _array_partitions(str(data), classes, shape)
+        found, facts = _array_partitions(str(data), classes, shape, unit)
     label = shown_address(data) if is_remote(data) else Path(str(data)).name
     if not found:
         raise DataError(f"{brief(label)} holds no records: give at least one.")
     first = found[0]
     if isinstance(first, QueryPartition) and first.parts > 1:
         facts["whole"] = QueryCount(first.address, first.query)
-    return PartitionedSource(tuple(found), label=label, engine=engine or LocalEngine(), **facts)
+    return PartitionedSource(tuple(found), label=label, engine=engine or LocalEngine(), unit=unit, **facts)
 
 
-def _table_partitions(data: str, codec: TableCodec, query: str | None, parts: int | None) -> list[Partition]:
+def _table_partitions(
+    data: str, codec: TableCodec, query: str | None, parts: int | None, unit: str | None
+) -> list[Partition]:
     if is_database(data) or query is not None:
-        return list(query_partitions(data, query, codec, parts))
+        return list(query_partitions(data, query, codec, parts, unit))
     if parts is not None:
         raise UsageError("Only a query is cut into a stated number of partitions: files are cut as they lie.")
-    return [part for file in _files(data, TABLES) for part in table_partitions(file, codec)]
+    return [part for file in _files(data, TABLES) for part in table_partitions(file, codec, unit)]
 
 
 def _array_partitions(
-    data: str, classes: int | None, shape: Sequence[int] | None
+    data: str, classes: int | None, shape: Sequence[int] | None, unit: str | None
 ) -> tuple[list[Partition], dict[str, Any]]:
     if classes is None:
         raise UsageError(f"The number of classes of {Path(data).name!r} is public: state it, or 0 to leave labels out.")
@@ -110,8 +122,11 @@ def _array_partitions(
     stated = StatedFacts(classes, tuple(shape))
     files = _files(data, SHARDS + ARRAYS)
     shards = files[0].name.lower().endswith(SHARDS)
+    if unit is not None and not shards and not files[0].name.lower().endswith(".npz"):
+        raise UsageError("A unit of arrays is an array of each .npz file: give a pattern of such files.")
     found: list[Partition] = [
-        ShardPartition(file, stated) if shards else ArrayPartition(file, classes, stated.shape) for file in files
+        ShardPartition(file, stated, unit=unit) if shards else ArrayPartition(file, classes, stated.shape, unit=unit)
+        for file in files
     ]
     if is_remote(data) and not shards:
         raise UsageError("Arrays are read from files of this machine: use tar shards or a table with a schema instead.")

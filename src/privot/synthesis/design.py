@@ -147,7 +147,7 @@ class GeneratorDesign:
             if first or not (job.folder / f"{name}.npz").exists():
                 break
             del later[name]
-        return [part.event(self.adjacency) for part in later.values()]
+        return [self.facts.cost(part.event(self.adjacency)) for part in later.values()]
 
 
 def check_standing(event: Event, delta: float, allow_unproven: bool) -> None:

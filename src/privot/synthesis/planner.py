@@ -22,8 +22,9 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
     """What `config` would release and train on records with these `facts`."""
     if config.class_names is not None and len(config.class_names) != facts.classes:
         raise UsageError(f"There are {len(config.class_names)} class names for {facts.classes or 'no'} classes.")
-    if config.codec is None:
-        refuse_unit(facts, "Synthesis without a table's schema")
+    if config.codec is None and config.method != "embedding":
+        # its noise is found for samples of single records, for which no theorem covers a unit
+        refuse_unit(facts, f"The method {config.method} draws single records, so it")
     if config.encoder is not None and (config.method != "embedding" or config.codec is not None or not config.shape):
         raise UsageError(
             "An encoder gives features of images to the method embedding: state their shape, or leave it out."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.common.unit_values import unit_texts
+from privot.common.unit_values import Owners, block_owners
 from privot.errors import DataError, UsageError, brief
 from privot.opening import Meter
 from privot.tables.arrow_columns import encode_batch, python_values
@@ -44,10 +44,10 @@ def encode_file_with_units(
     path = existing(path)
     taken = Meter(path.name)
     rows, labels, units = [], [], []
-    for block, of_block, whose in _blocks(path, codec, unit):
-        taken.add(block.nbytes + _CELL * len(whose))
+    for block, of_block, whose in owned_blocks(path, codec, unit, rows=CHUNK):
+        taken.add(block.nbytes + _CELL * len(whose.texts))
         rows.append(block)
-        units += whose
+        units += whose.texts
         if of_block is not None:
             labels.append(of_block)
     if not rows:
@@ -55,19 +55,28 @@ def encode_file_with_units(
     return np.concatenate(rows), np.concatenate(labels) if labels else None, units
 
 
-def _blocks(
-    path: Path, codec: TableCodec, unit: str
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None, list[str]]]:
-    if is_parquet(path):
-        for batch in parquet_batches(path, CHUNK):
-            names = [str(name) for name in batch.schema.names]
-            _check_there(unit, names)
-            whose: Any = python_values(batch.column(names.index(unit)), unit)
-            yield *encode_batch(batch, codec), unit_texts(whose.tolist(), unit, codec.marks)
+def owned_blocks(
+    path: str | Path, codec: TableCodec, unit: str, groups: Sequence[int] | None = None, rows: int = CHUNK
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None, Owners]]:
+    """What `table_files.encoded_blocks` gives, and whose each row is by the column `unit`."""
+    if is_parquet(Path(path)):
+        for batch in parquet_batches(path, rows, groups):
+            yield owned_batch(batch, codec, unit)
     else:
-        for chunk in csv_chunks(path, CHUNK):
+        for chunk in csv_chunks(path, rows):
             _check_there(unit, chunk)
-            yield *codec.encode(chunk, compact=True), unit_texts(chunk[unit].tolist(), unit, codec.marks)
+            made = codec.encode(chunk, compact=True)
+            yield *made, block_owners(chunk[unit].tolist(), len(made[0]), unit, codec.marks)
+
+
+def owned_batch(
+    batch: Any, codec: TableCodec, unit: str
+) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, Owners]:
+    """Compact rows and labels of a record batch of Arrow, and whose each row is."""
+    names = [str(name) for name in batch.schema.names]
+    _check_there(unit, names)
+    whose = python_values(batch.column(names.index(unit)), unit)
+    return *encode_batch(batch, codec), block_owners(whose.tolist(), batch.num_rows, unit, codec.marks)
 
 
 def _check_there(unit: str, names: Iterable[str]) -> None:

@@ -104,8 +104,6 @@ class LedgerBudget:
         self._data = account_name(ledger, rows)
         grouping = None
         if unit is not None:
-            assert owners is not None
-            assert not isinstance(rows, PartitionedSource)
             grouping = grouping_name(ledger, rows, owners, labels)
         found = ledger.admit(self._data, new_records=new_records)
         if found is None:
@@ -224,17 +222,34 @@ def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource) -> s
     return name if ledger.budget(older) is None else older
 
 
+def owner_key(ledger: Ledger) -> bytes:
+    """The key of 32 bytes under which hashes of rows with their owners are added up for this ledger."""
+    return bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows with their owners": np.zeros(0)}))
+
+
+def expect_ledger(source: PartitionedSource, ledger: Ledger) -> None:
+    """Let the first pass over partitions name the records, and whose they are, for this ledger."""
+    source.expect(row_key(ledger), owner_keys=(owner_key(ledger),))
+
+
 def grouping_name(
-    ledger: Ledger, rows: NDArray[Any], owners: Sequence[str], labels: NDArray[np.int64] | None = None
+    ledger: Ledger,
+    rows: NDArray[Any] | PartitionedSource,
+    owners: Sequence[str] | None,
+    labels: NDArray[np.int64] | None = None,
 ) -> str:
     """What a ledger knows by whose each row is: a keyed hash of (owner, row, label), the same in any order.
 
     Without the label two people with equal rows could swap their labels, and a release that sees labels would be of
-    another grouping.
+    another grouping. Partitions know owners and labels themselves, and have the same name as the rows in one place.
     """
+    key = owner_key(ledger)
+    if isinstance(rows, PartitionedSource):
+        return ledger.fingerprint({"owned": rows.named_owners(key)})
+    if owners is None:
+        raise UsageError("A unit needs units: say whose record each is.")
     if labels is not None:
         rows = np.column_stack([rows, labels])
-    key = bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows with their owners": np.zeros(0)}))
     return ledger.fingerprint({"owned": owned_digest(key, rows, owners)})
 
 

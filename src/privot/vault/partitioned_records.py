@@ -17,14 +17,24 @@ from privot.vault.stream import Sealed
 class PartitionedRecords(Sealed):
     """The records of a source. Every sum is a pass over its partitions."""
 
-    __slots__ = ("_source", "count", "facts")
+    __slots__ = ("_owner_key", "_source", "facts")
 
-    def __init__(self, source: PartitionedSource, facts: Facts) -> None:
-        self._source, self.facts, self.count = source, facts, source.count
+    def __init__(self, source: PartitionedSource, facts: Facts, owner_key: bytes | None = None) -> None:
+        self._source, self.facts, self._owner_key = source, facts, owner_key
+
+    @property
+    def _most(self) -> int | None:
+        """At most how many rows of each unit take part; None where single records are protected."""
+        return None if self.facts.unit is None else self.facts.unit.rows
+
+    @property
+    def count(self) -> int:
+        """How many records take part."""
+        return self._source.count if self._most is None else self._source.chosen_count(self._most)
 
     def sums(self, summand: BlockSum) -> Totals:
-        """Σ of what `summand` adds, over all records."""
-        return self._source.sums(summand)
+        """Σ of what `summand` adds, over all records that take part."""
+        return self._source.sums(summand, self._most)
 
     def forget_sums(self) -> None:
         """Remove what the source keeps of finished partitions."""
@@ -32,8 +42,9 @@ class PartitionedRecords(Sealed):
             self._source.keeper.remove()
 
     def exact_digest(self, row_key: bytes) -> bytes:
-        """Which rows there are with which labels: `class_digests` under the key of a ledger."""
-        return self._source.named_by_class(row_key).tobytes()
+        """Which rows there are with which labels, `class_digests` under the key of a ledger; and whose they are."""
+        named = self._source.named_by_class(row_key).tobytes()
+        return named if self._owner_key is None else named + self._source.named_owners(self._owner_key).tobytes()
 
     def rows(self, indices: NDArray[np.int64] | None = None) -> NoReturn:
         """Refused."""
@@ -53,12 +64,4 @@ def one_place() -> UsageError:
     return UsageError(
         "This mechanism draws or keeps single records, so it needs all of them in one place: partitioned records "
         "release sums only (tables, embeddings, sketches, counts)."
-    )
-
-
-def units_in_one_place() -> UsageError:
-    """The sentence for partitioned records with a unit."""
-    return UsageError(
-        "Rows of one unit may lie in several partitions, so a unit needs all records in one place: give one file "
-        "(.csv, .csv.gz or .parquet) without an engine, or protect single records."
     )

@@ -15,7 +15,6 @@ from privot.errors import UsageError
 from privot.opening.addresses import is_remote, shown_address
 from privot.opening.remote_files import fixed_part
 from privot.partitions import Engine, is_partitioned, open_source
-from privot.vault.partitioned_records import units_in_one_place
 
 if TYPE_CHECKING:
     from privot.tables import FrameForm, Schema
@@ -34,14 +33,12 @@ def read_file(
 
     Refuses a folder of images without stated class names and shape, and labels without a stated number of classes. A
     pattern, an address and tar shards become a `PartitionedSource`, of which no record is read here. `unit` names the
-    array of a `.npz` file that says whose each record is.
+    array of a `.npz` file, or the ending of a file of a shard, that says whose each record is.
     """
     if is_partitioned(path, None):
-        if unit is not None:
-            raise units_in_one_place()
         if classes is not None and not isinstance(classes, int):
             raise UsageError("Partitions label records by numbers: state how many classes there are, not their names.")
-        source = open_source(path, classes=classes, shape=shape, engine=engine)
+        source = open_source(path, classes=classes, shape=shape, engine=engine, unit=unit)
         return {"x": source, "y": None, "classes": source.classes}
     if engine is not None:
         raise UsageError("Only partitioned records have an engine: leave it out, or give a pattern, folder or query.")
@@ -120,9 +117,7 @@ def read_encoded_table(
         rows, labels = encode_frame(path, codec)
         return {"x": rows, "y": labels, **facts}, FrameForm.of(path, schema)
     if engine is not None or is_partitioned(path, codec, query):
-        if unit is not None:
-            raise units_in_one_place()
-        source = open_source(path, codec=codec, query=query, parts=parts, engine=engine)
+        source = open_source(path, codec=codec, query=query, parts=parts, engine=engine, unit=unit)
         return {"x": source, "y": None, **facts}, None
     if unit is not None:
         rows, labels, units = encode_file_with_units(path, codec, unit)

@@ -22,7 +22,7 @@ from privot.accounting import account
 from privot.accounting.events import Downgraded, Event, adjacency_of, of_standing, repeated
 from privot.common.arguments import check_delta, check_epsilon
 from privot.common.block_sums import RowSums
-from privot.common.privacy_unit import DEFAULT_ROWS, Unit
+from privot.common.privacy_unit import DEFAULT_ROWS, RECORD, Unit
 from privot.data import checked_labels, checked_rows
 from privot.errors import DataError, PrivotError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Guarantee, Standing
@@ -34,9 +34,9 @@ from privot.noise.kept_noise import mark_of
 from privot.partitions import Engine, PartitionedSource
 from privot.partitions.engines.engine import arithmetic_mark
 from privot.release import Release, Value
-from privot.vault.budget import LedgerBudget, MemoryBudget, row_digests, row_key
+from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner_key, row_digests
 from privot.vault.contributions import checked_units, kept_rows
-from privot.vault.partitioned_records import PartitionedRecords, one_place, units_in_one_place
+from privot.vault.partitioned_records import PartitionedRecords, one_place
 from privot.vault.record_files import file_label, read_encoded_table, read_file
 from privot.vault.stream import Sealed, Stream
 
@@ -144,10 +144,11 @@ class Vault(Sealed):
         says, under the assumptions that it lists; floating point is each mechanism's own promise, in its docstring;
       * all releases together cost at most the budget, counted by the accountant before each of them;
       * a refusal touches no record and costs nothing. A failure after the charge leaves the charge standing;
-      * with `units`, records are bounded here, before a mechanism sees them (`privot.vault.contributions`), and each
-        event that a mechanism states for one record is charged for `per_unit` of them (`privot.accounting.for_unit`);
-        mechanisms for which that is no theorem are refused. A ledger knows the records, all of them, by the same
-        fingerprint with and without units, and has one budget for them, for one grouping into units.
+      * with `units`, records are bounded before a mechanism sees them (`privot.vault.contributions`; partitions to the
+        same rows, over all of them together, `privot.partitions.chosen_rows`), and each event that a mechanism
+        states for one record is charged for `per_unit` of them (`privot.accounting.for_unit`); mechanisms for which
+        that is no theorem are refused. A ledger knows the records, all of them, by the same fingerprint with and
+        without units, and has one budget for them, for one grouping into units.
 
     Threat model: the vault protects against mistakes, not against its own process. No attribute, representation, copy,
     pickle, error message or traceback of privot's shows a record; but Python cannot keep code in the same process from
@@ -185,7 +186,10 @@ class Vault(Sealed):
         per_unit: int | None = None,
     ) -> None:
         adjacency = Adjacency.parse(adjacency)
-        protected = _checked_unit(units is not None, unit, per_unit)
+        source = x if isinstance(x, PartitionedSource) else None
+        if source is not None:
+            unit = _checked_source_unit(source, units, unit)
+        protected = _checked_unit(units is not None or (source is not None and source.unit is not None), unit, per_unit)
         if isinstance(clip, bool) or not isinstance(clip, int | float) or not CLIP_RANGE[0] <= clip <= CLIP_RANGE[1]:
             raise UsageError(f"The clip must be a number from {CLIP_RANGE[0]:g} to {CLIP_RANGE[1]:g}, got {clip!r}.")
         if ledger is None and budget is None:
@@ -195,11 +199,8 @@ class Vault(Sealed):
             raise UsageError("Noise from a kept secret serves one release: leave noise out, and use release_once.")
         if ledger is not None and protected is not None and unit is None:
             raise UsageError("A ledger's budget is for a unit with a name: give unit, what one of the units is called.")
-        source = x if isinstance(x, PartitionedSource) else None
-        if source is not None and protected is not None:
-            raise units_in_one_place()
         if source is not None and ledger is not None:
-            source.expect(row_key(ledger))
+            expect_ledger(source, ledger)
         rows: NDArray[Any] = np.empty((0, 0)) if source is not None else checked_rows(x)
         count, dim = rows.shape if source is None else (source.count, source.dim)
         # not under add-remove, where refusing one record and taking two would tell neighbours apart
@@ -224,7 +225,9 @@ class Vault(Sealed):
         elif source is None:
             self.__records = _Records(rows, labels, self.__facts)
         else:
-            self.__records = PartitionedRecords(source, self.__facts)
+            # a source that states a unit bounds its rows itself (`privot.partitions.chosen_rows`)
+            key = None if ledger is None or protected is None else owner_key(ledger)
+            self.__records = PartitionedRecords(source, self.__facts, key)
         self.__noise: NoiseSource = SystemNoise() if noise is None else noise
         self.__form: FrameForm | None = None
         self.__label = str(label)
@@ -235,7 +238,9 @@ class Vault(Sealed):
         else:
             terms = None if budget is None else _pair(budget)
             held = rows if source is None else source
-            whose: tuple[Any, ...] = () if protected is None else (protected.name, owners, labels)
+            whose: tuple[Any, ...] = ()
+            if protected is not None:
+                whose = (protected.name, owners, labels) if source is None else (protected.name,)
             self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records, *whose)
 
     @classmethod
@@ -287,8 +292,8 @@ class Vault(Sealed):
         label
             The name by which a ledger lists these records; the file's own unless given.
         unit, per_unit
-            As for `Vault.from_table`; without a schema the unit is an array of a `.npz` file, of one whole number per
-            record.
+            As for `Vault.from_table`; without a schema the unit is an array of a `.npz` file, of one whole number or
+            text per record, and of tar shards the ending of a file beside each image (000017.patient_id).
         adjacency, ledger, budget, noise, new_records
             As for `Vault`.
 
@@ -379,7 +384,7 @@ class Vault(Sealed):
         unit
             The column that says whose each row is, such as "patient_id": everything of one value is protected, and not
             one row. It need not be in the schema. It is an identifier: it is read, and is no column of the vault's
-            rows. One file (`.csv`, `.csv.gz`, `.parquet`) only.
+            rows. The rows of one unit may lie in several partitions.
         adjacency, ledger, budget, noise, new_records, per_unit
             As for `Vault`.
 
@@ -684,6 +689,18 @@ def _pair(budget: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         raise UsageError(f"Expected a budget (ε, δ), a pair of numbers, got {type(budget).__name__}.") from None
     return check_epsilon(epsilon), check_delta(delta)
+
+
+def _checked_source_unit(source: PartitionedSource, units: Any, unit: str | None) -> str | None:
+    """The name of the unit of partitions, which say themselves whose each record is; refuses another one."""
+    if units is not None:
+        raise UsageError("Partitions say themselves whose each record is: open them with a unit, and leave units out.")
+    if unit is not None and unit != source.unit:
+        raise UsageError(
+            f"These partitions were opened for one {source.unit or RECORD}, and not for one {unit}: open them with "
+            "that unit."
+        )
+    return source.unit
 
 
 def _checked_unit(given: bool, name: str | None, rows: int | None) -> Unit | None:

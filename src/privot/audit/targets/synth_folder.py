@@ -71,8 +71,9 @@ def audit_folder(
     findings += _files(folder)
     features = None if synthesizer.codec is not None else synthesizer.features_
     tests: list[Membership] = []
-    if features is None:
-        # a table, or a method with many charges: the events of its guarantee are attacked
+    if features is None or guarantee.unit is not None:
+        # a table, a method with many charges, or a claim about several records of one unit, which no attack on single
+        # records comes near: the events of its guarantee are attacked
         findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
     else:
         attack = _attack(synthesizer, features, guarantee, device)

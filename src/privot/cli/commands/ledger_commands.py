@@ -133,11 +133,10 @@ def _set_budget(
     codec = open_codec(schema, units)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "budget": terms, "label": label_of(data)}
     # as privot synth reads them, without labels: the ledger knows records by their values
-    source = cuts.open(data, codec, stated(None if codec else 0, shape))
-    units.refuse_partitions(source is not None)
+    source = cuts.open(data, codec, stated(None if codec else 0, shape), units.column)
     with ExitStack() as stack:
         if source is not None:
-            held |= {"x": source, "classes": source.classes}
+            held |= {"x": source, "classes": source.classes, **units.held(source)}
             stack.enter_context(pass_bar(source, quiet))
             expect_ledger(source, file)
         elif codec is not None:

@@ -74,11 +74,12 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
     facts = stated(o.classes, o.shape)
     o.units.check(None, o.adjacency, o.data if o.words is None else "text")
     source = _source(o, facts)
-    o.units.refuse_partitions(source is not None)
     # nothing is clipped: every coordinate of a sketch is bounded by itself
     held: dict[str, Any] = {"clip": 1.0, "adjacency": o.adjacency, "classes": facts.count}
     held |= {"x": source, "y": None, "label": ledgers.label_of(o.data)}
-    if source is None:
+    if source is not None:
+        held |= o.units.held(source)
+    else:
         labels = facts.count is not None
         records = load_points(o.data, o.words, facts, labels=labels, private=True, unit=o.units.column)
         if facts.count is not None and records.y is None:
@@ -110,7 +111,7 @@ def _source(o: SketchOptions, facts: StatedFacts) -> PartitionedSource | None:
 
     if o.words is not None or o.data in ledgers.BUILT_IN:
         return None
-    source = o.partitions.open(o.data, None, StatedFacts(facts.classes or 0, facts.shape))
+    source = o.partitions.open(o.data, None, StatedFacts(facts.classes or 0, facts.shape), o.units.column)
     if source is not None:
         named_ledger(o.ledger)
     return source
@@ -151,7 +152,7 @@ def _paid(
     known = {"x": x.named_by_class(row_key(book)) if partitioned else row_digests(x, held["y"])}
     if o.units.column is not None:
         # other units of the same records give another sketch; the order of the file gives none
-        owners = checked_units(held["units"], len(x), o.units.column)
+        owners = None if partitioned else checked_units(held["units"], len(x), o.units.column)
         told = repr([o.units.column, vault.facts.unit, grouping_name(book, x, owners, held["y"])])
         known["unit"] = np.frombuffer(told.encode("utf-8", "surrogatepass"), dtype=np.uint8)
     name = book.fingerprint(known)

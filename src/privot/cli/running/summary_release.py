@@ -122,11 +122,10 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
 
     held: dict[str, Any] = {"adjacency": o.adjacency, "label": ledgers.label_of(o.data)}
     source = _source(o, codec)
-    o.units.refuse_partitions(source is not None)
     if source is not None:
         clip = 1.0 if codec is None else table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
         columns = () if codec is None else encoded_columns(codec.schema)
-        return held | {"x": source, "classes": source.classes, "clip": clip, "columns": columns}
+        return held | {"x": source, "classes": source.classes, "clip": clip, "columns": columns, **o.units.held(source)}
     if codec is not None:
         clip = table_facts(codec, {"--classes": o.classes, "--shape": o.shape})["clip"]
         records = table_records(o.data, codec, o.units)
@@ -150,7 +149,7 @@ def _source(o: SummaryOptions, codec: TableCodec | None) -> PartitionedSource | 
     if o.data in ledgers.BUILT_IN:
         return None
     facts = stated(o.classes, o.shape)
-    return o.partitions.open(o.data, codec, StatedFacts(facts.classes or 0, facts.shape))
+    return o.partitions.open(o.data, codec, StatedFacts(facts.classes or 0, facts.shape), o.units.column)
 
 
 def _known_delta(place: Path | None, held: dict[str, Any]) -> float:

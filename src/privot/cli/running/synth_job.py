@@ -154,7 +154,7 @@ class SynthJob:
 
         self.options = o = options
         self._warn: Callable[[], None] | None = None
-        o.units.check(o.schema, o.adjacency)
+        o.units.check(o.schema, o.adjacency, o.data)
         self.codec: TableCodec | None = open_codec(o.schema, o.units)
         given: dict[str, Any] = {"--classes": o.classes, "--shape": o.shape, "--range": o.value_range}
         given["--steps"] = o.steps
@@ -170,8 +170,7 @@ class SynthJob:
             raise UsageError(f"The range of values is public and must be stated: give --range LOW,HIGH{hint}.")
         self.span: tuple[float, float] = (low, high)
         self.facts: StatedFacts = stated(self.known.get("classes") if o.classes is None else o.classes, o.shape)
-        self.source: PartitionedSource | None = o.partitions.open(o.data, self.codec, self.facts)
-        o.units.refuse_partitions(self.source is not None)
+        self.source: PartitionedSource | None = o.partitions.open(o.data, self.codec, self.facts, o.units.column)
         if self.source is not None:
             self._check_partitioned(settings)
         if o.spreadsheet_safe:
@@ -239,7 +238,8 @@ class SynthJob:
         source = self.source
         stated = sum(partition.rows or 0 for partition in source.partitions)
         known = None if self.adjacency is not self.adjacency.REPLACE_ONE else max(stated, 2)
-        facts = Facts(source.dim, known, self._clip(source.dim), self.adjacency, source.classes)
+        unit = self.options.units.unit
+        facts = Facts(source.dim, known, self._clip(source.dim), self.adjacency, source.classes, unit=unit)
         found = dry_run(source, self.synthesizer.design(facts).mechanism.summands(facts))
         return found if self.codec is None else self._table_errors(known) | found
 
@@ -388,7 +388,7 @@ class SynthJob:
             return table_records(data, self.codec, self.options.units)
         if data.lower().endswith(".parquet"):
             raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
-        records = read_records(data, self.facts, private=True)
+        records = read_records(data, self.facts, private=True, unit=self.options.units.column)
         if records.y is not None and self.facts.classes is None:
             raise UsageError("The data has labels: state the number of classes (--classes N), or --classes 0.")
         return records
@@ -410,6 +410,7 @@ class SynthJob:
                 "classes": records.classes,
                 "clip": self._clip(records.dim),
                 "adjacency": self.adjacency,
+                **self.options.units.held(records),
             }
         classes = self.facts.count
         held: dict[str, Any] = {"x": records.x, "y": records.y if classes else None, "classes": classes or None}

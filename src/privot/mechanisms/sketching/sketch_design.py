@@ -133,6 +133,16 @@ class SketchDesign:
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What other processes are sent: the very numbers, the matrix too, which another machine may draw otherwise."""
+        return {**vars(self), "weights": dict(self.weights)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in {**state, "weights": MappingProxyType(state["weights"])}.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
     @property
     def reach(self) -> float:
         """Distance from the centre beyond which only a record's direction counts, so that no square overflows."""

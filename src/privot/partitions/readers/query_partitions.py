@@ -16,11 +16,12 @@ from typing import Any
 from privot.common.extras import needing
 from privot.errors import DataError, PrivotError, UsageError
 from privot.opening.addresses import check_no_secret
-from privot.partitions.partition import BLOCK_ROWS, Block
+from privot.partitions.partition import BLOCK_ROWS, Block, OwnedBlock
 from privot.partitions.readers.query_text import checked_query
 from privot.tables import TableCodec
 from privot.tables.arrow_columns import encode_batch
 from privot.tables.table_files import check_arrow_schema
+from privot.tables.unit_column import owned_batch
 
 DUCKDB, POSTGRESQL = "duckdb", "postgresql"
 SCHEMES = {"duckdb": DUCKDB, "postgresql": POSTGRESQL, "postgres": POSTGRESQL}
@@ -44,6 +45,7 @@ class QueryPartition:
     parts: int = 1
     rows: int | None = None
     size: int = 0
+    unit: str | None = None
 
     @property
     def name(self) -> str:
@@ -62,6 +64,17 @@ class QueryPartition:
 
     def blocks(self) -> Iterator[Block]:
         """Compact rows and labels of all its rows."""
+        for batch in self._batches():
+            yield encode_batch(batch, self.codec)
+
+    def owned_blocks(self) -> Iterator[OwnedBlock]:
+        """Compact rows, labels, and whose each row is by the column of the unit."""
+        assert self.unit is not None
+        for batch in self._batches():
+            yield owned_batch(batch, self.codec, self.unit)
+
+    def _batches(self) -> Iterator[Any]:
+        """All its rows as record batches of Arrow, a block each."""
         kind = SCHEMES[self.address.split("://")[0]]
         place = _PLACES[kind].format(n=self.parts)
         where = "" if self.parts == 1 else f" WHERE {place} = {self.part}"
@@ -71,7 +84,7 @@ class QueryPartition:
                 check_arrow_schema(batches.schema, self.name)
                 for batch in batches:
                     for start in range(0, batch.num_rows, BLOCK_ROWS):
-                        yield encode_batch(_plain(batch.slice(start, BLOCK_ROWS)), self.codec)
+                        yield _plain(batch.slice(start, BLOCK_ROWS))
             except PrivotError:
                 raise
             except Exception as error:  # a database quotes values in its messages
@@ -121,7 +134,9 @@ class QueryCount:
         raise _stopped(failed)
 
 
-def query_partitions(address: str, query: str | None, codec: TableCodec, parts: int | None) -> list[QueryPartition]:
+def query_partitions(
+    address: str, query: str | None, codec: TableCodec, parts: int | None, unit: str | None = None
+) -> list[QueryPartition]:
     """The partitions of the rows of `query`; nothing is asked of the database yet."""
     if not is_database(address):
         raise UsageError("A query is sent to duckdb:///FILE or postgresql://…: give such an address.")
@@ -132,7 +147,7 @@ def query_partitions(address: str, query: str | None, codec: TableCodec, parts: 
     check_no_secret(address)
     if address.startswith("duckdb://"):
         _duckdb_file(address)
-    return [QueryPartition(address, query, codec, part, parts) for part in range(parts)]
+    return [QueryPartition(address, query, codec, part, parts, unit=unit) for part in range(parts)]
 
 
 def _duckdb_file(address: str) -> str:

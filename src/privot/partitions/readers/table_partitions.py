@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from privot.opening.remote_files import Located
-from privot.partitions.partition import BLOCK_ROWS, Block
+from privot.partitions.partition import BLOCK_ROWS, Block, OwnedBlock
 from privot.tables import TableCodec
 from privot.tables.table_files import encoded_blocks, parquet_groups
 from privot.tables.table_writing import kind_of
+from privot.tables.unit_column import owned_blocks
 
 TARGET_ROWS = 2_000_000
 """Row groups of one Parquet file are put together up to about so many records."""
@@ -25,6 +26,7 @@ class TablePartition:
     groups: tuple[int, ...] | None = None
     rows: int | None = None
     size: int = 0
+    unit: str | None = None
 
     @property
     def name(self) -> str:
@@ -37,7 +39,7 @@ class TablePartition:
     def stamp(self) -> str:
         """Address, size and time of the file, and the schema it is read by."""
         schema = json.dumps(self.codec.schema.to_dict(), sort_keys=True)
-        return self.file.written and f"{self.file.written} {self.groups} {schema}"
+        return self.file.written and f"{self.file.written} {self.groups} {self.unit!r} {schema}"
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -48,11 +50,16 @@ class TablePartition:
         """Compact rows and labels."""
         return encoded_blocks(self.file.address, self.codec, self.groups, BLOCK_ROWS)
 
+    def owned_blocks(self) -> Iterator[OwnedBlock]:
+        """Compact rows, labels, and whose each row is by the column of the unit."""
+        assert self.unit is not None
+        return owned_blocks(self.file.address, self.codec, self.unit, self.groups, BLOCK_ROWS)
 
-def table_partitions(file: Located, codec: TableCodec) -> list[TablePartition]:
+
+def table_partitions(file: Located, codec: TableCodec, unit: str | None = None) -> list[TablePartition]:
     """The partitions of one file; of Parquet its end is read, of CSV nothing."""
     if kind_of(file.name) != ".parquet":
-        return [TablePartition(file, codec, size=file.size)]
+        return [TablePartition(file, codec, size=file.size, unit=unit)]
     sizes = [rows for rows, _ in parquet_groups(file.address)]
     cuts: list[list[int]] = []
     held = 0
@@ -69,5 +76,5 @@ def table_partitions(file: Located, codec: TableCodec) -> list[TablePartition]:
     out = []
     for cut in cuts:
         rows = sum(sizes[group] for group in cut)
-        out.append(TablePartition(file, codec, tuple(cut), rows, file.size * rows // total))
+        out.append(TablePartition(file, codec, tuple(cut), rows, file.size * rows // total, unit))
     return out

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from privot.accounting import embedding
+from privot.accounting import calibrate, embedding
 from privot.accounting.events import Composed, Event, Gaussian, leaves, of_standing
 from privot.common import arguments
 from privot.common.devices import usable_device
@@ -21,6 +21,7 @@ from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import RELEASE, Job
 from privot.mechanisms import Facts, MeanEmbedding
+from privot.mechanisms.mechanism import refuse_unit
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import (
@@ -73,13 +74,13 @@ class EmbeddingDesign(GeneratorDesign):
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
 
     def _first(self, facts: Facts) -> Event:
-        """The first release, as the vault charges it."""
-        return of_standing(self.mechanism.event(facts), self.mechanism.standing)
+        """The first release, as the vault charges it: for one record, or for the unit of the facts."""
+        return of_standing(facts.cost(self.mechanism.event(facts)), self.mechanism.standing)
 
     def event(self, facts: Facts) -> Event:
         """All that will be charged: the first release and the later parts."""
         first = self._first(facts)
-        later = [part.event(facts.adjacency) for part in self.parts.values()]
+        later = [facts.cost(part.event(facts.adjacency)) for part in self.parts.values()]
         return Composed((first, *later)) if later else first
 
     def due(self, job: Job, spent: Spent) -> Event:
@@ -123,7 +124,11 @@ class EmbeddingMethod:
     watched: ClassVar[str] = "squared MMD to the noisy means"
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> EmbeddingDesign:
-        """σ from (ε, δ) and the later parts; features, generator and training from public facts."""
+        """σ from (ε, δ) and the later parts; features, generator and training from public facts.
+
+        With a unit of k rows every part is charged for k times its sensitivity (`Facts.cost`), so σ is k times as
+        large; how the budget is divided between the parts is the same, because k divides out (`beside`).
+        """
         device = usable_device(config.device, auto=True)
         public_range(config.low, config.high, facts.dim)
         shape = config.image_shape(facts)
@@ -135,9 +140,9 @@ class EmbeddingMethod:
         options = embedding_options(config.options or {})
         if options and config.rules is not None:
             raise UsageError("The rules already say how samples are labelled: leave out the options.")
-        sigma = embedding(adjacency=facts.adjacency, delta=config.delta, epsilon=config.epsilon).sigma
+        sigma = self._whole(config, facts)
         problem = Problem(facts.dim, classes, sigma, records, shape, device)
-        labelling, selection = self._parts(config, problem, facts.adjacency if labels else None, options)
+        labelling, selection = self._parts(config, problem, facts, options)
         if labelling is not None:
             if shape is None or not labels:
                 raise UsageError("Only images of several classes can be labelled: leave out the labelling.")
@@ -160,17 +165,38 @@ class EmbeddingMethod:
         rules = replace(rules, options={**rules.options, **added})
         return EmbeddingDesign(MeanEmbedding(features, sigma, labels, device=device), rules, seed, delta, facts)
 
+    def _whole(self, config: SynthesisConfig, facts: Facts) -> float:
+        """σ of a release that spends all of (ε, δ): in closed form for one record, by search for a unit."""
+        if facts.unit is None:
+            return embedding(adjacency=facts.adjacency, delta=config.delta, epsilon=config.epsilon).sigma
+        reach = facts.adjacency.sensitivity(1.0)
+        return calibrate(
+            lambda sigma: facts.cost(Gaussian(sigma, reach, facts.adjacency)),
+            epsilon=config.epsilon,
+            delta=config.delta,
+        )
+
     def _parts(
-        self, config: SynthesisConfig, problem: Problem, adjacency: Adjacency | None, options: Mapping[str, Any]
+        self, config: SynthesisConfig, problem: Problem, facts: Facts, options: Mapping[str, Any]
     ) -> tuple[Labelling | None, WarpSelection | None]:
-        """The later parts: those that the rules name, or by default; none where records have no labels (None)."""
+        """The later parts: those that the rules name, or by default; none where records have no labels.
+
+        A labeller is tuned on single records that are kept between its steps, which no unit is protected for: with a
+        unit there is none, and one that is asked for is refused.
+        """
         if config.rules is not None:
             given = config.rules.options
-            return Labelling.from_dict(given.get("labelling")), WarpSelection.from_dict(given.get("choosing"))
-        labelling = choose_labelling(problem) if adjacency is not None else None
-        if "labelled" in options:
-            labelling = labelling_of(problem, options["labelled"]) if options["labelled"] else None
-        return labelling, None if adjacency is None else choose_warp_selection(problem, adjacency)
+            labelling = Labelling.from_dict(given.get("labelling"))
+            selection = WarpSelection.from_dict(given.get("choosing"))
+        else:
+            labelled, tunable = facts.classes is not None, facts.classes is not None and facts.unit is None
+            labelling = choose_labelling(problem) if tunable else None
+            if "labelled" in options:
+                labelling = labelling_of(problem, options["labelled"]) if options["labelled"] else None
+            selection = choose_warp_selection(problem, facts.adjacency) if labelled else None
+        if labelling is not None:
+            refuse_unit(facts, "The tuning of labels")
+        return labelling, selection
 
     def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> EmbeddingDesign:
         """The design that a job wrote down."""
@@ -213,7 +239,8 @@ class EmbeddingMethod:
 def beside(sigma: float, adjacency: Adjacency, event: Event) -> float:
     """The noise σ₁ of a Gaussian release that together with `event`, made of Gaussian ones, costs what `sigma` costs.
 
-    Δ²/σ₁² = Δ²/σ² − Σ (Δᵢ/σᵢ)², plus a little more noise, so that rounding cannot raise the cost of both.
+    Δ²/σ₁² = Δ²/σ² − Σ (Δᵢ/σᵢ)², plus a little more noise, so that rounding cannot raise the cost of both. All Δ are of
+    one record: for a unit of k rows each is k times as large, and k² divides out.
     """
     reach, taken = adjacency.sensitivity(1.0), 0.0
     for leaf, times in leaves(event):

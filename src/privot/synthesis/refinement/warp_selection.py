@@ -86,7 +86,8 @@ class WarpSelection:
         value = release.value
         right = found == wanted and isinstance(value, np.ndarray) and value.shape == (EACH * len(self.factors),)
         right = right and bool(np.isfinite(np.asarray(value)).all())
-        if not right or events != [self.event(facts.adjacency).to_dict()] or release.guarantee.at_delta != delta:
+        paid = facts.cost(self.event(facts.adjacency))
+        if not right or events != [paid.to_dict()] or release.guarantee.at_delta != delta:
             raise DataError(
                 "The warp selection in this folder is not the one its job paid for: restore it from a backup."
             )
