@@ -34,6 +34,7 @@ from privot.valuation import (
     value_records,
     value_sketches,
 )
+from privot.valuation.label_meanings import label_meanings
 from privot.valuation.label_scores import label_posterior
 from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
 
@@ -89,7 +90,7 @@ def points(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -
 
 
 def labels(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -> None:
-    """Wrong labels found by the scores of labels; the baseline has the same scores from one's own records alone."""
+    """Wrong labels found by the scores of labels, beside what they would be without noise, and without a sketch."""
     design = SketchDesign.around(public).labelled(10)
     found = defaultdict(list)
     for seed in seeds:
@@ -102,9 +103,12 @@ def labels(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -
             for (n, e), sketch in sketches.items():
                 score = score_labels_by_sketch((x, y), sketch, design).score
                 found[f"labels by a sketch of {n}, ε = {e:g}", kind].append(recall(score, bad))
-            u = clip_rows((x - design.centre) @ design.matrix, 1.0)[:, : design.basis.shape[1]]
-            logs, _ = label_posterior(u, y, np.zeros((10, u.shape[1])), np.zeros(10), 1.0, 1.0)
-            found["baseline: labels by one's own records alone", kind].append(recall(-logs[np.arange(OWN), y], bad))
+            u, v = (clip_rows((z - design.centre) @ design.matrix, 1.0) for z in (x, base[0][at]))
+            hot = np.eye(10)[base[1][at]]
+            told, _ = label_meanings(u, y, hot.T @ v, hot.sum(0), 0.0, 0.0)
+            for name, meanings in ((f"no noise, {max(sizes)} records", told), ("baseline: no sketch", np.arange(10))):
+                logs = label_posterior(x, y, meanings)
+                found[name, kind].append(recall(-logs[np.arange(OWN), y], bad))
         print(f"seed {seed} done", flush=True)
     _print_recall(found, KINDS[3:], len(seeds))
 
@@ -112,9 +116,9 @@ def labels(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -
 def _print_recall(found: dict[tuple[str, str], list[float]], kinds: tuple[str, ...], seeds: int) -> None:
     print("recall," + ",".join(kinds))
     for name in dict.fromkeys(name for name, _ in found):
-        print(f"{name}," + ",".join(f"{np.mean(found[name, kind]):.2f}" for kind in kinds))
-    spread = max(np.std(values) for values in found.values())
-    print(f"{seeds} seeds; largest standard deviation over seeds {spread:.2f}")
+        cells = (f"{np.mean(found[name, kind]):.2f} ({np.std(found[name, kind]):.2f})" for kind in kinds)
+        print(f"{name}," + ",".join(cells))
+    print(f"{seeds} seeds; in brackets the standard deviation over seeds")
 
 
 def parties(base: Pair, other: Pair, n: int, g: np.random.Generator) -> Iterator[tuple[str, Pair]]:
