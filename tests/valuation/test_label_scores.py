@@ -113,11 +113,15 @@ def test_meanings_are_the_most_likely_permutation() -> None:
 def test_a_shift_that_all_classes_share_changes_no_meaning() -> None:
     x, y = some(600, 0)
     other, labels = some(6000, 1)
-    sums, count = np.stack([other[labels == c].sum(0) for c in range(3)]), np.full(3, 2000.0)
-    here = label_meanings(x, y, sums, count, 10.0, 1.0)
-    there = label_meanings(x + np.array([3.0, -1.0, 2.0]), y, sums, count, 10.0, 1.0)
-    assert here[0].tolist() == there[0].tolist() == [0, 1, 2]
-    np.testing.assert_allclose(here[1], there[1], atol=1e-9)
+    # classes of different size: their noise differs, and a shift does not cancel by itself
+    kept = np.concatenate([np.flatnonzero(labels == c)[:k] for c, k in enumerate((300, 900, 2000))])
+    sums = np.stack([other[kept][labels[kept] == c].sum(0) for c in range(3)])
+    count = np.array([300.0, 900.0, 2000.0])
+    here = label_meanings(x, y, sums, count, 300.0, 1.0)
+    there = label_meanings(x + np.array([3.0, -1.0, 2.0]), y, sums, count, 300.0, 1.0)
+    assert here[0].tolist() == there[0].tolist()
+    assert here[1].min() < 0.99
+    np.testing.assert_allclose(here[1], there[1], atol=1e-6)
 
 
 def test_names_are_kept_where_noise_hides_the_classes() -> None:
@@ -143,7 +147,6 @@ def test_scores_are_of_the_classes_of_other_records() -> None:
     expected = -logs[np.arange(len(y)), y]
     # far from the border between classes the shape of a kernel's tail is its own: the most suspect records count
     assert recall(found.score, np.argsort(-expected)[:300]) > 0.8
-    assert np.corrcoef(found.score, expected)[0, 1] > 0.9
     assert found.meanings is not None
     assert found.meanings.tolist() == [0, 1, 2]
     assert found.seen is not None

@@ -28,7 +28,7 @@ from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.sketching.private_sketch import noise_deviation
 from privot.valuation.kernel_ridge import KernelRidge
 from privot.valuation.label_meanings import RIGHT_LABELS, label_meanings
-from privot.valuation.labelled_records import Array, LabelledRecords, Labels, as_labelled
+from privot.valuation.labelled_records import Array, Labelled, LabelledRecords, Labels, as_labelled
 from privot.valuation.record_scores import MIN_SHARE, Scores, check_design
 
 SWEEPS = 3
@@ -86,7 +86,14 @@ def score_labels_by_sketch(own: LabelledRecords, validation: Sketch, design: Ske
     [3]
     """
     own = as_labelled(own, "Your records")
-    classes = validation.public["classes"]
+    meanings, seen = meanings_by_sketch(own, validation, design)
+    logs = label_posterior(own.x, own.y, meanings)
+    return Scores(-logs[np.arange(len(own.y)), own.y], own.y, validation.guarantee, seen, meanings)
+
+
+def meanings_by_sketch(own: Labelled, validation: Sketch, design: SketchDesign) -> tuple[Labels, Array]:
+    """π and how far noise leaves it to be seen; raises `DataError` if records and sketch do not fit."""
+    classes, knots = validation.public["classes"], len(design.knots)
     check_design(validation, design)
     if own.x.shape[1] != design.dim:
         raise DataError(f"{own.name} has {own.x.shape[1]} columns, the sketch has {design.dim}.")
@@ -94,8 +101,7 @@ def score_labels_by_sketch(own: LabelledRecords, validation: Sketch, design: Ske
         raise DataError(f"{own.name} has labels outside 0 … {classes - 1}, the classes of the sketch.")
     # clipped as in the sketch, so that both sides are treated alike
     features = clip_rows((own.x - design.centre) @ design.matrix, 1.0)
-    knots = len(design.knots)
-    meanings, seen = label_meanings(
+    return label_meanings(
         features,
         own.y,
         validation.value["features"].reshape(classes, -1),
@@ -103,8 +109,6 @@ def score_labels_by_sketch(own: LabelledRecords, validation: Sketch, design: Ske
         noise_deviation(validation.public, "features"),
         noise_deviation(validation.public, "shells") * math.sqrt(knots),
     )
-    logs = label_posterior(own.x, own.y, meanings)
-    return Scores(-logs[np.arange(len(own.y)), own.y], own.y, validation.guarantee, seen, meanings)
 
 
 def label_posterior(x: Array, y: Labels, meanings: Labels) -> Array:
