@@ -11,8 +11,8 @@ and the score of a record (x, y) is −ln p(c = y | x, y), where labels err at r
     p(c | x, y) ∝ p(c | x)·T_cy,    T_cy = 1 − s if c = π(y), s/(K − 1) if not
 
 (labels with a table of errors: Dawid & Skene 1979). The classifier is trained on p(c | x, y) itself, from p(c | y) on,
-in turns: kernel ridge regression with predictions that leave the record out, p(c | x) ∝ p_c·exp(β f_c(x)), and β the
-most likely one for the labels given.
+in turns: kernel ridge regression with predictions that leave the record out, p(c | x) ∝ p_c·exp(β f_c(x)), and β and s
+the most likely ones for the labels given.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privot.errors import DataError
 from privot.federation.sketches.signed_sketch import Sketch
@@ -27,7 +28,7 @@ from privot.mechanisms import SketchDesign
 from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.sketching.private_sketch import noise_deviation
 from privot.valuation.kernel_ridge import KernelRidge
-from privot.valuation.label_meanings import RIGHT_LABELS, label_meanings
+from privot.valuation.label_meanings import label_meanings
 from privot.valuation.labelled_records import Array, Labelled, LabelledRecords, Labels, as_labelled
 from privot.valuation.record_scores import MIN_SHARE, Scores, check_design
 
@@ -35,6 +36,8 @@ SWEEPS = 3
 """A fixed number: the estimate is one of few sweeps, and no optimum is claimed."""
 SHARPNESS = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
 """Values of β to choose from."""
+WRONG = (0.1, 0.02, 0.05, 0.2, 0.3, 0.4)
+"""Values of s to choose from; the first is assumed before anything is seen."""
 
 
 def score_labels_by_sketch(own: LabelledRecords, validation: Sketch, design: SketchDesign) -> Scores:
@@ -114,23 +117,29 @@ def meanings_by_sketch(own: Labelled, validation: Sketch, design: SketchDesign) 
 def label_posterior(x: Array, y: Labels, meanings: Labels) -> Array:
     """ln p(c | x, y) of shape (n, classes), for labels y that mean the classes `meanings[y]`."""
     classes = len(meanings)
-    wrong = (1.0 - RIGHT_LABELS) / max(classes - 1, 1)
-    table = np.full((classes, classes), wrong)
-    table[meanings, np.arange(classes)] = RIGHT_LABELS if classes > 1 else 1.0
-    given = np.log(table[:, y]).T
-    part = np.exp(_normalised(given))
+    right = np.zeros((len(y), classes), dtype=bool)
+    right[np.arange(len(y)), meanings[y]] = True
+    given = [_given(right, share) for share in WRONG]
+    part = np.exp(_normalised(given[0]))
     model = KernelRidge(x)
     ridge = model.best_ridge(part - part.mean(0))
-    logs = given
+    logs = given[0]
     for _ in range(SWEEPS):
-        share = np.maximum(part.mean(0), MIN_SHARE / classes)
+        share = np.log(np.maximum(part.mean(0), MIN_SHARE / classes))
         found = model.left_out(part - part.mean(0), ridge)
-        tried = [_normalised(beta * found + np.log(share)) + given for beta in SHARPNESS]
-        # ln Σ_c p(c | x)·T_cy, the likelihood of the labels given
-        likely = [float(np.logaddexp.reduce(one, axis=1).sum()) for one in tried]
-        logs = _normalised(tried[int(np.argmax(likely))])
+        # ln p(c | x)·T_cy, whose sum over c is the likelihood of the label given
+        tried = (_normalised(beta * found + share) + labels for beta in SHARPNESS for labels in given)
+        logs = _normalised(max(tried, key=lambda one: float(np.logaddexp.reduce(one, axis=1).sum())))
         part = np.exp(logs)
     return logs
+
+
+def _given(right: NDArray[np.bool_], wrong: float) -> Array:
+    """ln T_cy of shape (n, classes), for a share `wrong` of labels that do not mean the class π(y)."""
+    classes = right.shape[1]
+    if classes == 1:
+        return np.zeros(right.shape)
+    return np.log(np.where(right, 1.0 - wrong, wrong / (classes - 1)))
 
 
 def _normalised(logs: Array) -> Array:
