@@ -117,8 +117,8 @@ def test_a_shift_that_all_classes_share_changes_no_meaning() -> None:
     kept = np.concatenate([np.flatnonzero(labels == c)[:k] for c, k in enumerate((300, 900, 2000))])
     sums = np.stack([other[kept][labels[kept] == c].sum(0) for c in range(3)])
     count = np.array([300.0, 900.0, 2000.0])
-    here = label_meanings(x, y, sums, count, 300.0, 1.0)
-    there = label_meanings(x + np.array([3.0, -1.0, 2.0]), y, sums, count, 300.0, 1.0)
+    here = label_meanings(x, y, sums, count, 1500.0, 1.0)
+    there = label_meanings(x + np.array([3.0, -1.0, 2.0]), y, sums, count, 1500.0, 1.0)
     assert here[0].tolist() == there[0].tolist()
     assert here[1].min() < 0.99
     np.testing.assert_allclose(here[1], there[1], atol=1e-6)
@@ -152,6 +152,19 @@ def test_scores_are_of_the_classes_of_other_records() -> None:
     assert found.seen is not None
     assert found.seen.min() > 0.99
     assert found.guarantee is not None
+
+
+def test_the_share_of_wrong_labels_is_estimated_with_the_scores() -> None:
+    g = np.random.default_rng(5)
+    true = np.arange(900) % 3
+    # classes far apart: all that is uncertain is how many labels are wrong
+    x = 4.0 * MIDDLES[true] + 0.3 * g.normal(size=(900, 3))
+    for share in (0.02, 0.3):
+        y, bad = true.copy(), np.arange(round(share * 900))
+        y[bad] = (y[bad] + g.integers(1, 3, len(bad))) % 3
+        right = np.exp(label_posterior(x, y, np.arange(3))[np.arange(900), y])
+        assert right[bad].max() < 0.1
+        assert np.delete(right, bad).min() > 0.9
 
 
 def test_wrong_labels_and_swapped_classes_are_found_beside_alike_classes() -> None:

@@ -12,12 +12,13 @@ spreads: for covariances Σ and Σ′, tr Σ + tr Σ′ − 2 tr(Σ^½ Σ′ Σ^
 Cauchy–Schwarz; transport between mixtures class by class as in Delon & Desolneux 2020).
 
 *E, the spread between classes that labels lost*, is for wrong labels, which mix classes: a share s of them draws every
-mean towards the middle, and the lower bound sees s²B of that. Let the records labelled c be a mixture Σ_k w_ck of
-the validation side's classes k, with the same share of each class in total, Σ_c p_c w_ck = p′_k. Then m_c = Σ_k w_ck m′_k,
+mean towards the middle, and the lower bound sees s²B of that. Let the records labelled c be a mixture of the
+validation side's classes k with weights w_ck, with as many labels and as many records of each class as there,
+p_c = p′_c and Σ_c p_c w_ck = p′_k. Then m_c = Σ_k w_ck m′_k, and
 
     Σ p_c ‖m_c − m′_c‖² + E = 2 Σ p_c ⟨m′_c − m_c, m′_c − m′⟩ = Σ p_c w_ck ‖m′_c − m′_k‖²
 
-and the right side is the cost of moving each record by the gap m′_c − m′_k between the class that its label names and
+where the right side is the cost of moving each record by the gap m′_c − m′_k between the class that its label names and
 its own: linear in the share of wrong labels, and transport itself where classes are translates of each other and far
 apart. E is 0 where labels are right, whatever the shares, and where whole classes change names. Means that lie nearer
 to m′ for another reason, as of dimmed images, are charged E as well.

@@ -7,7 +7,7 @@ noise of variance v_k in each of q coordinates. If label c means class π(c), an
 
 all means around the middle of their side, so that a shift that all classes share has no part; S is the covariance of
 one's own records within labels. π is the most likely permutation if every label keeps its name with probability
-1 − `MOVED`: the best assignment of −ln p(b_c | k) + ln((1 − M)(K − 1)/M)·1[k ≠ c]. A mean averages all records of its label,
+1 − M: the best assignment of −ln p(b_c | k) + ln((1 − M)(K − 1)/M)·1[k ≠ c]. A mean averages all records of its label,
 so noise that hides the class of a single record leaves π to be seen. It touches a release and one's own records only.
 """
 
@@ -23,7 +23,7 @@ from privot.valuation.labelled_records import Array, Labels
 RIGHT_LABELS = 0.9
 """1 − s, the share of right labels assumed before anything is seen."""
 MOVED = 0.05
-"""Prior probability that a label means another class."""
+"""M, the prior probability that a label means another class."""
 MIN_COUNT, MIN_COUNT_DEVIATIONS = 5.0, 2.0
 """A class needs this many records on both sides, and this many deviations of the noise of its count in the sketch."""
 RIDGE = 1e-2
