@@ -20,8 +20,8 @@ p_c = p′_c and Σ_c p_c w_ck = p′_k. Then m_c = Σ_k w_ck m′_k, and
 
 where the right side is the cost of moving each record by the gap m′_c − m′_k between the class that its label names and
 its own: linear in the share of wrong labels, and transport itself where classes are translates of each other and far
-apart. E is 0 where labels are right, whatever the shares, and where classes of one size change names. Means that lie nearer
-to m′ for another reason, as of dimmed images, are charged E as well.
+apart. E is 0 where labels are right, whatever the shares, and where classes of one size change names. Means that lie
+nearer to m′ for another reason, as of dimmed images, are charged E as well.
 
 A labelled sketch contains all of this, with noise of known size. Profiles are computed from sketches or from one's own
 records; no vault is opened.
