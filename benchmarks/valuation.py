@@ -30,11 +30,11 @@ from privot.valuation import (
     CoalitionPlan,
     score_by_records,
     score_by_sketch,
-    score_labels_by_sketch,
     value_records,
     value_sketches,
 )
-from privot.valuation.label_scores import label_posterior
+from privot.valuation.label_meanings import label_meanings
+from privot.valuation.label_scores import label_posterior, meanings_by_sketch
 from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
 
 EPSILONS = (1.0, 10.0)
@@ -89,7 +89,7 @@ def points(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -
 
 
 def labels(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -> None:
-    """Wrong labels found by the scores of labels; the baseline has the same scores from one's own records alone."""
+    """Wrong labels found by the scores of labels, beside what they would be without noise, and without a sketch."""
     design = SketchDesign.around(public).labelled(10)
     found = defaultdict(list)
     for seed in seeds:
@@ -99,12 +99,20 @@ def labels(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -
         sketches = {(n, e): made(base[0][at[:n]], base[1][at[:n]], e, design) for e in EPSILONS for n in sizes}
         for kind in KINDS[3:]:
             x, y, bad = spoiled(kind, (base[0][pick[:OWN]], base[1][pick[:OWN]]), g)
-            for (n, e), sketch in sketches.items():
-                score = score_labels_by_sketch((x, y), sketch, design).score
-                found[f"labels by a sketch of {n}, ε = {e:g}", kind].append(recall(score, bad))
-            u = clip_rows((x - design.centre) @ design.matrix, 1.0)[:, : design.basis.shape[1]]
-            logs, _ = label_posterior(u, y, np.zeros((10, u.shape[1])), np.zeros(10), 1.0, 1.0)
-            found["baseline: labels by one's own records alone", kind].append(recall(-logs[np.arange(OWN), y], bad))
+            own = Labelled.of(x, y, "A")
+            told = {f"labels by a sketch of {n}, ε = {e:g}": meanings_by_sketch(own, sketches[n, e], design)[0]
+                    for n, e in sketches}  # fmt: skip
+            u, v = (clip_rows((z - design.centre) @ design.matrix, 1.0) for z in (x, base[0][at]))
+            hot = np.eye(10)[base[1][at]]
+            told[f"no noise, {max(sizes)} records"] = label_meanings(u, y, hot.T @ v, hot.sum(0), 0.0, 0.0)[0]
+            told["baseline: no sketch"] = np.arange(10)
+            # the sketch enters the scores by the meanings alone, so equal meanings have equal scores
+            known: dict[bytes, float] = {}
+            for name, meanings in told.items():
+                if meanings.tobytes() not in known:
+                    logs = label_posterior(x, y, meanings)
+                    known[meanings.tobytes()] = recall(-logs[np.arange(OWN), y], bad)
+                found[name, kind].append(known[meanings.tobytes()])
         print(f"seed {seed} done", flush=True)
     _print_recall(found, KINDS[3:], len(seeds))
 
@@ -112,9 +120,9 @@ def labels(base: Pair, public: np.ndarray, seeds: list[int], sizes: list[int]) -
 def _print_recall(found: dict[tuple[str, str], list[float]], kinds: tuple[str, ...], seeds: int) -> None:
     print("recall," + ",".join(kinds))
     for name in dict.fromkeys(name for name, _ in found):
-        print(f"{name}," + ",".join(f"{np.mean(found[name, kind]):.2f}" for kind in kinds))
-    spread = max(np.std(values) for values in found.values())
-    print(f"{seeds} seeds; largest standard deviation over seeds {spread:.2f}")
+        cells = (f"{np.mean(found[name, kind]):.2f} ({np.std(found[name, kind]):.2f})" for kind in kinds)
+        print(f"{name}," + ",".join(cells))
+    print(f"{seeds} seeds; in brackets the standard deviation over seeds")
 
 
 def parties(base: Pair, other: Pair, n: int, g: np.random.Generator) -> Iterator[tuple[str, Pair]]:

@@ -72,6 +72,7 @@ def test_points_scores_records_against_a_sketch_and_against_records(capsys, fold
     said = json.loads(capsys.readouterr().out)
     assert (said["method"], said["guarantee"]["epsilon"] <= 4.0) == ("labels", True)
     assert sum(w["row"] < 90 for w in said["worst"]) > 85
+    assert said["meanings"] == [0, 1, 2]
     assert run([*order, "--method", "labels", "--top", "3"]) == 0
     assert "a high score is a label probably wrong" in capsys.readouterr().out
     assert run(["points", "south.npz", "--validation", "hub.npz", "--most", "300"]) == 0
@@ -224,6 +225,15 @@ def test_the_printed_share_is_not_presented_as_a_test_of_a_difference() -> None:
     assert "hides how your classes differ" in _seen([0.0, 0.0])
     # shares above 0 are what chance leaves of nothing in two of five cases
     assert _seen([0.0, 0.5]) == "your class means are moved 25 % of the way to its noisy ones (mean over classes)"
+
+
+def test_labels_that_mean_another_class_are_named_and_hidden_ones_counted() -> None:
+    from privot.cli.commands.points import _meant
+
+    assert _meant([0, 1], [1.0, 0.99]) == "every label keeps its name; it tells what 2 of 2 labels mean"
+    assert _meant([1, 0, 2], [1.0, 1.0, 0.2]) == (
+        "0 means its 1, 1 means its 0; it tells what 2 of 3 labels mean, and noise hides the others"
+    )
 
 
 def test_a_very_large_value_fits_on_one_line(capsys, folder) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from privot.federation.sketches.estimating import Shared
 from privot.federation.sketches.sketch_simulation import BY_CLASS, Side
 from privot.mechanisms import SketchDesign
 from privot.valuation import value_records, value_sketches
-from privot.valuation.class_profiles import Profile, ProfileSums, transport_cost
+from privot.valuation.class_profiles import Profile, ProfileSums, spread_lost, transport_cost
 from privot.valuation.labelled_records import LABEL_WEIGHT, Labelled
 from privot.valuation.party_values import _Pools, _stand_ins, _with_noise
 from privot.valuation.shapley import CoalitionPlan
@@ -62,6 +64,13 @@ def test_the_cost_is_that_of_its_linear_programme() -> None:
         rows = np.kron(np.eye(4), np.ones(3)), np.kron(np.ones(4), np.eye(3))
         solved = linprog(cost.ravel(), A_eq=np.concatenate(rows), b_eq=np.concatenate([a.share, v.share]))
         expected = solved.fun + (np.sqrt(a.within) - np.sqrt(v.within)) ** 2
+        # what labels lost of the spread between the three classes that both have, without what noise adds
+        middle = sum(p * m for p, m in zip(v.share, v.means, strict=True))
+        lost = 0.0
+        for i in range(3):
+            theirs = ((v.means[i] - middle) ** 2).sum() - 3 * v.noise[i] * (1 - 2 * v.share[i])
+            lost += a.share[i + 1] * (theirs - ((a.means[i + 1] - middle) ** 2).sum() + 3 * a.noise[i + 1])
+        expected += max(0.0, lost)
         assert transport_cost(a, v) == pytest.approx(expected, abs=1e-9)
 
 
@@ -274,3 +283,65 @@ def test_parties_are_plain_tuples() -> None:
     assert np.array_equal(found.value, value_records(parties, hub).value)
     with pytest.raises(DataError, match="Party 2 has no labels"):
         value_records([(hub.x[1:], hub.y[1:]), (hub.x, None)], hub)
+
+
+def mixed(share: float, n: int = 3000) -> Labelled:
+    """Records exactly at their classes' middles, with this share of each class evenly given other labels."""
+    true = np.arange(n) % 3
+    place = np.arange(n) // 3
+    wrong = place < share * n / 3
+    y = np.where(wrong, (true + 1 + place % 2) % 3, true)
+    return Labelled.of(MIDDLES[true], y, "mixed")
+
+
+def test_wrong_labels_cost_in_proportion_to_their_share() -> None:
+    hub = profile(mixed(0.0))
+    for share in (0.0, 0.1, 0.2, 0.4):
+        pool = profile(mixed(share))
+        # each wrong record is moved by the gap between two middles, 2 in square
+        gap = float(pool.share @ ((pool.means - hub.means) ** 2).sum(1))
+        assert gap + spread_lost(pool, hub) == pytest.approx(2.0 * share)
+        # all records are at three points, so the spread within labels is what labels lost between them
+        assert transport_cost(pool, hub) == pytest.approx(2.0 * share + pool.within)
+        assert pool.within == pytest.approx(spread_lost(pool, hub))
+
+
+def test_no_spread_is_lost_by_right_labels_of_other_shares_and_by_whole_classes_that_change_names() -> None:
+    hub = some(300, 0)
+    counts = np.concatenate([np.flatnonzero(hub.y == c)[:k] for c, k in enumerate((10, 50, 100))])
+    assert spread_lost(profile(mixed(0.0, 30)), profile(mixed(0.0))) == pytest.approx(0.0)
+    few = Labelled.of(np.repeat(MIDDLES, (1, 5, 10), axis=0), np.repeat([0, 1, 2], (1, 5, 10)), "few")
+    assert spread_lost(profile(few), profile(mixed(0.0))) == pytest.approx(0.0)
+    renamed = Labelled.of(MIDDLES[np.arange(30) % 3], (np.arange(30) + 1) % 3, "renamed")
+    assert spread_lost(profile(renamed), profile(mixed(0.0))) == pytest.approx(0.0)
+    # classes further apart than those of the validation side are no gain
+    apart = Labelled.of(2.0 * (hub.x[counts] - 1 / 3) + 1 / 3, hub.y[counts], "apart")
+    assert spread_lost(profile(apart), profile(hub)) < 0.0
+    assert transport_cost(profile(apart), profile(hub)) > 0.0
+
+
+def test_the_spread_lost_is_debiased_for_the_noise_of_both_sides() -> None:
+    g = np.random.default_rng(3)
+    pool, hub = profile(mixed(0.2)), profile(mixed(0.0))
+    true, found = spread_lost(pool, hub), []
+    noise = np.array([0.04, 0.1, 0.02]), np.array([0.1, 0.05, 0.2])
+    for _ in range(4000):
+        noisy = [
+            replace(side, means=side.means + np.sqrt(v)[:, None] * g.normal(size=(3, 3)), noise=v)
+            for side, v in zip((pool, hub), noise, strict=True)
+        ]
+        found.append(spread_lost(*noisy))
+    assert abs(np.mean(found) - true) < 4.0 * np.std(found) / np.sqrt(4000)
+
+
+def test_parties_are_ranked_by_their_share_of_wrong_labels() -> None:
+    hub = sketched(some(3000, 0), 3.0)
+    g, parties = np.random.default_rng(4), []
+    for k, share in enumerate((0.0, 0.1, 0.2)):
+        data = some(1500, k + 1)
+        bad = g.choice(1500, round(share * 1500), replace=False)
+        y = data.y.copy()
+        y[bad] = (y[bad] + g.integers(1, 3, len(bad))) % 3
+        parties.append(sketched(Labelled.of(data.x, y, "P"), 3.0))
+    value = value_sketches(parties, hub, draws=0).value
+    assert value[0] > value[1] + 0.01 > value[2] + 0.02

@@ -2,13 +2,29 @@
 
 Between two data sets whose classes c have shares p_c, means m_c and the spread W = E‖x − m_y‖² within classes,
 
-    T(S, V) = min_π Σ π_cc′ (‖m_c − m′_c′‖² + λ‖m′_c − m′_c′‖²) + (√W − √W′)²
+    T(S, V) = min_π Σ π_cc′ (‖m_c − m′_c′‖² + λ‖m′_c − m′_c′‖²) + (√W − √W′)² + max(E, 0)
+    E       = Σ p_c (‖m′_c − m′‖² − ‖m_c − m′‖²)          over the classes that both have
 
-over plans π between the shares, m′ the validation side's means, as in `record_scores`. It is a lower bound on the
-label-aware transport cost between whole classes with these means and spreads: for covariances Σ and Σ′,
-tr Σ + tr Σ′ − 2 tr(Σ^½ Σ′ Σ^½)^½ ≥ (√tr Σ − √tr Σ′)² (Gelbrich 1990 and Cauchy–Schwarz; transport between mixtures
-class by class as in Delon & Desolneux 2020). A labelled sketch contains all of this, with noise of known size. Profiles
-are computed from sketches or from one's own records; no vault is opened.
+over plans π between the shares, m′_c and m′ the validation side's means, as in `record_scores`.
+
+*The first two terms* are a lower bound on the label-aware transport cost between whole classes with these means and
+spreads: for covariances Σ and Σ′, tr Σ + tr Σ′ − 2 tr(Σ^½ Σ′ Σ^½)^½ ≥ (√tr Σ − √tr Σ′)² (Gelbrich 1990 and
+Cauchy–Schwarz; transport between mixtures class by class as in Delon & Desolneux 2020).
+
+*E, the spread between classes that labels lost*, is for wrong labels, which mix classes: a share s of them draws every
+mean towards the middle, and the lower bound sees s²B of that. Let the records labelled c be a mixture of the
+validation side's classes k with weights w_ck, with as many labels and as many records of each class as there,
+p_c = p′_c and Σ_c p_c w_ck = p′_k. Then m_c = Σ_k w_ck m′_k, and
+
+    Σ p_c ‖m_c − m′_c‖² + E = 2 Σ p_c ⟨m′_c − m_c, m′_c − m′⟩ = Σ p_c w_ck ‖m′_c − m′_k‖²
+
+where the right side is the cost of moving each record by the gap m′_c − m′_k between the class that its label names and
+its own: linear in the share of wrong labels, and transport itself where classes are translates of each other and far
+apart. E is 0 where labels are right, whatever the shares, and where classes of one size change names. Means that lie
+nearer to m′ for another reason, as of dimmed images, are charged E as well.
+
+A labelled sketch contains all of this, with noise of known size. Profiles are computed from sketches or from one's own
+records; no vault is opened.
 """
 
 from __future__ import annotations
@@ -86,7 +102,7 @@ class ProfileSums:
 
 
 def transport_cost(pool: Profile, validation: Profile, label_weight: float = LABEL_WEIGHT) -> float:
-    """T(S, V) as above. Squared gaps between noisy means are debiased, so that noise alone gives 0 on average.
+    """T(S, V) as above. Squared gaps between noisy means are debiased, so that noise alone moves them by 0 on average.
 
     For a class that the validation side does not have, the pool's own mean stands for its label.
     """
@@ -114,4 +130,18 @@ def transport_cost(pool: Profile, validation: Profile, label_weight: float = LAB
     _, moved, _, _, code = network_simplex()(pool.share, share, np.ascontiguousarray(cost / size), MAX_PIVOTS, 1)
     if code != 1:
         raise ConvergenceError(f"The network simplex stopped before its optimum (code {code}).")
-    return size * float(moved) + (math.sqrt(pool.within) - math.sqrt(validation.within)) ** 2
+    widened = (math.sqrt(pool.within) - math.sqrt(validation.within)) ** 2
+    return size * float(moved) + widened + max(0.0, spread_lost(pool, validation))
+
+
+def spread_lost(pool: Profile, validation: Profile) -> float:
+    """E as above, debiased: how much nearer to the middle m′ the pool's classes lie than those of the same name.
+
+    The noise of m′ is in both squares and cancels, except for the share p′_c of it that is the noise of m′_c itself.
+    """
+    _, mine, theirs = np.intersect1d(pool.names, validation.names, assume_unique=True, return_indices=True)
+    middle, width = validation.share @ validation.means, pool.means.shape[1]
+    wide = ((validation.means[theirs] - middle) ** 2).sum(1)
+    wide -= width * validation.noise[theirs] * (1.0 - 2.0 * validation.share[theirs])
+    narrow = ((pool.means[mine] - middle) ** 2).sum(1) - width * pool.noise[mine]
+    return float(pool.share[mine] @ (wide - narrow))

@@ -51,13 +51,15 @@ class Scores:
     """One score per record, in order: high is harmful. Scores reveal confidential records: do not publish them.
 
     `seen` states per class how far the sketch moved the mean of one's own class towards that of the validation side:
-    1 is all the way, 0 means that noise hides any difference. None without noise.
+    1 is all the way, 0 means that noise hides any difference. None without noise. `meanings` states which class each
+    label means, for scores of labels; None for others.
     """
 
     score: Array
     labels: Labels
     guarantee: Guarantee | None
     seen: Array | None
+    meanings: Labels | None = None
 
     def __repr__(self) -> str:
         return f"Scores({len(self.score)} records)"

@@ -12,6 +12,8 @@ from privot.cli.parsing.options import AsJson, Chart, Classes, PublicSeed, Shape
 from privot.cli.printing.output import number, print_facts, print_json, print_table
 
 KEEP = "private, do not publish: scores are about A's own confidential records, and nothing of A was sent anywhere"
+MEANING_SEEN = 0.95
+"""From which value of `seen` on the meaning of a label counts as told by the sketch."""
 
 
 def points(
@@ -101,7 +103,9 @@ def _print(answer: dict[str, Any]) -> None:
     if against["kind"] == "records":
         lines.append(("against", f"{against['records']} validation records, {against['used']} used"))
     else:
-        lines.append(("against", f"a sketch; {_seen(answer['seen'])}"))
+        meanings = answer["meanings"]
+        told = _seen(answer["seen"]) if meanings is None else _meant(meanings, answer["seen"])
+        lines.append(("against", f"a sketch; {told}"))
         lines.append(("signed by", f"{str(answer['signer'])[:16]}…: {vouched(bool(answer['trusted']))}"))
     lines += [("privacy", str(answer["privacy"])), ("scores", KEEP)]
     if answer["out"] is not None:
@@ -115,3 +119,11 @@ def _seen(seen: list[float]) -> str:
         return "its noise hides how your classes differ from its own, so your own class means are used"
     moved = 100.0 * sum(seen) / len(seen)
     return f"your class means are moved {moved:.0f} % of the way to its noisy ones (mean over classes)"
+
+
+def _meant(meanings: list[int], seen: list[float]) -> str:
+    """Which labels mean another class by the sketch, and how many the noise leaves open."""
+    moved = ", ".join(f"{label} means its {meant}" for label, meant in enumerate(meanings) if label != meant)
+    clear = sum(one >= MEANING_SEEN for one in seen)
+    hidden = "" if clear == len(seen) else ", and noise hides the others"
+    return f"{moved or 'every label keeps its name'}; it tells what {clear} of {len(seen)} labels mean{hidden}"

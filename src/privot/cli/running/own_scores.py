@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MEANINGS = {
     "transport": "calibrated gradient: high is harmful",
-    "labels": "−ln p(label | features): high is a label that is probably wrong",
+    "labels": "−ln p(the label is right | record and label): high is a label that is probably wrong",
 }
 """What a score is, by method."""
 
@@ -54,6 +54,7 @@ def score_against_sketch(
     return found, dim, {
         "validation": {"kind": "sketch", "records": read.public["records"], "used": None},
         "seen": None if found.seen is None else found.seen.tolist(),
+        "meanings": None if found.meanings is None else found.meanings.tolist(),
         "guarantee": summary(read.guarantee),
         "signer": read.signer,
         "trusted": trusted,
@@ -73,6 +74,7 @@ def score_against_records(
     return score_by_records(own, used), own.x.shape[1], {
         "validation": {"kind": "records", "records": len(whole.x), "used": len(used.x)},
         "seen": None,
+        "meanings": None,
         "guarantee": None,
         "signer": None,
         "trusted": False,
