@@ -311,8 +311,8 @@ def valuation(
     if "times_less_seconds" in found:
         typer.echo(
             f"privot takes {found['times_less_processor_seconds']:.1f} times less processor time, "
-            f"{found['times_less_seconds']:.1f} times less by the clock, {found['times_less_mebibytes']:.2f} times less "
-            "memory"
+            f"{found['times_less_seconds']:.1f} times less by the clock and "
+            f"{found['times_less_mebibytes']:.2f} times less memory"
         )
 
 

@@ -31,10 +31,10 @@ SETTINGS = {
         "records": 8000,
         "test": 2000,
         "samples": 8000,
-        "seeds": 5,
+        "seeds": 1,
         "classifiers": ["mlp", "cnn"],
         "beside": True,
-        "options": {},
+        "options": {"steps": 8000},
     },
 }
 PRINTED = {

@@ -48,14 +48,14 @@ SETTINGS = {
     },
     "full": {
         "sets": ["mnist", "fashion_mnist"],
-        "seeds": 5,
+        "seeds": 1,
         "epsilon": 10.0,
         "classifiers": NAMES,
         "records": 0,
         "samples": 60_000,
-        "options": {},
+        "options": {"steps": 40_000},
         "mixtures": {"mnist": 1.0, "fashion_mnist": 3.0},
-        "open_steps": 20_000,
+        "open_steps": 10_000,
     },
 }
 

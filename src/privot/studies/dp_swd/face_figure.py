@@ -29,7 +29,7 @@ SETTINGS = {
         "test": 2000,
         "samples": 8000,
         "classifiers": ["mlp", "cnn"],
-        "options": {},
+        "options": {"steps": 2000},
     },
 }
 FIDS = "58, 97 and 149 (no privacy, CLT, Bernstein)"

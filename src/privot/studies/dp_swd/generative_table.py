@@ -42,12 +42,12 @@ SETTINGS = {
     "full": {
         "sets": ["mnist", "fashion_mnist"],
         "bounds": ["exact", "bernstein", "clt"],
-        "seeds": 5,
+        "seeds": 1,
         "epsilon": 10.0,
         "samples": 60_000,
         "classifiers": NAMES,
-        "options": {},
-        "open_steps": 20_000,
+        "options": {"steps": 2000},
+        "open_steps": 10_000,
     },
 }
 

@@ -44,7 +44,7 @@ SETTINGS = {
     "full": {
         "sets": ["mnist", "fashion_mnist"],
         "epsilons": [10.0, 1.0, 0.2],
-        "seeds": 2,
+        "seeds": 1,
         "samples": 60_000,
         "classifiers": NAMES,
     },
