@@ -19,7 +19,7 @@ from privot.tables import Column, Schema, TableCodec, encode_file, write_table
 
 SCHEMA = Schema(
     (
-        Column("day", "date", "2010-01-01", "2024-12-31", missing=True),
+        Column.from_dict({"name": "day", "type": "date", "low": "2010-01-01", "high": "2024-12-31", "missing": True}),
         Column("code", "categorical", categories=tuple(f"C{i:02d}" for i in range(50)), missing=True),
         Column("amount", "continuous", 0, 1e6, scale="log", decimals=2),
         Column("age", "integer", 0, 110),

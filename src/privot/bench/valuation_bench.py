@@ -65,7 +65,9 @@ def measure_valuation(
         made, bad = made_up(records, validation, columns, seed)
         np.savez(given, **made)
         del made
-        ways = [("privot", [sys.executable, "-m", "privot.bench.own_scores", str(given)], [])]
+        ways: list[tuple[str, list[str], list[str]]] = [
+            ("privot", [sys.executable, "-m", "privot.bench.own_scores", str(given)], [])
+        ]
         if peers is not None:
             more = ["--threads", str(threads), "--limit", str(limit)]
             ways.append(("opendataval", [peers, str(_SCRIPT), str(given)], more))

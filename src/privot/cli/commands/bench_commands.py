@@ -284,7 +284,7 @@ def valuation(
         typer.Option(metavar="PYTHON", help="Interpreter of an environment with opendataval; no peer unless given."),
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads of each.")] = 2,
-    limit: Annotated[int, typer.Option(help="Processor seconds that the peer may take.")] = 1800,
+    limit: Annotated[int, typer.Option(help="Processor seconds that one run of a peer may take.")] = 1800,
     as_json: AsJson = False,
 ) -> None:
     """Score made-up records against a validation set, by privot and by opendataval's LAVA: time, memory, recall.

@@ -131,6 +131,7 @@ def _draw(
     report = evaluate_table(made.sample(rows, seed=seed)[0], test, codec)
     found = {f"{s.model} {name}": float(getattr(s, name)) for s in report.scores for name in ("accuracy", "auc")}
     assert report.label_balance is not None
+    assert report.pair_distance is not None
     found |= {
         "positive share": float(report.label_balance[1]),
         "marginal distance": float(report.marginal_distance),

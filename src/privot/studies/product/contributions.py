@@ -127,7 +127,7 @@ def _by_transport(held: list[Labelled], validation: Labelled, few: list[int], g:
         if not len(inside):
             return 0.0
         plan = couple(inside, np.full(len(inside), 1 / len(inside)), np.full(few[1], 1 / few[1]))
-        return 1.0 - float(plan.mass @ inside[plan.i, plan.j]) / empty
+        return 1.0 - float(plan.mass @ inside[plan.i, plan.j]) / float(empty)
 
     game = CoalitionPlan.of(len(held))
     return game.values(game.worths(worth))

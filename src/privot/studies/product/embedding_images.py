@@ -13,10 +13,10 @@ from typing import Any
 from privot.studies.study import StudyFinding
 from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, fid_words, listed, mean_of, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, AdjacencyName, fid_words, listed, mean_of, synthesis_scores
 
 NAMES = ["logreg", "mlp", "cnn"]
-ADJACENCY = "add-remove"
+ADJACENCY: AdjacencyName = "add-remove"
 DPDM = {
     ("mnist", 10.0): (90.8, 94.8, 98.1),
     ("mnist", 1.0): (86.7, 91.6, 95.3),

@@ -94,7 +94,8 @@ def draw_fonts(out: Path) -> None:
     """Digits (four per face) and capitals (one per face), with the number of the face for splits by font."""
     for name, chars, each in (("digits", "0123456789", 4), ("capitals", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 1)):
         dice = np.random.default_rng(0)
-        x, y, font, seen = [], [], [], set()
+        seen: set[str] = set()
+        x, y, font = [], [], []
         for path, index in faces():
             made = glyphs(path, index, chars)
             if made is None:

@@ -174,10 +174,11 @@ def _intervals(data: _Data, records: int, seed: int, epsilons: list[float], draw
             for other in names[1:]:
                 truth = np.sqrt(estimates(*(quiet[k].view(noisy=False) for k in (names[0], other))))
                 found = compare_sketches(shown[names[0]], shown[other], draws=draws)
-                for k, distance in enumerate((found.w2, found.sliced, found.otdd)):
+                for at, distance in enumerate((found.w2, found.sliced, found.otdd)):
                     assert distance is not None
+                    assert distance.interval is not None
                     low, high = distance.interval
-                    held[k] += low <= truth[k] <= high
+                    held[at] += low <= truth[at] <= high
             for what, count in zip(("W₂", "sliced W₂", "OTDD"), held, strict=True):
                 of = {"of_what": what, "count": int(count), "of": len(names) - 1}
                 rows.append({"sketch": name, "epsilon": epsilon, **of})
@@ -196,6 +197,8 @@ def _null(data: _Data, records: int, pairs: int, epsilons: list[float], draws: i
                 both = [labelled_sketch(data.bring(x[i]), y[i], epsilon, design) for i in halves]
                 found = compare_sketches(*both, draws=draws)
                 assert found.otdd is not None
+                assert found.p_value is not None
+                assert found.otdd.null_level is not None
                 apart += bool(found.p_value <= 0.05)
                 beyond += bool(found.otdd.value > found.otdd.null_level)
             for what, count in (("told apart", apart), ("OTDD beyond its null level", beyond)):

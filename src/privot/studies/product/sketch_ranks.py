@@ -150,7 +150,9 @@ def _seed(
         if peers:
             plan = projection(784, 10, adjacency="replace-one", delta=DELTA, epsilon=epsilon, clip=CLIP)
             shown = {
-                k: vault(v, epsilon * 1.001).release(RandomProjection(10, plan.sigma, seed=3), purpose="peer").value
+                k: np.asarray(
+                    vault(v, epsilon * 1.001).release(RandomProjection(10, plan.sigma, seed=3), purpose="peer").value
+                )
                 for k, v in group.items()
             }
             far = np.array([np.sqrt(np.mean((np.sort(shown[a], 0) - np.sort(shown[b], 0)) ** 2)) for a, b in which])

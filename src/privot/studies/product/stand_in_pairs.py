@@ -41,11 +41,6 @@ class Pair:
     test_labels: Array
     shape: tuple[int, int] | None = (SIDE, SIDE)
 
-    def cut(self, rows: int | None) -> Pair:
-        """At most `rows` records of each part: for trying the runs."""
-        parts = [v[:rows] for v in vars(self).values() if isinstance(v, np.ndarray)]
-        return Pair(*parts, self.shape)
-
 
 def resized(x: Array) -> Array:
     """Images in [0, 1] at 28 × 28, as rows."""

@@ -72,6 +72,8 @@ def _count(held: list[Labelled], hub: Labelled, design: SketchDesign, epsilon: f
     for _ in range(repeats):
         noisy = [labelled_sketch(*pair, epsilon, design) for pair in (*held, hub)]
         found = value_sketches(noisy[:-1], noisy[-1])
+        assert found.interval is not None
+        assert found.decided is not None
         inside += int(((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).sum())
         widths.append(float((found.interval[:, 1] - found.interval[:, 0]).mean()))
         sign = np.sign(found.value[:, None] - found.value)
