@@ -141,6 +141,7 @@ def _draw(
     }
     if longer:
         more = train_and_test(made.sample(LONGER * rows, seed=seed)[0], test, codec)
+        assert more.auc is not None
         found |= {"boosting accuracy, more rows": float(more.accuracy), "boosting auc, more rows": float(more.auc)}
     return found
 
