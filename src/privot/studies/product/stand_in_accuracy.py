@@ -27,7 +27,7 @@ WITHIN = 1.0
 SETTINGS = {
     "quick": {
         "pairs": [DIM], "methods": ["source", "stand-in"], "epsilons": [1.0], "seeds": 1,
-        "change": {"warmup": 60, "finish": 60, "check": 20, "generator": 60, "fit": 20, "samples": 400, "members": 1},
+        "change": {"warmup": 8, "finish": 8, "check": 4, "generator": 20, "fit": 4, "samples": 100, "members": 1},
     },
     "full": {
         "pairs": ["usps-mnist", "mnist-usps", "mnist-digits8"],
