@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,32 @@ def open_scores(
     return {
         name: score(name, drawn, marks, test, labels, shape=shape, device=run.device, seed=seed) for name in classifiers
     }
+
+
+def open_rows(
+    run: StudyRun,
+    sets: Sequence[str],
+    method: str,
+    seeds: int,
+    *,
+    steps: int,
+    samples: int,
+    classifiers: Sequence[str],
+) -> dict[str, list[dict[str, Any]]]:
+    """`open_scores` by data set and seed, each kept as a part of the run."""
+    return {
+        data: [
+            run.part(
+                f"{data}, without privacy, seed {seed}",
+                partial(
+                    open_scores, run, data, method, run.seed + seed, steps=steps, samples=samples,
+                    classifiers=classifiers,
+                ),
+            )
+            for seed in range(seeds)
+        ]
+        for data in sets
+    }  # fmt: skip
 
 
 def open_finding(

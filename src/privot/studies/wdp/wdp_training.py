@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +177,15 @@ def _probabilities() -> StudyFinding:
     )
 
 
+def _network(norm: Literal["batch", "group"], shape: tuple[int, ...], width: int, seed: int) -> Any:
+    """A linear model of rows without a shape, a convolutional one of images."""
+    from privot.training.study_models import convolutional, linear
+
+    if len(shape) == 1:
+        return linear(shape[0], 10, seed)
+    return convolutional(norm, side=shape[1], channels=shape[0], width=width, seed=seed)
+
+
 def _run_openly(
     x: Array,
     y: Array,
@@ -193,13 +202,7 @@ def _run_openly(
     """The same network trained by Adam without noise or clipping: it protects nothing."""
     import torch
 
-    from privot.training.study_models import convolutional, linear
-
-    if len(shape) == 1:
-        model = linear(shape[0], 10, seed)
-    else:
-        model = convolutional("batch", side=shape[1], channels=shape[0], width=width, seed=seed)
-    model = model.to(device)
+    model = _network("batch", shape, width, seed).to(device)
     rows, labels = (torch.as_tensor(z, device=device) for z in (x.astype(np.float32), y.astype(np.int64)))
     random = torch.Generator(device=device).manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3 if len(shape) > 1 else 1e-2)
@@ -238,15 +241,10 @@ def _run(
 ) -> dict[str, Any]:
     from privot.training.dp_sgd_loop import train
     from privot.training.model_gradients import ModelGradients
-    from privot.training.study_models import convolutional, linear
 
     started = time.perf_counter()
     published = variant == "published"
-    if len(shape) == 1:
-        model = linear(shape[0], 10, seed)
-    else:
-        norm: Any = "batch" if published else "group"
-        model = convolutional(norm, side=shape[1], channels=shape[0], width=width, seed=seed)
+    model = _network("batch" if published else "group", shape, width, seed)
     gradients = ModelGradients(model, shape, device=device, batch_statistics=published, single=True)
     before = gradients.accuracy(gradients.weights(), xt, yt)
     vault = Vault(x, y, clip=float(np.sqrt(x.shape[1])), classes=10, adjacency="add-remove", budget=_BUDGET)
