@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from privot.studies.product_list import PRODUCT, PRODUCT_STUDIES
 from privot.studies.study import Paper
 from privot.studies.study_list import DP_SINKHORN, DP_SWD, DP_SWD_FIRST, TRIANGLE_WAD, WDP
 
@@ -240,4 +241,5 @@ ITEMS: tuple[PaperItem, ...] = (
         "detection of noisy features",
         "triangle-wad-section-6-3",
     ),
+    *(PaperItem(PRODUCT, study.item, study.title, study.name) for study in PRODUCT_STUDIES),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from privot.errors import UsageError, brief
+from privot.studies.product_list import PRODUCT, PRODUCT_STUDIES
 from privot.studies.study import Paper, Study
 
 DP_SWD = Paper("dp-swd", "Rakotomamonjy & Ralaivola 2021, Differentially Private Sliced Wasserstein Distance")
@@ -11,7 +12,7 @@ DP_SWD_FIRST = Paper("dp-swd-first", "Rakotomamonjy & Ralaivola 2021, the same i
 WDP = Paper("wdp", "Yang, Qi & Zhou 2024, Wasserstein Differential Privacy")
 DP_SINKHORN = Paper("dp-sinkhorn", "Cao, Bie, Vahdat, Fidler & Kreis 2021, Don't Generate Me")
 TRIANGLE_WAD = Paper("triangle-wad", "Li, Huang, Wang & Pang 2024, Private Wasserstein Distance with Random Noises")
-PAPERS = (DP_SWD, WDP, DP_SINKHORN, TRIANGLE_WAD)
+PAPERS = (DP_SWD, WDP, DP_SINKHORN, TRIANGLE_WAD, PRODUCT)
 
 _IN = "privot.studies"
 STUDIES: tuple[Study, ...] = (
@@ -53,6 +54,7 @@ STUDIES: tuple[Study, ...] = (
         "GPU",
         needs=("celeba",),
         quick_needs=("celeba",),
+        fid=True,
     ),
     Study(
         "dp-sinkhorn-figure-4",
@@ -100,6 +102,7 @@ STUDIES: tuple[Study, ...] = (
         "GPU",
         needs=("celeba",),
         quick_needs=("celeba",),
+        fid=True,
     ),
     Study(
         "dp-swd-figure-7",
@@ -269,6 +272,7 @@ STUDIES: tuple[Study, ...] = (
         "GPU",
         needs=("mnist", "fashion_mnist", "cifar10"),
     ),
+    *PRODUCT_STUDIES,
 )
 
 

@@ -35,6 +35,10 @@ DATA_SETS = {
     "office_caltech": "office_caltech_surf.npz",
     "bbc": "bbc_news.jsonl.gz",
     "glove": "glove50_bbc.npz",
+    "adult_train": "adult_train.csv.gz",
+    "adult_test": "adult_test.csv.gz",
+    "font_digits": "fonts_digits.npz",
+    "inception": "inception.pt",
 }
 """Open data sets by name, and the file that holds each in the folder of data."""
 _VERSIONS = ("numpy", "scipy", "torch")
@@ -65,6 +69,11 @@ class StudyRun:
         if self.data_folder is None or not (self.data_folder / file).is_file():
             raise MissingDataError(f"{self.study.name} needs {file}: name the folder that holds it (--data DIR).")
         return self.data_folder / file
+
+    def network(self) -> Path | None:
+        """The network of FID, a TorchScript file beside the data sets; None if it is not at hand: FID is left out."""
+        path = None if self.data_folder is None else self.data_folder / DATA_SETS["inception"]
+        return path if path is not None and path.is_file() else None
 
     def part(self, key: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, plain JSON types; taken from the parts of an earlier run that was cut off."""
@@ -109,6 +118,7 @@ class StudyRun:
             "seconds": round(time.perf_counter() - began, 1),
             # of all threads: what it takes on quiet cores, whatever else ran beside it
             "processor_seconds": round(time.process_time() - busy, 1),
+            **({"fid_network": DATA_SETS["inception"]} if self.study.fid and self.network() is not None else {}),
             **provenance(self.device),
             "result": found,
         }
@@ -129,6 +139,9 @@ class StudyRun:
     def _digest(self, settings: Mapping[str, Any]) -> str:
         """What a result depends on, as far as it is known before it is computed."""
         known = [SCHEMA_VERSION, privot.__version__, self.study.name, self.mode, settings, self.seed, self.device]
+        if self.study.fid and self.network() is not None:
+            # a result without FID is not that of a run with it
+            known.append("FID")
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
