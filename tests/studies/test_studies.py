@@ -29,7 +29,13 @@ def verdicts(found):
 
 def test_there_is_a_study_of_every_figure_and_table_of_wdp():
     figures = [f"wdp-figure-{n}" for n in (1, 2, 3, 4)]
-    assert [s.name for s in STUDIES if s.paper is WDP] == ["wdp-corollary-1", *figures, "wdp-table-1", "wdp-table-2"]
+    assert [s.name for s in STUDIES if s.paper is WDP] == [
+        "wdp-corollary-1",
+        *figures,
+        "wdp-lemma-1",
+        "wdp-table-1",
+        "wdp-table-2",
+    ]
     with pytest.raises(UsageError, match="wdp-figure-1"):
         find_study("figure-1")
 

@@ -157,7 +157,7 @@ ITEMS: tuple[PaperItem, ...] = (
     ),
     PaperItem(WDP, "Theorems 1, 2, 3", "the accountant", command=_CLAIMS, verdict=_REFUTED),
     PaperItem(WDP, "Corollary 1, Table 2 (budgets)", "the accountant, attacked", "wdp-corollary-1"),
-    PaperItem(WDP, "Lemma 1", "raw absolute moment", command=_CLAIMS, verdict=_HOLDS),
+    PaperItem(WDP, "Lemma 1", "raw absolute moment", "wdp-lemma-1"),
     PaperItem(WDP, "Figure 1", "budgets against the order", "wdp-figure-1"),
     PaperItem(WDP, "Figure 2", "composition without clipping", "wdp-figure-2"),
     PaperItem(WDP, "Figure 3", "budgets against β and δ", "wdp-figure-3"),

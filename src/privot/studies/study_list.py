@@ -255,6 +255,14 @@ STUDIES: tuple[Study, ...] = (
         (0.2, 2.0),
     ),
     Study(
+        "wdp-lemma-1",
+        WDP,
+        "Lemma 1",
+        "The raw absolute moment against quadrature",
+        f"{_IN}.wdp.wdp_lemma_1",
+        (0.1, 0.5),
+    ),
+    Study(
         "wdp-table-1",
         WDP,
         "Table 1, Propositions 7 and 8",

@@ -21,7 +21,7 @@ from typing import Any
 
 import privot
 from privot.common.files import write_whole
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, UsageError, brief
 from privot.opening import parse_json, read_text
 from privot.studies.study import Mode, Study, StudyFinding, StudyVerdict
 
@@ -38,6 +38,7 @@ DATA_SETS = {
     "adult_train": "adult_train.csv.gz",
     "adult_test": "adult_test.csv.gz",
     "font_digits": "fonts_digits.npz",
+    "font_capitals": "fonts_capitals.npz",
     "inception": "inception.pt",
 }
 """Open data sets by name, and the file that holds each in the folder of data."""
@@ -134,7 +135,7 @@ class StudyRun:
             if name not in settings:
                 known = ", ".join(settings) or "none"
                 raise UsageError(f"The study {self.study.name} has no setting {name!r}; it has {known}.")
-        return {**settings, **changes}
+        return {**settings, **{name: _like(settings[name], value) for name, value in changes.items()}}
 
     def _digest(self, settings: Mapping[str, Any]) -> str:
         """What a result depends on, as far as it is known before it is computed."""
@@ -175,6 +176,23 @@ class StudyRun:
             except (DataError, KeyError, TypeError):
                 continue  # the line that a kill cut off
         return kept
+
+
+def _like(usual: Any, value: Any) -> Any:
+    """`value` as the setting takes it: a list may be given as text, its entries separated by commas.
+
+    >>> _like([1.0, 10.0], "0.3,1"), _like(["a"], "b,c"), _like([1.0], 3), _like(True, "false"), _like(2, 5)
+    ([0.3, 1.0], ['b', 'c'], [3.0], False, 5)
+    """
+    if isinstance(usual, bool) and value in ("true", "false"):
+        return value == "true"
+    if isinstance(usual, list) and not isinstance(value, list):
+        kind = type(usual[0]) if usual and isinstance(usual[0], int | float) else str
+        try:
+            return [kind(entry) for entry in str(value).split(",")]
+        except ValueError:
+            raise UsageError(f"A setting takes numbers separated by commas, got {brief(str(value))}.") from None
+    return value
 
 
 def read_result(path: Path) -> dict[str, Any]:

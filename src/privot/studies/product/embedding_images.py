@@ -95,9 +95,11 @@ def _real(run: StudyRun, data: str, classifiers: list[str]) -> dict[str, float]:
 def _findings(
     data: str, epsilon: float, held: list[dict[str, Any]], names: list[str], real: dict[str, float] | None
 ) -> list[StudyFinding]:
+    many = "1 seed" if len(held) == 1 else f"{len(held)} seeds"
+    longest = max(row["seconds"] for row in held)
     terms = (
         f"{' / '.join(names)} {listed(held, names)}; {fid_words(held)}; ε = {epsilon:g} at δ = {DELTA:g}, {ADJACENCY}, "
-        f"{held[0]['standing']}, {'1 seed' if len(held) == 1 else f'{len(held)} seeds'}, {max(row['seconds'] for row in held):.0f} s per release and training"
+        f"{held[0]['standing']}, {many}, {longest:.0f} s per release and training"
     )
     out = []
     if real is not None:
