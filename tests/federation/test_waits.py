@@ -228,7 +228,7 @@ def test_a_patience_that_is_not_positive_is_refused(tmp_path: Path) -> None:
 @pytest.mark.kills
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 def test_a_killed_superlink_and_a_killed_coordinator_end_all_processes_in_time_with_a_reason(tmp_path: Path) -> None:
-    script = Path(__file__).parents[2] / "benchmarks" / "federation_kills.py"
+    script = Path(__file__).with_name("kill_processes.py")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -29,7 +29,13 @@ def verdicts(found):
 
 def test_there_is_a_study_of_every_figure_and_table_of_wdp():
     figures = [f"wdp-figure-{n}" for n in (1, 2, 3, 4)]
-    assert [s.name for s in STUDIES if s.paper is WDP] == ["wdp-corollary-1", *figures, "wdp-table-1", "wdp-table-2"]
+    assert [s.name for s in STUDIES if s.paper is WDP] == [
+        "wdp-corollary-1",
+        *figures,
+        "wdp-lemma-1",
+        "wdp-table-1",
+        "wdp-table-2",
+    ]
     with pytest.raises(UsageError, match="wdp-figure-1"):
         find_study("figure-1")
 
@@ -138,10 +144,21 @@ def test_the_run_without_privacy_says_so_and_has_no_budget():
     found = table()
     assert [row["variant"] for row in found["rows"]] == ["honest", "published"]
     (plain,) = found["without_privacy"]
-    assert set(plain) == {"data", "records", "accuracy", "steps"}
+    assert set(plain) == {"data", "records", "accuracy", "steps", "curve"}
     assert "protects nothing" in found["findings"][2]["measured"]
     # without noise or clipping it learns more in as many steps
     assert plain["accuracy"] > 0.3
+
+
+def test_the_accuracy_is_measured_by_epoch_in_one_run_for_all_accountants():
+    found = table(points=3)
+    for row, steps in ((found["rows"][0], 6), (found["rows"][1], 3), (found["without_privacy"][0], 6)):
+        # 100 of 1,000 records per step
+        assert [epoch for epoch, _ in row["curve"]] == pytest.approx([steps * k / 30 for k in (1, 2, 3)])
+        assert row["curve"][-1][1] == row["accuracy"]
+    converging = found["findings"][4]
+    assert (converging["verdict"], "16 epochs" in converging["published"]) == ("refuted", True)
+    assert "0.6: " in converging["measured"]
 
 
 def test_printed_attack_probabilities_are_held_against_their_formula():

@@ -30,7 +30,7 @@ def given(monkeypatch: pytest.MonkeyPatch, module: str, scores: Any) -> list[tup
         return dict.fromkeys(more["classifiers"], 0.88)
 
     monkeypatch.setattr(f"privot.studies.{module}.synthesis_scores", stand_in)
-    monkeypatch.setattr(f"privot.studies.{module}.open_scores", without, raising=False)
+    monkeypatch.setattr("privot.studies.synthesis_scores.open_scores", without)
     return asked
 
 

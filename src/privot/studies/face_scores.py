@@ -8,6 +8,7 @@ import numpy as np
 
 from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
+from privot.studies.synthesis_scores import fid_beside
 
 DELTA = 1e-6
 REAL = "real data"
@@ -30,7 +31,8 @@ def face_scores(
 ) -> dict[str, Any]:
     """Accuracy on real faces of classifiers trained on generated ones; `epsilon` None: without privacy, on open data.
 
-    The label is the first attribute of the file (male or not). ε is at δ = 1e-6 under replace-one.
+    The label is the first attribute of the file (male or not). ε is at δ = 1e-6 under replace-one. FID is against the
+    faces that were trained on, where its network is at hand.
     """
     from privot.evaluation.classifiers import score
     from privot.synthesis import Synthesizer
@@ -63,7 +65,9 @@ def face_scores(
     found = {
         kind: score(kind, drawn, marks, real, labels, shape=shape, device=run.device, seed=seed) for kind in classifiers
     }
-    return {"accuracy": found, "epsilon": charged, "standing": standing}
+    # real faces beside themselves say nothing
+    beside = {} if method == REAL else fid_beside(run, x, drawn, shape)
+    return {"accuracy": found, **beside, "epsilon": charged, "standing": standing}
 
 
 def accuracies(found: list[dict[str, Any]]) -> dict[str, float]:

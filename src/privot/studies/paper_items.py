@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from privot.studies.product_list import PRODUCT, PRODUCT_STUDIES
 from privot.studies.study import Paper
 from privot.studies.study_list import DP_SINKHORN, DP_SWD, DP_SWD_FIRST, TRIANGLE_WAD, WDP
 
@@ -156,7 +157,7 @@ ITEMS: tuple[PaperItem, ...] = (
     ),
     PaperItem(WDP, "Theorems 1, 2, 3", "the accountant", command=_CLAIMS, verdict=_REFUTED),
     PaperItem(WDP, "Corollary 1, Table 2 (budgets)", "the accountant, attacked", "wdp-corollary-1"),
-    PaperItem(WDP, "Lemma 1", "raw absolute moment", command=_CLAIMS, verdict=_HOLDS),
+    PaperItem(WDP, "Lemma 1", "raw absolute moment", "wdp-lemma-1"),
     PaperItem(WDP, "Figure 1", "budgets against the order", "wdp-figure-1"),
     PaperItem(WDP, "Figure 2", "composition without clipping", "wdp-figure-2"),
     PaperItem(WDP, "Figure 3", "budgets against β and δ", "wdp-figure-3"),
@@ -240,4 +241,5 @@ ITEMS: tuple[PaperItem, ...] = (
         "detection of noisy features",
         "triangle-wad-section-6-3",
     ),
+    *(PaperItem(PRODUCT, study.item, study.title, study.name) for study in PRODUCT_STUDIES),
 )

@@ -85,6 +85,8 @@ class Study:
     needs: tuple[str, ...] = ()
     """Data sets that the full mode reads; the quick mode needs none unless `quick_needs` says so."""
     quick_needs: tuple[str, ...] = ()
+    fid: bool = False
+    """Whether it computes FID where the network of FID lies beside the data sets."""
 
     def settings(self, mode: Mode) -> dict[str, Any]:
         """What it runs with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from privot.errors import UsageError, brief
+from privot.studies.product_list import PRODUCT, PRODUCT_STUDIES
 from privot.studies.study import Paper, Study
 
 DP_SWD = Paper("dp-swd", "Rakotomamonjy & Ralaivola 2021, Differentially Private Sliced Wasserstein Distance")
@@ -11,7 +12,7 @@ DP_SWD_FIRST = Paper("dp-swd-first", "Rakotomamonjy & Ralaivola 2021, the same i
 WDP = Paper("wdp", "Yang, Qi & Zhou 2024, Wasserstein Differential Privacy")
 DP_SINKHORN = Paper("dp-sinkhorn", "Cao, Bie, Vahdat, Fidler & Kreis 2021, Don't Generate Me")
 TRIANGLE_WAD = Paper("triangle-wad", "Li, Huang, Wang & Pang 2024, Private Wasserstein Distance with Random Noises")
-PAPERS = (DP_SWD, WDP, DP_SINKHORN, TRIANGLE_WAD)
+PAPERS = (DP_SWD, WDP, DP_SINKHORN, TRIANGLE_WAD, PRODUCT)
 
 _IN = "privot.studies"
 STUDIES: tuple[Study, ...] = (
@@ -29,7 +30,7 @@ STUDIES: tuple[Study, ...] = (
         "Table 1",
         "Classifiers trained on generated grey images, ε = 10",
         f"{_IN}.dp_sinkhorn.image_table",
-        (0.5, 60.0),
+        (0.5, 12.0),
         "GPU",
         needs=("mnist", "fashion_mnist"),
     ),
@@ -39,7 +40,7 @@ STUDIES: tuple[Study, ...] = (
         "Table 2",
         "Ablation: loss, debiasing, place of the noise",
         f"{_IN}.dp_sinkhorn.ablation_table",
-        (1.0, 120.0),
+        (1.0, 10.0),
         "GPU",
         needs=("mnist",),
     ),
@@ -49,10 +50,11 @@ STUDIES: tuple[Study, ...] = (
         "Table 3, Figure 3",
         "Classifiers trained on generated faces",
         f"{_IN}.dp_sinkhorn.face_table",
-        (1.0, 120.0),
+        (1.0, 10.0),
         "GPU",
         needs=("celeba",),
         quick_needs=("celeba",),
+        fid=True,
     ),
     Study(
         "dp-sinkhorn-figure-4",
@@ -60,7 +62,7 @@ STUDIES: tuple[Study, ...] = (
         "Figure 4",
         "Learning rate, ε, and bias and variance against p",
         f"{_IN}.dp_sinkhorn.hyperparameters",
-        (1.0, 120.0),
+        (1.0, 10.0),
         "GPU",
         needs=("mnist",),
     ),
@@ -86,7 +88,7 @@ STUDIES: tuple[Study, ...] = (
         "Figure 3",
         "Accuracy on a private target against ε, by bound",
         f"{_IN}.dp_swd.epsilon_figure",
-        (1.0, 60.0),
+        (1.0, 8.0),
         "GPU",
         needs=("mnist", "usps"),
     ),
@@ -96,10 +98,11 @@ STUDIES: tuple[Study, ...] = (
         "Figure 6",
         "Faces by sliced Wasserstein generators, and the noise that each bound needs",
         f"{_IN}.dp_swd.face_figure",
-        (1.0, 60.0),
+        (1.0, 5.0),
         "GPU",
         needs=("celeba",),
         quick_needs=("celeba",),
+        fid=True,
     ),
     Study(
         "dp-swd-figure-7",
@@ -115,7 +118,7 @@ STUDIES: tuple[Study, ...] = (
         "Table 1, Figure 3, Algorithm 2",
         "Accuracy on a private target, by method and ε",
         f"{_IN}.dp_swd.adaptation_table",
-        (1.0, 25.0),
+        (1.0, 10.0),
         "GPU",
         needs=("mnist", "usps"),
     ),
@@ -125,7 +128,7 @@ STUDIES: tuple[Study, ...] = (
         "Table 2",
         "Classifiers trained on images of a sliced-Wasserstein generator, by bound",
         f"{_IN}.dp_swd.generative_table",
-        (1.0, 90.0),
+        (1.0, 12.0),
         "GPU",
         needs=("mnist", "fashion_mnist"),
     ),
@@ -252,6 +255,14 @@ STUDIES: tuple[Study, ...] = (
         (0.2, 2.0),
     ),
     Study(
+        "wdp-lemma-1",
+        WDP,
+        "Lemma 1",
+        "The raw absolute moment against quadrature",
+        f"{_IN}.wdp.wdp_lemma_1",
+        (0.1, 0.5),
+    ),
+    Study(
         "wdp-table-1",
         WDP,
         "Table 1, Propositions 7 and 8",
@@ -265,10 +276,11 @@ STUDIES: tuple[Study, ...] = (
         "Table 2",
         "One training run, every accountant's budget",
         f"{_IN}.wdp.wdp_training",
-        (0.5, 30.0),
+        (0.5, 10.0),
         "GPU",
         needs=("mnist", "fashion_mnist", "cifar10"),
     ),
+    *PRODUCT_STUDIES,
 )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import privot
 from privot.common.files import write_whole
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, UsageError, brief
 from privot.opening import parse_json, read_text
 from privot.studies.study import Mode, Study, StudyFinding, StudyVerdict
 
@@ -35,6 +35,11 @@ DATA_SETS = {
     "office_caltech": "office_caltech_surf.npz",
     "bbc": "bbc_news.jsonl.gz",
     "glove": "glove50_bbc.npz",
+    "adult_train": "adult_train.csv.gz",
+    "adult_test": "adult_test.csv.gz",
+    "font_digits": "fonts_digits.npz",
+    "font_capitals": "fonts_capitals.npz",
+    "inception": "inception.pt",
 }
 """Open data sets by name, and the file that holds each in the folder of data."""
 _VERSIONS = ("numpy", "scipy", "torch")
@@ -65,6 +70,11 @@ class StudyRun:
         if self.data_folder is None or not (self.data_folder / file).is_file():
             raise MissingDataError(f"{self.study.name} needs {file}: name the folder that holds it (--data DIR).")
         return self.data_folder / file
+
+    def network(self) -> Path | None:
+        """The network of FID, a TorchScript file beside the data sets; None if it is not at hand: FID is left out."""
+        path = None if self.data_folder is None else self.data_folder / DATA_SETS["inception"]
+        return path if path is not None and path.is_file() else None
 
     def part(self, key: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, plain JSON types; taken from the parts of an earlier run that was cut off."""
@@ -109,6 +119,7 @@ class StudyRun:
             "seconds": round(time.perf_counter() - began, 1),
             # of all threads: what it takes on quiet cores, whatever else ran beside it
             "processor_seconds": round(time.process_time() - busy, 1),
+            **({"fid_network": DATA_SETS["inception"]} if self.study.fid and self.network() is not None else {}),
             **provenance(self.device),
             "result": found,
         }
@@ -124,11 +135,14 @@ class StudyRun:
             if name not in settings:
                 known = ", ".join(settings) or "none"
                 raise UsageError(f"The study {self.study.name} has no setting {name!r}; it has {known}.")
-        return {**settings, **changes}
+        return {**settings, **{name: _like(settings[name], value) for name, value in changes.items()}}
 
     def _digest(self, settings: Mapping[str, Any]) -> str:
         """What a result depends on, as far as it is known before it is computed."""
         known = [SCHEMA_VERSION, privot.__version__, self.study.name, self.mode, settings, self.seed, self.device]
+        if self.study.fid and self.network() is not None:
+            # a result without FID is not that of a run with it
+            known.append("FID")
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -162,6 +176,23 @@ class StudyRun:
             except (DataError, KeyError, TypeError):
                 continue  # the line that a kill cut off
         return kept
+
+
+def _like(usual: Any, value: Any) -> Any:
+    """`value` as the setting takes it: a list may be given as text, its entries separated by commas.
+
+    >>> _like([1.0, 10.0], "0.3,1"), _like(["a"], "b,c"), _like([1.0], 3), _like(True, "false"), _like(2, 5)
+    ([0.3, 1.0], ['b', 'c'], [3.0], False, 5)
+    """
+    if isinstance(usual, bool) and value in ("true", "false"):
+        return value == "true"
+    if isinstance(usual, list) and not isinstance(value, list):
+        kind = type(usual[0]) if usual and isinstance(usual[0], int | float) else str
+        try:
+            return [kind(entry) for entry in str(value).split(",")]
+        except ValueError:
+            raise UsageError(f"A setting takes numbers separated by commas, got {brief(str(value))}.") from None
+    return value
 
 
 def read_result(path: Path) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from privot.studies.study_data import images
 from privot.studies.study_run import StudyRun
 
 DELTA = 1e-5
+AdjacencyName = Literal["replace-one", "add-remove"]
 
 
 def synthesis_scores(
@@ -26,10 +29,13 @@ def synthesis_scores(
     samples: int = 60_000,
     classifiers: Sequence[str] = ("logreg", "mlp", "cnn"),
     allow_unproven: bool = False,
+    adjacency: AdjacencyName = "replace-one",
+    with_fid: bool = False,
 ) -> dict[str, Any]:
-    """Accuracy on real test images by classifier, and what was released: ε at δ = 1e-5 under replace-one, the standing.
+    """Accuracy on real test images by classifier, and what was released: ε at δ = 1e-5, the standing, seconds of it.
 
-    `records` shortens the data (0: all); `samples` are drawn with the classes' equal shares.
+    `records` shortens the data (0: all); `samples` are drawn with the classes' equal shares. `with_fid` adds the FID
+    against the training images where its network is at hand.
     """
     from privot.evaluation.classifiers import score
     from privot.synthesis import Synthesizer
@@ -41,7 +47,8 @@ def synthesis_scores(
     # rows in [0, 1]: no row is longer than the square root of its pixels
     clip = float(np.sqrt(x.shape[1]))
     # held in memory: one synthesis is paid for, and the data are open
-    vault = Vault(x, y, classes=10, clip=clip, adjacency="replace-one", budget=(epsilon, DELTA))
+    vault = Vault(x, y, classes=10, clip=clip, adjacency=adjacency, budget=(epsilon, DELTA))
+    began = time.perf_counter()
     made = Synthesizer(
         epsilon,
         DELTA,
@@ -52,6 +59,7 @@ def synthesis_scores(
         seed=seed,
         allow_unproven=allow_unproven,
     ).fit(vault)
+    seconds = time.perf_counter() - began
     assert made.guarantee_ is not None
     drawn, marks = made.sample(samples, seed=seed)
     assert marks is not None
@@ -60,9 +68,27 @@ def synthesis_scores(
     }
     return {
         **found,
+        **(fid_beside(run, x, drawn, shape) if with_fid else {}),
         "epsilon": float(made.guarantee_.epsilon()),
         "standing": str(made.guarantee_.standing),
+        "seconds": round(seconds, 1),
     }
+
+
+def fid_beside(run: StudyRun, x: Any, drawn: Any, shape: tuple[int, ...]) -> dict[str, float]:
+    """{"fid": …} of samples against real images, all of them; {} where the network of FID is not at hand."""
+    network = run.network()
+    if network is None:
+        return {}
+    from privot.evaluation.frechet import fid
+
+    return {"fid": fid(x, drawn, shape, network, device=run.device)}
+
+
+def fid_words(found: Sequence[Mapping[str, Any]]) -> str:
+    """FIDs of the seeds, as a verdict states them: "FID 8.1, 6.5", or that they were left out."""
+    held = [each["fid"] for each in found if each.get("fid") is not None]
+    return "FID " + ", ".join(f"{value:.1f}" for value in held) if held else "FID left out: no network for it was given"
 
 
 def open_scores(
@@ -83,6 +109,32 @@ def open_scores(
     }
 
 
+def open_rows(
+    run: StudyRun,
+    sets: Sequence[str],
+    method: str,
+    seeds: int,
+    *,
+    steps: int,
+    samples: int,
+    classifiers: Sequence[str],
+) -> dict[str, list[dict[str, Any]]]:
+    """`open_scores` by data set and seed, each kept as a part of the run."""
+    return {
+        data: [
+            run.part(
+                f"{data}, without privacy, seed {seed}",
+                partial(
+                    open_scores, run, data, method, run.seed + seed, steps=steps, samples=samples,
+                    classifiers=classifiers,
+                ),
+            )
+            for seed in range(seeds)
+        ]
+        for data in sets
+    }  # fmt: skip
+
+
 def open_finding(
     data: str, method: str, found: Sequence[Mapping[str, Any]], printed: Mapping[str, float], short_run: str
 ) -> StudyFinding:
@@ -98,11 +150,16 @@ def open_finding(
     )
 
 
+ENOUGH_STEPS = 1000
+"""Fewer steps of training than this judge no claim. Full modes take more, so that a study ends in about ten minutes of
+one H200; without `steps` among its options a run takes as many as the product does by itself, up to 100,000."""
+
+
 def shortened(options: Mapping[str, Any]) -> str:
-    """What a verdict has to say of a run with fewer steps than the product takes by itself; "" for a whole one."""
+    """What a verdict has to say of a run with too few steps to judge a claim; "" for any other."""
     return (
         f"a run of {options['steps']} steps, too short to judge the claim: see the full mode"
-        if "steps" in options
+        if options.get("steps", ENOUGH_STEPS) < ENOUGH_STEPS
         else ""
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -64,6 +64,7 @@ def train(
     accountants: Sequence[RunningAccountant] = (),
     allow_unproven: bool = False,
     delta: float | None = None,
+    progress: Callable[[int, Array], None] | None = None,
 ) -> Training:
     """Train with DP-SGD for `steps` steps from `weights`; all steps are charged before the first.
 
@@ -103,6 +104,8 @@ def train(
         Required for the published variant and for accountants that use gradient distances.
     delta
         The δ at which the guarantee is stated; `target_epsilon` needs it.
+    progress
+        Called after every step with its number, from 1, and the weights, which are public. It must not change them.
 
     Returns
     -------
@@ -156,11 +159,13 @@ def train(
     event = mechanism.event(vault.facts)
     stream = vault.stream(mechanism, purpose=purpose, allow_unproven=allow_unproven, delta=delta)
     velocity = np.zeros_like(query.weights)
-    for release in stream:
+    for number, release in enumerate(stream, 1):
         for accountant in others:
             accountant.step(event)
         velocity = momentum * velocity + _gradient(release, expected_batch_size if variant == "honest" else None)
         query.set(query.weights - learning_rate * velocity)
+        if progress is not None:
+            progress(number, query.weights)
     return Training(query.weights, stream.guarantee, tuple(accountants), variant, steps)
 
 

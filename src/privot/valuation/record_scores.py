@@ -34,10 +34,14 @@ from privot.mechanisms.clipping import clip_rows
 from privot.mechanisms.sketching.private_sketch import design_facts, noise_deviation
 from privot.valuation.labelled_records import LABEL_WEIGHT, Array, LabelledRecords, Labels, as_labelled
 from privot.valuation.relaxed_duals import relaxed_potential
+from privot.valuation.streamed_costs import StreamedCosts
 
 REGULARISATION = 0.05
 """ε as a share of the median cost; `privot.transport.calibrated_gradients` uses the mean, which outliers move."""
 MAX_ENTRIES = 1 << 26
+"""Records times validation records whose costs are held as one matrix; above it they are streamed."""
+MAX_STREAMED = 1 << 29
+"""The same for streamed costs: a kernel of 2 GiB."""
 RELAXATION = 0.1
 """ρ as a share of the median cost: the cost of e times too many records of a class; see `relaxed_duals`."""
 MIN_SHARE = 0.1
@@ -89,7 +93,7 @@ def score_by_records(own: LabelledRecords, validation: LabelledRecords, label_we
     Raises
     ------
     UsageError
-        If n times the size of the validation set is too large, or records are not a tuple (x, y).
+        If n times the size of the validation set is above 2²⁹, or records are not a tuple (x, y).
     DataError
         If shapes, types or labels do not fit.
 
@@ -109,15 +113,22 @@ def score_by_records(own: LabelledRecords, validation: LabelledRecords, label_we
     """
     own, validation = as_labelled(own, "Your records"), as_labelled(validation, "The validation set")
     own.check_beside(validation)
-    if len(own.x) * len(validation.x) > MAX_ENTRIES:
+    entries = len(own.x) * len(validation.x)
+    if entries > MAX_STREAMED:
         raise UsageError(
             f"{len(own.x)} × {len(validation.x)} records are too many to score at once: use at most "
-            f"{MAX_ENTRIES // len(own.x)} validation records."
+            f"{MAX_STREAMED // len(own.x)} validation records."
         )
     names, which = np.unique(validation.y, return_inverse=True)
     means = np.stack([validation.x[which == c].mean(0) for c in range(len(names))])
+    labels = label_weight * cdist(means, means, "sqeuclidean")
+    if entries > MAX_ENTRIES:
+        streamed = StreamedCosts(own.x, validation.x, np.searchsorted(names, own.y), which, labels)
+        scale = max(streamed.median(), 1e-300)
+        f = streamed.potential(REGULARISATION * scale, RELAXATION * scale)
+        return Scores(_deviations(f), own.y, None, None)
     cost = cdist(own.x, validation.x, "sqeuclidean")
-    cost += label_weight * cdist(means, means, "sqeuclidean")[np.searchsorted(names, own.y)][:, which]
+    cost += labels[np.searchsorted(names, own.y)][:, which]
     share = np.full(len(which), 1.0 / len(which))
     return Scores(_calibrated(cost, share, float(np.median(cost))), own.y, None, None)
 
@@ -206,7 +217,11 @@ def _calibrated(cost: Array, share: Array, typical: float) -> Array:
     """The formula at the top of this module; one row of costs per record, one column per target of mass `share`."""
     # half of all costs may be 0; below this floor floats cannot distinguish costs
     scale = max(typical if typical > 0.0 else float(np.abs(cost).mean()), 1e-300)
-    f = relaxed_potential(cost, share, REGULARISATION * scale, RELAXATION * scale)
+    return _deviations(relaxed_potential(cost, share, REGULARISATION * scale, RELAXATION * scale))
+
+
+def _deviations(f: Array) -> Array:
+    """Each potential minus the mean of the others."""
     return np.asarray(f - (f.sum() - f) / (len(f) - 1))
 
 

@@ -14,6 +14,8 @@ is unique, and a class that is e times too frequent adds at most ρ to its recor
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from privot.errors import ConvergenceError
@@ -31,13 +33,32 @@ def relaxed_potential(cost: Array, share: Array, reg: float, relaxation: float) 
     # a constant in a row of costs is a constant in its f; with it, the kernel of outliers would underflow
     least = cost.min(1)
     kernel = np.exp((least[:, None] - cost) / reg)
+    return potential_of_kernel(
+        least, lambda u: kernel @ u, lambda v: kernel.T @ v, share, reg, relaxation, smallest=1e-300
+    )
+
+
+def potential_of_kernel(
+    least: Array,
+    rows_of: Callable[[Array], Array],
+    columns_of: Callable[[Array], Array],
+    share: Array,
+    reg: float,
+    relaxation: float,
+    *,
+    smallest: float,
+) -> Array:
+    """f from products with the kernel K_ij = e^{(least_i − C_ij)/ε}: `rows_of`(u) = K u and `columns_of`(v) = Kᵀ v.
+
+    `smallest` bounds the sums over a column from below: a target far from all records keeps its mass, as far as the
+    numbers of the kernel allow.
+    """
     power, scaling = relaxation / (relaxation + reg), np.ones(len(share))
     for _ in range(MAX_SWEEPS):
-        rows = kernel @ (share * scaling)
-        # a target far from all records keeps its mass, as far as floats allow
-        columns = np.maximum(kernel.T @ (1.0 / np.maximum(rows, 1e-300)) / len(cost), 1e-300)
+        rows = rows_of(share * scaling)
+        columns = np.maximum(columns_of(1.0 / np.maximum(rows, 1e-300)) / len(least), smallest)
         last, scaling = scaling, columns**-power
         # every sweep contracts the error of g by at least this power
         if float(np.abs(np.log(scaling / last)).max()) <= TOLERANCE * (1.0 - power):
-            return np.asarray(least - reg * np.log(np.maximum(kernel @ (share * scaling), 1e-300)))
+            return np.asarray(least - reg * np.log(np.maximum(rows_of(share * scaling), 1e-300)))
     raise ConvergenceError(f"The potentials still moved after {MAX_SWEEPS} sweeps: the records may need rescaling.")

@@ -253,6 +253,91 @@ def noise(
     typer.echo(f"load {found['load']:.1f}, {found['cores']} cores")
 
 
+@app.command()
+def sketches(
+    count: Annotated[int, typer.Option(help="Number of sketches, all pairs of which are compared.")] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """Measure all pairs of many sketches of made-up records: seconds, and the bytes of one sketch.
+
+    Example: privot bench sketches --count 100
+    """
+    from privot.bench.sketch_bench import measure_sketches
+
+    found = measure_sketches(count)
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(f"{found['count']} sketches, {found['pairs']} pairs; load {found['load']:.1f}, {found['cores']} cores")
+    for row in found["rows"]:
+        spent = f"{row['seconds']:.1f} s, {row['processor_seconds']:.1f} s of processors"
+        typer.echo(f"{row['sketch']:<20} {spent}, {row['bytes_per_sketch']} bytes per sketch")
+
+
+@app.command()
+def valuation(
+    records: Annotated[int, typer.Option(help="Records that are scored; 5 % of their labels are wrong.")] = 5000,
+    validation: Annotated[int, typer.Option(help="Records of the validation set.")] = 1000,
+    columns: Annotated[int, typer.Option(help="Columns of a record.")] = 784,
+    peers: Annotated[
+        str | None,
+        typer.Option(metavar="PYTHON", help="Interpreter of an environment with opendataval; no peer unless given."),
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Threads of each.")] = 2,
+    limit: Annotated[int, typer.Option(help="Processor seconds that one run of a peer may take.")] = 1800,
+    as_json: AsJson = False,
+) -> None:
+    """Score made-up records against a validation set, by privot and by opendataval's LAVA: time, memory, recall.
+
+    Example: privot bench valuation --records 2000 --validation 500 --columns 50
+    """
+    from privot.bench.valuation_bench import measure_valuation
+
+    def say(row: dict[str, Any]) -> None:
+        if as_json:
+            return
+        if row["seconds"] is None:
+            typer.echo(f"{row['who']:<12} {row['note']}")
+            return
+        spent = f"{row['seconds']:.1f} s, {row['processor_seconds']:.1f} s of processors, {row['mebibytes']:.0f} MiB"
+        typer.echo(f"{row['who']:<12} {spent}, {row['recall']:.2f} of the wrong labels found")
+
+    found = measure_valuation(records, validation, columns, peers=peers, threads=threads, limit=limit, say=say)
+    if as_json:
+        print_json(found)
+        return
+    where = f"load {found['load']:.1f}, {found['cores']} cores"
+    typer.echo(f"{records} × {validation} records of {columns} columns; {where}")
+    if "times_less_seconds" in found:
+        typer.echo(
+            f"privot takes {found['times_less_processor_seconds']:.1f} times less processor time, "
+            f"{found['times_less_seconds']:.1f} times less by the clock and "
+            f"{found['times_less_mebibytes']:.2f} times less memory"
+        )
+
+
+@app.command("long-table")
+def long_table(
+    rows: Annotated[int, typer.Option(help="Rows of the made-up table.")] = 1_000_000, as_json: AsJson = False
+) -> None:
+    """Measure privot synth and privot sample on a long made-up table: seconds and peak memory.
+
+    Example: privot bench long-table --rows 100000
+    """
+    from privot.bench.long_table_bench import measure_long_table
+
+    found = measure_long_table(rows)
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(f"{rows} rows, {found['bytes'] / 1e6:.0f} MB, load {found['load']:.1f}; ε = 1, δ = 1e-6, add-remove")
+    for name in ("synth", "sample"):
+        took = found[name]
+        typer.echo(f"{name:<7} {took['seconds']:.0f} s, peak memory so far {took['peak_mebibytes_so_far']:.0f} MiB")
+    share = found["positive_share"]
+    typer.echo(f"share of the positive class: {share['real']:.4f} real, {share['synthetic']:.4f} synthetic")
+
+
 def _peer(name: str) -> str:
     return name.partition("faster_than_")[2]
 

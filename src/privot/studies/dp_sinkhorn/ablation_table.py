@@ -33,11 +33,11 @@ SETTINGS = {
     },
     "full": {
         "data": "mnist",
-        "seeds": 5,
+        "seeds": 1,
         "epsilon": 10.0,
         "classifiers": ["mlp", "cnn"],
         "samples": 60_000,
-        "options": {},
+        "options": {"steps": 12_000},
     },
 }
 

@@ -30,14 +30,14 @@ SETTINGS = {
     },
     "full": {
         "data": "mnist",
-        "seeds": 3,
+        "seeds": 1,
         "epsilons": [0.5, 1.0, 2.33, 5.0, 10.0],
         "rates": {"adam": [1e-5, 1e-4, 1e-3, 1e-2], "sgd": [1e-3, 1e-2, 1e-1, 1.0]},
         "fractions": [0.0, 0.2, 0.4, 0.6, 0.8, 1.0],
         "batches": 300,
         "batch": 50,
         "samples": 60_000,
-        "options": {},
+        "options": {"steps": 6000},
     },
 }
 AT = "mlp"

@@ -15,7 +15,7 @@ from privot.studies.synthesis_scores import (
     listed,
     mean_of,
     open_finding,
-    open_scores,
+    open_rows,
     shortened,
     synthesis_scores,
 )
@@ -48,14 +48,14 @@ SETTINGS = {
     },
     "full": {
         "sets": ["mnist", "fashion_mnist"],
-        "seeds": 5,
+        "seeds": 1,
         "epsilon": 10.0,
         "classifiers": NAMES,
         "records": 0,
         "samples": 60_000,
-        "options": {},
+        "options": {"steps": 40_000},
         "mixtures": {"mnist": 1.0, "fashion_mnist": 3.0},
-        "open_steps": 20_000,
+        "open_steps": 10_000,
     },
 }
 
@@ -91,19 +91,7 @@ def compute(
                 for seed in range(seeds)
             ]  # fmt: skip
             rows.append({"data": data, "method": method, "found": found})
-    plain = {
-        data: [
-            run.part(
-                f"{data}, without privacy, seed {seed}",
-                partial(
-                    open_scores, run, data, "sinkhorn", run.seed + seed, steps=open_steps, samples=samples,
-                    classifiers=classifiers,
-                ),
-            )
-            for seed in range(seeds)
-        ]
-        for data in sets
-    }  # fmt: skip
+    plain = open_rows(run, sets, "sinkhorn", seeds, steps=open_steps, samples=samples, classifiers=classifiers)
     short = shortened(options)
     findings = [f for data in sets for f in _findings(data, rows, classifiers, epsilon, short)]
     findings += [

@@ -36,7 +36,7 @@ SETTINGS = {
         "pairs": [["mnist", "usps"], ["usps", "mnist"]],
         "methods": list(PRIVATE),
         "epsilons": [10.0, 3.0, 1.0],
-        "seeds": 5,
+        "seeds": 2,
         "records": 0,
         "steps": 0,
     },

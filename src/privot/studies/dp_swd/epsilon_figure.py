@@ -31,7 +31,7 @@ SETTINGS = {
         "pairs": [["mnist", "usps"], ["usps", "mnist"]],
         "bounds": ["exact", "bernstein", "clt"],
         "epsilons": [0.5, 1.0, 3.0, 5.0, 10.0],
-        "seeds": 5,
+        "seeds": 1,
         "records": 0,
         "steps": 0,
         "size": 1280,

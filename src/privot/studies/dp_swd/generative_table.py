@@ -15,7 +15,7 @@ from privot.studies.synthesis_scores import (
     listed,
     mean_of,
     open_finding,
-    open_scores,
+    open_rows,
     shortened,
     synthesis_scores,
 )
@@ -42,12 +42,12 @@ SETTINGS = {
     "full": {
         "sets": ["mnist", "fashion_mnist"],
         "bounds": ["exact", "bernstein", "clt"],
-        "seeds": 5,
+        "seeds": 1,
         "epsilon": 10.0,
         "samples": 60_000,
         "classifiers": NAMES,
-        "options": {},
-        "open_steps": 20_000,
+        "options": {"steps": 2000},
+        "open_steps": 10_000,
     },
 }
 
@@ -87,19 +87,7 @@ def compute(
                 for seed in range(seeds)
             ]  # fmt: skip
             rows.append({"data": data, "bound": name, "found": found})
-    plain = {
-        data: [
-            run.part(
-                f"{data}, without privacy, seed {seed}",
-                partial(
-                    open_scores, run, data, "sliced", run.seed + seed, steps=open_steps, samples=samples,
-                    classifiers=classifiers,
-                ),
-            )
-            for seed in range(seeds)
-        ]
-        for data in sets
-    }  # fmt: skip
+    plain = open_rows(run, sets, "sliced", seeds, steps=open_steps, samples=samples, classifiers=classifiers)
     short = shortened(options)
     findings = [f for data in sets for f in _findings(data, rows, bounds, classifiers, epsilon, short)]
     findings += [open_finding(data, "SWD", plain[data], OPENLY.get(data, {}), short) for data in sets]

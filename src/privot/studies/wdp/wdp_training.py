@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from privot.vault import Vault
 Array = NDArray[np.float64]
 _BUDGET = (1e12, 1e-5)
 """The published noise costs an ε of several hundred thousand, which the budget of the study must allow."""
-_COMMON = {"batch": 128, "sigma": 1.0, "width": 64}
+_COMMON = {"batch": 128, "sigma": 1.0, "width": 64, "points": 8}
 SETTINGS = {
     "quick": {
         **_COMMON,
@@ -101,10 +101,12 @@ def compute(
     learning_rate: float,
     published_rate: float,
     width: int,
+    points: int,
 ) -> dict[str, Any]:
     """Train on `records` records of `data` and of each set in `more`: without privacy, correctly, and as published.
 
-    ε of every accountant for both runs with noise. SVHN, the paper's fourth set, is not at hand.
+    ε of every accountant for both runs with noise, and the test accuracy at `points` moments of each run, by epoch.
+    SVHN, the paper's fourth set, is not at hand.
     """
     if batch >= records:
         raise UsageError("A batch must be smaller than the number of records.")
@@ -113,7 +115,9 @@ def compute(
         x, y, xt, yt, shape = _split(run, name, records, test)
         if batch >= len(x):
             raise UsageError("A batch must be smaller than the number of records.")
-        common: dict[str, Any] = {"shape": shape, "width": width, "device": run.device, "seed": run.seed}
+        common: dict[str, Any] = {
+            "shape": shape, "width": width, "device": run.device, "seed": run.seed, "points": points,
+        }  # fmt: skip
         mark = "" if name == data else f"{name}, "
         plain = partial(_run_openly, x, y, xt, yt, batch=batch, steps=steps, **common)
         without.append({"data": name, "records": len(x), **run.part(f"{mark}without privacy", plain)})
@@ -134,8 +138,34 @@ def compute(
         "printed": PRINTED.get(data),
         "adjacency": "add-remove",
         "standing": {row["variant"]: row["standing"] for row in rows},
-        "findings": [f.to_dict() for f in (*_findings(rows), _without(without, rows), _probabilities())],
+        "findings": [f.to_dict() for f in _all_findings(rows, without)],
     }
+
+
+def _all_findings(rows: list[dict[str, Any]], without: list[dict[str, Any]]) -> list[StudyFinding]:
+    return [*_findings(rows), _without(without, rows), _probabilities(), _convergence(rows, without)]
+
+
+def _convergence(rows: list[dict[str, Any]], without: list[dict[str, Any]]) -> StudyFinding:
+    """Accuracy by epoch: one curve per run, whichever accountant counts it."""
+    shown = []
+    for row in [*without, *rows]:
+        curve = ", ".join(f"{epoch:.3g}: {accuracy:.3f}" for epoch, accuracy in row["curve"])
+        shown.append(f"{row['data']}, {row.get('variant', 'without privacy')} (epoch: accuracy) {curve}")
+    counted = len({budget["accountant"] for row in rows for budget in row["budgets"]})
+    return StudyFinding(
+        "training converges faster under the Wasserstein accountant than under those of DP and BDP",
+        f"{counted} accountants counted each of these runs: {'; '.join(shown)}",
+        StudyVerdict.REFUTED,
+        published="MNIST to 96 %: 16 epochs under WDP, more than 50 under BDP, more than 100 under DP",
+        why="an accountant counts a run and takes no part in it: at equal noise the curve is one, and less noise at "
+        "the same printed ε is a weaker guarantee, not faster training",
+    )
+
+
+def _moments(steps: int, points: int) -> set[int]:
+    """The steps, from 1, after which the accuracy is measured; the last is among them."""
+    return {max(1, round(steps * (k + 1) / points)) for k in range(points)}
 
 
 def _without(without: list[dict[str, Any]], rows: list[dict[str, Any]]) -> StudyFinding:
@@ -177,6 +207,15 @@ def _probabilities() -> StudyFinding:
     )
 
 
+def _network(norm: Literal["batch", "group"], shape: tuple[int, ...], width: int, seed: int) -> Any:
+    """A linear model of rows without a shape, a convolutional one of images."""
+    from privot.training.study_models import convolutional, linear
+
+    if len(shape) == 1:
+        return linear(shape[0], 10, seed)
+    return convolutional(norm, side=shape[1], channels=shape[0], width=width, seed=seed)
+
+
 def _run_openly(
     x: Array,
     y: Array,
@@ -187,36 +226,40 @@ def _run_openly(
     width: int,
     device: str,
     seed: int,
+    points: int,
     batch: int,
     steps: int,
 ) -> dict[str, Any]:
     """The same network trained by Adam without noise or clipping: it protects nothing."""
     import torch
 
-    from privot.training.study_models import convolutional, linear
-
-    if len(shape) == 1:
-        model = linear(shape[0], 10, seed)
-    else:
-        model = convolutional("batch", side=shape[1], channels=shape[0], width=width, seed=seed)
-    model = model.to(device)
+    model = _network("batch", shape, width, seed).to(device)
     rows, labels = (torch.as_tensor(z, device=device) for z in (x.astype(np.float32), y.astype(np.int64)))
     random = torch.Generator(device=device).manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3 if len(shape) > 1 else 1e-2)
-    model.train()
-    for _ in range(steps):
+    curve, moments = [], _moments(steps, points)
+    for step in range(1, steps + 1):
+        model.train()
         chosen = torch.randint(len(rows), (batch,), generator=random, device=device)
         optimizer.zero_grad()
         loss: Any = torch.nn.functional.cross_entropy(model(rows[chosen].reshape(-1, *shape)), labels[chosen])
         loss.backward()
         optimizer.step()
+        if step in moments:
+            curve.append([step * batch / len(x), _accuracy(model, xt, yt, shape, device)])
+    return {"accuracy": curve[-1][1], "steps": steps, "curve": curve}
+
+
+def _accuracy(model: Any, xt: Array, yt: Array, shape: tuple[int, ...], device: str) -> float:
+    import torch
+
     model.eval()
     right = 0
     with torch.no_grad():
         for at in range(0, len(xt), 1000):
             part = torch.as_tensor(xt[at : at + 1000].astype(np.float32), device=device).reshape(-1, *shape)
             right += int((model(part).argmax(1).cpu().numpy() == yt[at : at + 1000]).sum())
-    return {"accuracy": right / len(xt), "steps": steps}
+    return right / len(xt)
 
 
 def _run(
@@ -230,6 +273,7 @@ def _run(
     width: int,
     device: str,
     seed: int,
+    points: int,
     sampling_rate: float,
     expected_batch_size: int,
     sigma: float,
@@ -238,18 +282,19 @@ def _run(
 ) -> dict[str, Any]:
     from privot.training.dp_sgd_loop import train
     from privot.training.model_gradients import ModelGradients
-    from privot.training.study_models import convolutional, linear
 
     started = time.perf_counter()
     published = variant == "published"
-    if len(shape) == 1:
-        model = linear(shape[0], 10, seed)
-    else:
-        norm: Any = "batch" if published else "group"
-        model = convolutional(norm, side=shape[1], channels=shape[0], width=width, seed=seed)
+    model = _network("batch" if published else "group", shape, width, seed)
     gradients = ModelGradients(model, shape, device=device, batch_statistics=published, single=True)
     before = gradients.accuracy(gradients.weights(), xt, yt)
     vault = Vault(x, y, clip=float(np.sqrt(x.shape[1])), classes=10, adjacency="add-remove", budget=_BUDGET)
+    curve, moments = [], _moments(steps, points)
+
+    def note(step: int, weights: Array) -> None:
+        if step in moments:
+            curve.append([step * sampling_rate, gradients.accuracy(weights, xt, yt)])
+
     every = every_accountant(steps, allow_unproven=True)
     # the published use of the pairs, beside that of the theorem
     every.append(WassersteinAccountant(pairs="sum", allow_unproven=True))
@@ -267,11 +312,13 @@ def _run(
         purpose=f"study of table 2, {variant}",
         accountants=every,
         allow_unproven=True,
+        progress=note,
     )
     return {
         "variant": variant,
         "accuracy": gradients.accuracy(result.weights, xt, yt),
         "accuracy_before": before,
+        "curve": curve,
         "sigma": sigma,
         "clip": 1.0,
         "steps": steps,

@@ -7,15 +7,24 @@ font in common.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privot.errors import UsageError, brief
+from privot.opening.archives import read_arrays
+from privot.studies.study_data import images
+from privot.studies.study_run import StudyRun
+
+Array = NDArray[Any]
 SIDE = 28
 SHOWN = ("fonts-mnist", "fonts-usps", "usps-mnist", "mnist-usps", "mnist-digits8")
 CHOOSING = (
     "letters-hand", "letters-ink", "letters-few", "letters-small", "letters-counts", "clothes-shade", "clothes-blur",
 )  # fmt: skip
+DIM = "digits-dim"
+"""Built-in digits, and the same with less contrast: for a run without any data set."""
 _OFFICE = ("amazon", "caltech10", "dslr", "webcam")
 OFFICE = tuple(f"office-{a}-{b}" for a in _OFFICE for b in _OFFICE if a != b)
 
@@ -24,21 +33,16 @@ OFFICE = tuple(f"office-{a}-{b}" for a in _OFFICE for b in _OFFICE if a != b)
 class Pair:
     """Rows in [0, 1] and labels of source, target and test; the target's labels are for baselines only."""
 
-    source: np.ndarray
-    source_labels: np.ndarray
-    target: np.ndarray
-    target_labels: np.ndarray
-    test: np.ndarray
-    test_labels: np.ndarray
+    source: Array
+    source_labels: Array
+    target: Array
+    target_labels: Array
+    test: Array
+    test_labels: Array
     shape: tuple[int, int] | None = (SIDE, SIDE)
 
-    def cut(self, rows: int | None) -> Pair:
-        """At most `rows` records of each part: for trying the runs."""
-        parts = [v[:rows] for v in vars(self).values() if isinstance(v, np.ndarray)]
-        return Pair(*parts, self.shape)
 
-
-def resized(x: np.ndarray) -> np.ndarray:
+def resized(x: Array) -> Array:
     """Images in [0, 1] at 28 × 28, as rows."""
     import torch
 
@@ -48,25 +52,23 @@ def resized(x: np.ndarray) -> np.ndarray:
     return image.clamp(0.0, 1.0).reshape(len(x), -1).numpy()
 
 
-def known(folder: Path, name: str) -> tuple[np.ndarray, ...]:
-    """Training rows and labels, test rows and labels."""
+def known(run: StudyRun, name: str) -> tuple[Array, Array, Array, Array]:
+    """Training rows and labels, test rows and labels, at 28 × 28; of digits 500 are for tests."""
     if name == "digits":
-        from sklearn.datasets import load_digits
-
-        x, y = load_digits(return_X_y=True)
-        x = resized(x.reshape(-1, 8, 8) / 16.0)
+        x, y = (np.concatenate([images(run, name, part)[k] for part in ("train", "test")]) for k in (0, 1))
+        x = resized(x.reshape(-1, 8, 8))
         return x[:1297], y[:1297], x[1297:], y[1297:]
-    path = folder / f"{name}.npz"
-    # the first 20,000 records and 4,000 for tests are all that is used of it
-    path = folder / "fashion_small.npz" if name == "fashion_mnist" and not path.exists() else path
-    with np.load(path) as file:
-        if name.startswith("fonts"):
-            return resized(file["x"] / 255.0), file["y"].astype(np.int64), file["font"], file["font"]
-        held = [file[part] for part in ("x_train", "y_train", "x_test", "y_test")]
-    return resized(held[0] / 255.0), held[1].astype(np.int64), resized(held[2] / 255.0), held[3].astype(np.int64)
+    (x, y, shape), (u, v, _) = images(run, name), images(run, name, "test")
+    return resized(x.reshape(-1, *shape)), y, resized(u.reshape(-1, *shape)), v
 
 
-def warped(x: np.ndarray, seed: int, spreads: tuple[float, ...]) -> np.ndarray:
+def fonts(run: StudyRun, name: str) -> tuple[Array, Array, Array]:
+    """Images, labels and faces of `font_images`."""
+    held = read_arrays(run.data(name), ("x", "y", "font"))
+    return resized(held["x"] / 255.0), held["y"].astype(np.int64), held["font"]
+
+
+def warped(x: Array, seed: int, spreads: tuple[float, ...]) -> Array:
     """Every image turned, bent and shaded at random, with spreads of their own."""
     import torch
 
@@ -82,7 +84,7 @@ def warped(x: np.ndarray, seed: int, spreads: tuple[float, ...]) -> np.ndarray:
     return torch.cat(parts).numpy()
 
 
-def cut_to_ink(x: np.ndarray) -> np.ndarray:
+def cut_to_ink(x: Array) -> Array:
     """Cut to the ink, 16 × 16, and enlarged again: as USPS was made."""
     import torch
 
@@ -97,7 +99,7 @@ def cut_to_ink(x: np.ndarray) -> np.ndarray:
     return resized(np.stack(made))
 
 
-def counted(x: np.ndarray) -> np.ndarray:
+def counted(x: Array) -> Array:
     """Cut to the ink, 32 pixels high, black and white, ink counted in squares of 4: as scikit-learn's digits were made.
 
     The proportions stay, and what is wider than high is 32 wide; rows of 8 × 8 in [0, 1].
@@ -125,13 +127,13 @@ INK = (0.15, 0.15, 0.2, 0.15, 0.02, 0.02, 0.3, 0.6, 0.2, 0.1)
 SHADE = (0.15, 0.15, 0.2, 0.15, 0.1, 0.1, 0.1, 0.1, 0.3, 0.2)
 
 
-def office(folder: Path, name: str, seed: int) -> Pair:
+def office(run: StudyRun, name: str, seed: int) -> Pair:
     """Roots of histograms' shares; a half of the target, drawn from the seed, is held out for the test."""
     _, a, b = name.split("-")
 
-    def rows(domain: str) -> tuple[np.ndarray, np.ndarray]:
-        with np.load(folder / "office_caltech_surf.npz") as file:
-            x, y = file[f"{domain}_x"].astype(np.float64), file[f"{domain}_y"].astype(np.int64)
+    def rows(domain: str) -> tuple[Array, Array]:
+        held = read_arrays(run.data("office_caltech"), (f"{domain}_x", f"{domain}_y"))
+        x, y = held[f"{domain}_x"].astype(np.float64), held[f"{domain}_y"].astype(np.int64)
         return np.sqrt(x / np.maximum(x.sum(axis=1, keepdims=True), 1e-12)), y
 
     (sx, sy), (tx, ty) = rows(a), rows(b)
@@ -140,7 +142,7 @@ def office(folder: Path, name: str, seed: int) -> Pair:
     return Pair(sx, sy, tx[aligned], ty[aligned], tx[tested], ty[tested], None)
 
 
-def _small(x: np.ndarray, y: np.ndarray, t: np.ndarray, ty: np.ndarray, same: bool) -> Pair:
+def _small(x: Array, y: Array, t: Array, ty: Array, same: bool) -> Pair:
     """Ten capitals; 1,300 target records as scikit-learn's digits were made, the source the `same` or both large."""
     x, y = x[y < 10], y[y < 10]
     t, ty = counted(warped(t[ty < 10], 3, INK)), ty[ty < 10]
@@ -151,19 +153,19 @@ def _small(x: np.ndarray, y: np.ndarray, t: np.ndarray, ty: np.ndarray, same: bo
     return Pair(x, y, large[few], ty[few], large[rest], ty[rest])
 
 
-def pair(folder: Path, name: str, seed: int) -> Pair:
+def pair_of(run: StudyRun, name: str, seed: int) -> Pair:
     """The arrays of a pair; of MNIST as the target of fonts, 10,000 records drawn from the seed."""
-    if name.startswith("office"):
-        return office(folder, name, seed)
+    if name in OFFICE:
+        return office(run, name, seed)
     if name == "mnist-digits8":
         from sklearn.datasets import load_digits
 
-        x, y, _, _ = known(folder, "mnist")
+        x, y, _, _ = known(run, "mnist")
         t, ty = load_digits(return_X_y=True)
         t = (t / 16.0).astype(np.float32)
         return Pair(counted(x), y, t[:1297], ty[:1297], t[1297:], ty[1297:], (8, 8))
-    if name.startswith("letters"):
-        x, y, font, _ = known(folder, "fonts_capitals")
+    if name in CHOOSING[:5]:
+        x, y, font = fonts(run, "font_capitals")
         order = np.random.default_rng(1).permutation(int(font.max()) + 1)
         ours = np.isin(font, order[: len(order) // 3])
         chosen = np.random.default_rng(2).permutation(int((~ours).sum()))
@@ -173,10 +175,10 @@ def pair(folder: Path, name: str, seed: int) -> Pair:
         t = warped(t, 3, HAND) if name == "letters-hand" else cut_to_ink(warped(t, 3, INK))
         records = 1300 if name == "letters-few" else 10_000
         return Pair(x[ours], y[ours], t[:records], ty[:records], t[-4000:], ty[-4000:])
-    if name.startswith("clothes"):
-        x, y, test, labels = known(folder, "fashion_mnist")
+    if name in CHOOSING[5:]:
+        x, y, test, labels = known(run, "fashion_mnist")
 
-        def changed(rows: np.ndarray, seed: int) -> np.ndarray:
+        def changed(rows: Array, seed: int) -> Array:
             if name == "clothes-shade":
                 return warped(rows, seed, SHADE)
             import torch
@@ -189,9 +191,13 @@ def pair(folder: Path, name: str, seed: int) -> Pair:
 
         n = 10_000
         return Pair(x[:n], y[:n], changed(x[n : 2 * n], 3), y[n : 2 * n], changed(test[:4000], 4), labels[:4000])
+    if name not in (*SHOWN, DIM):
+        raise UsageError(f"There is no pair of domains {brief(name)}: use one of {', '.join((*SHOWN, *CHOOSING))}.")
     a, b = name.split("-")
-    sx, sy, _, _ = known(folder, "fonts_digits" if a == "fonts" else a)
-    tx, ty, ex, ey = known(folder, b)
+    sx, sy = fonts(run, "font_digits")[:2] if a == "fonts" else known(run, a)[:2]
+    if name == DIM:
+        return Pair(sx, sy, 0.2 + 0.6 * sx, sy, 0.2 + 0.6 * known(run, a)[2], known(run, a)[3])
+    tx, ty, ex, ey = known(run, b)
     if a == "fonts" and b == "mnist":
         some = np.random.default_rng(seed).permutation(len(tx))[:10_000]
         tx, ty = tx[some], ty[some]

@@ -1,7 +1,7 @@
 """Kills a coordinator and its parties at random moments, on loopback with Flower, and counts what was lost.
 
-    python benchmarks/federation_kills.py FOLDER [--kills 20] [--jobs 5] [--port 9391]
-    python benchmarks/federation_kills.py FOLDER --ends 10
+    python tests/federation/kill_processes.py FOLDER [--kills 20] [--jobs 5] [--port 9391]
+    python tests/federation/kill_processes.py FOLDER --ends 10
 
 Three parties and a coordinator run as processes (`privot federate join`, `coordinate`). While a job for a sketch runs,
 one of the four is killed (SIGKILL) after a random pause and started again, until the job is done and its share of the
@@ -87,7 +87,7 @@ class Stage:
             link = ["--link", f"127.0.0.1:{self.port}", "--authority", str(self.folder / "hub" / "ca.pem")]
             command = [*common, "join", str(self.folder / name), *link, "--patience", str(patience)]
         with (self.folder / f"{name}.out").open("ab") as out:
-            self.running[name] = subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ))  # noqa: S603
+            self.running[name] = subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ))
 
     def kill(self, name: str) -> None:
         process = self.running.pop(name)

@@ -1,13 +1,19 @@
-"""Draws digits and capitals from Debian's fonts, 28 × 28, turned, sheared and scaled; the source of fonts → digits."""
+"""Draws digits and capitals from Debian's fonts, 28 × 28, turned, sheared and scaled; the source of fonts → digits.
+
+apt-get install $(python -m privot.studies.product.font_images packages)
+python -m privot.studies.product.font_images DIR          # fonts_digits.npz and fonts_capitals.npz in DIR
+"""
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 PACKAGES = """3270 campania cardo cegui clear-sans comic-neue dkg-handwriting essays1743 adf-accanthis adf-baskervald
 adf-berenis adf-gillius adf-ikarius adf-irianis adf-libris adf-mekanus adf-oldania adf-romande adf-solothurn
@@ -66,7 +72,7 @@ def glyphs(path: str, index: int, chars: str) -> list[Any] | None:
     return None if odd or len(set(data)) < len(chars) or min(ink) < 8 or max(ink) > 200 else made
 
 
-def placed(image: Any, dice: np.random.Generator) -> np.ndarray:
+def placed(image: Any, dice: np.random.Generator) -> NDArray[np.uint8]:
     """The glyph in a box of 20 pixels in the middle of 28, turned ±15°, sheared ±0.3, scaled 0.8 to 1.2."""
     from PIL import Image
 
@@ -88,7 +94,8 @@ def draw_fonts(out: Path) -> None:
     """Digits (four per face) and capitals (one per face), with the number of the face for splits by font."""
     for name, chars, each in (("digits", "0123456789", 4), ("capitals", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 1)):
         dice = np.random.default_rng(0)
-        x, y, font, seen = [], [], [], set()
+        seen: set[str] = set()
+        x, y, font = [], [], []
         for path, index in faces():
             made = glyphs(path, index, chars)
             if made is None:
@@ -104,3 +111,17 @@ def draw_fonts(out: Path) -> None:
             seen.add(digest)
         np.savez_compressed(out / f"fonts_{name}.npz", x=np.array(x, np.uint8), y=np.array(y, np.uint8), font=font)
         print(f"fonts_{name}.npz: {len(x)} images of {len(seen)} faces")
+
+
+def main() -> None:
+    """Print the packages, or draw into a folder."""
+    if len(sys.argv) != 2:
+        sys.exit("Usage: python -m privot.studies.product.font_images packages|DIR")
+    if sys.argv[1] == "packages":
+        print(*(f"fonts-{name}" for name in PACKAGES.split()))
+    else:
+        draw_fonts(Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

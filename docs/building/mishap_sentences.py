@@ -1,6 +1,6 @@
 """The sentence that each mishap gets, as one table: every command is run for real, in a folder that is thrown away.
 
-    python benchmarks/sentences.py
+    python docs/building/mishap_sentences.py
 
 Small invented records, a CPU, three minutes. What a sentence says about test records is invented as well.
 """

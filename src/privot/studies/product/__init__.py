@@ -1,0 +1,1 @@
+"""Claims about privot itself: what its own result pages state, measured again."""
