@@ -133,6 +133,20 @@ def test_table_2_on_digits(tmp_path):
     assert "(proven)" not in found["findings"][1]["measured"]
 
 
+def test_the_verdict_on_convergence_follows_the_curves() -> None:
+    from privot.studies.wdp.wdp_training import _convergence
+
+    def row(variant: str, epsilon: float, *accuracies: float) -> dict[str, Any]:
+        budget = {"accountant": "privacy loss", "epsilon": epsilon, "delta": 1e-5}
+        return {"data": "d", "variant": variant, "curve": list(enumerate(accuracies, 1)), "budgets": [budget]}
+
+    honest = row("honest", 4.0, 0.3, 0.6, 0.7)
+    assert _convergence([honest, row("published", 4000.0, 0.5, 0.8, 0.9)], []).verdict == "refuted"
+    assert _convergence([honest, row("published", 4000.0, 0.1, 0.2, 0.7)], []).verdict == "not reproduced"
+    # sooner at a smaller ε would be no counterexample
+    assert _convergence([honest, row("published", 3.0, 0.5, 0.8, 0.9)], []).verdict == "not reproduced"
+
+
 @pytest.mark.parametrize("name", ["wdp-figure-2", "wdp-figure-4"])
 def test_no_number_is_proven_where_the_bound_depends_on_the_gradients(name):
     found = run(name, **SMALL)

@@ -147,20 +147,38 @@ def _all_findings(rows: list[dict[str, Any]], without: list[dict[str, Any]]) -> 
 
 
 def _convergence(rows: list[dict[str, Any]], without: list[dict[str, Any]]) -> StudyFinding:
-    """Accuracy by epoch: one curve per run, whichever accountant counts it."""
+    """Accuracy by epoch: one curve per run, whichever accountant counts it.
+
+    Faster is the run that the Wasserstein accountant allows (noise as published) if it comes to the last accuracy of
+    the run with honest noise in fewer epochs. The accountant of DP counts both, so the claim is refuted where that
+    run is faster at a larger ε of DP, and not reproduced where it is not faster.
+    """
     shown = []
     for row in [*without, *rows]:
         curve = ", ".join(f"{epoch:.3g}: {accuracy:.3f}" for epoch, accuracy in row["curve"])
         shown.append(f"{row['data']}, {row.get('variant', 'without privacy')} (epoch: accuracy) {curve}")
+    faster, weaker = [], []
+    for honest, published in zip(rows[::2], rows[1::2], strict=True):
+        level = honest["curve"][-1][1]
+        reached = [epoch for epoch, accuracy in published["curve"] if accuracy >= level]
+        faster.append(bool(reached) and reached[0] < honest["curve"][-1][0])
+        weaker.append(_epsilon_of_dp(published) > _epsilon_of_dp(honest))
     counted = len({budget["accountant"] for row in rows for budget in row["budgets"]})
     return StudyFinding(
         "training converges faster under the Wasserstein accountant than under those of DP and BDP",
-        f"{counted} accountants counted each of these runs: {'; '.join(shown)}",
-        StudyVerdict.REFUTED,
+        f"{counted} accountants counted each of these runs; with the published noise {sum(faster)} of {len(faster)} "
+        f"came sooner to the accuracy of the honest one, at a larger ε of DP in {sum(weaker)}: {'; '.join(shown)}",
+        StudyVerdict.REFUTED if any(faster) and all(weaker) else StudyVerdict.NOT_REPRODUCED,
         published="MNIST to 96 %: 16 epochs under WDP, more than 50 under BDP, more than 100 under DP",
         why="an accountant counts a run and takes no part in it: at equal noise the curve is one, and less noise at "
         "the same printed ε is a weaker guarantee, not faster training",
     )
+
+
+def _epsilon_of_dp(row: Mapping[str, Any]) -> float:
+    """ε of the accountant by privacy losses, at its largest δ."""
+    found = [b for b in row["budgets"] if b["accountant"] == "privacy loss"]
+    return float(max(found, key=lambda budget: budget["delta"])["epsilon"])
 
 
 def _moments(steps: int, points: int) -> set[int]:
