@@ -133,10 +133,10 @@ def test_table_2_on_digits(tmp_path):
     assert "(proven)" not in found["findings"][1]["measured"]
 
 
-def test_the_verdict_on_convergence_follows_the_curves() -> None:
+def test_the_verdict_on_convergence_follows_the_curves():
     from privot.studies.wdp.wdp_training import _convergence
 
-    def row(variant: str, epsilon: float, *accuracies: float) -> dict[str, Any]:
+    def row(variant, epsilon, *accuracies):
         budget = {"accountant": "privacy loss", "epsilon": epsilon, "delta": 1e-5}
         return {"data": "d", "variant": variant, "curve": list(enumerate(accuracies, 1)), "budgets": [budget]}
 
