@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from privot.mechanisms.exact_sums import (
     try_map,
 )
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
+from privot.mechanisms.phase_sums import PhaseMap, PhaseSums, has_phases, try_phases
 from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
 
@@ -182,6 +183,8 @@ class MeanEmbedding(Once):
         device = usable_device(self.device, need="Embeddings need")
         refuse_recording()
         try_map(self.features, device)
+        if has_phases(self.features):
+            try_phases(cast(PhaseMap, self.features))
         self._check_rounding(facts.records or 1, self._classes(facts))
         return Gaussian(self.sigma, facts.adjacency.sensitivity(1.0), facts.adjacency)
 
@@ -196,14 +199,16 @@ class MeanEmbedding(Once):
         if facts.adjacency is Adjacency.ADD_REMOVE:
             # cannot be checked before paying, since the number is private; beyond 10⁸ records (`docs/sharp-edges.md`)
             self._check_rounding(records.count, classes)
-        sums, counts = self._sums(records, classes)
+        sums, counts = self._sums(records)
         joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)
         joint = add_noise(joint, noise, event.sigma)
         value = {"sums": joint[:, :-1] / self._a, "counts": joint[:, -1] / self._b}
         return value, self.public(facts, event.sigma)
 
-    def summands(self, facts: Facts) -> list[FeatureSums]:
+    def summands(self, facts: Facts) -> list[FeatureSums] | list[PhaseSums]:
         """What the pass over the records adds up."""
+        if has_phases(self.features):
+            return [PhaseSums(cast(PhaseMap, self.features), self._classes(facts), self.labels)]
         return [FeatureSums(self.features, self._classes(facts), self.labels, self.device)]
 
     def public(self, facts: Facts, sigma: float) -> dict[str, Any]:
@@ -222,10 +227,10 @@ class MeanEmbedding(Once):
     def _classes(self, facts: Facts) -> int:
         return facts.classes or 1 if self.labels else 1
 
-    def _sums(self, records: Records, classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _sums(self, records: Records) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Σ φ and the exact number of records of each class."""
-        whole, rest, counts = records.sums(self.summands(records.facts)[0])
-        return float_sums(whole, rest), counts.astype(np.float64)
+        summand = self.summands(records.facts)[0]
+        return summand.floats(records.sums(summand))
 
     def _check_rounding(self, records: int, classes: int) -> None:
         """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
@@ -273,3 +278,7 @@ class FeatureSums:
         totals[0][:] += whole
         totals[1][:] += rest
         totals[2][:] += np.bincount(labels, minlength=self.classes)
+
+    def floats(self, totals: Totals) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Σ φ, rounded twice, and the number of records of each class."""
+        return float_sums(totals[0], totals[1]), totals[2].astype(np.float64)
