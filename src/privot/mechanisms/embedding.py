@@ -71,7 +71,7 @@ class MeanEmbedding(Once):
     count_weight
         b, strictly between 0 and 1; `count_share` of the size unless given.
     device
-        "cpu" or "cuda", where the features are computed.
+        "cpu" or "cuda", where the features are computed; those of whole-number phases always are on the CPU.
 
     Returns
     -------
@@ -91,7 +91,8 @@ class MeanEmbedding(Once):
     -----
     Formal guarantees:
       * each record adds a vector of norm at most 1 to one row, whatever the record and the map say: features are
-        clipped, and a row of features that are not finite counts as zero;
+        clipped, and a row of features that are not finite counts as zero; of a map that gives whole-number phases
+        (`phase_sums.PhaseMap`), features are taken from a table whose entries are the bound;
       * so neighbours differ by at most 1 (add-remove) or 2 (replace-one) over all classes together;
       * that holds in floating point: features are computed in float64, and the rounding of features, of the sums
         and of the grid on which noise is added stays below a margin of 1e-5 that the clipping leaves, or the

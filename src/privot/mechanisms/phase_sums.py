@@ -6,7 +6,7 @@ A map gives each record one phase per frequency, a whole number of 2⁻³² turn
 
 Formal guarantees, whatever the map and the record:
   * the norm of what a record adds is at most √m·R for m frequencies, R² = max over p of c² + s², taken over the entries
-    of the table as they are, in Python's whole numbers. A phase is an unsigned number of 32 bits, so it always is one
+    of the table as they are, in whole numbers. A phase is an unsigned number of 32 bits, so it always is one
     of the entries. `pair_unit(m)` times that norm is below 1 − MARGIN;
   * a record with a value that is not a number adds zero;
   * the sums are exact: c and s are packed into one number 2³²·c + s, of which at most `_ROWS` = 256 are added before
@@ -54,7 +54,7 @@ def _table() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 COSINES, SINES = _table()
-LARGEST_SQUARE = max(c * c + s * s for c, s in zip(COSINES.tolist(), SINES.tolist(), strict=True))
+LARGEST_SQUARE = int((COSINES * COSINES + SINES * SINES).max())
 """R², the largest c² + s² of an entry."""
 _PACKED = (COSINES << 32) + SINES
 
