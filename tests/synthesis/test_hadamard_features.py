@@ -34,12 +34,10 @@ ANY = st.floats(allow_nan=False, allow_infinity=True)
 def dense(features: HadamardFourier) -> np.ndarray:
     """W = S·H·D₂·H·D₁ in Python's whole numbers, by matrices."""
     n = features.block
-    first, second, scales = (part[:, 0].astype(np.int32).astype(object) for part in features._drawn)
+    first, second, scales = (part[..., 0].astype(np.int32).astype(object) for part in features._drawn)
     matrix = hadamard(n).astype(object)
-    signs = np.ones(n, dtype=object)
-    signs[: features.dim] = first
-    inner = matrix[:, : features.dim] * signs[: features.dim]
-    blocks = [(matrix * second[at : at + n]) @ inner for at in range(0, len(second), n)]
+    # of each block: H·D₂·H·D₁, on the columns that a record fills
+    blocks = [(matrix * two) @ (matrix[:, : features.dim] * one) for one, two in zip(first, second, strict=True)]
     return scales[:, None] * np.concatenate(blocks)[: features.frequencies]
 
 
@@ -255,8 +253,8 @@ def test_transforms_of_several_blocks_are_products_with_the_hadamard_matrix() ->
 # --- which map is used
 
 
-def test_structured_frequencies_are_the_default_on_a_cpu_from_64_columns_on() -> None:
-    for dim, device, kind in ((63, "cpu", "fourier"), (64, "cpu", "fourier-hadamard"), (64, "cuda", "fourier"),
+def test_structured_frequencies_are_the_default_on_a_cpu_from_256_columns_on() -> None:
+    for dim, device, kind in ((255, "cpu", "fourier"), (256, "cpu", "fourier-hadamard"), (256, "cuda", "fourier"),
                               (2**16, "cpu", "fourier-hadamard"), (2**16 + 1, "cpu", "fourier")):  # fmt: skip
         features: Any = choose_features(Problem(dim, 10, 5.0, 60_000, None, device), 1, 0.0, 255.0)
         assert features.to_dict()["kind"] == kind

@@ -152,4 +152,4 @@ class PhaseSums:
 
     def floats(self, totals: Totals) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Σ φ in the unit of a release, of norm at most 1 − MARGIN per record, rounded twice; and the counts."""
-        return totals[0] * pair_unit(self.features.frequencies), totals[1].astype(np.float64)
+        return totals[0].astype(np.float64) * pair_unit(self.features.frequencies), totals[1].astype(np.float64)

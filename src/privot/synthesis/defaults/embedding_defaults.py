@@ -31,9 +31,9 @@ MAX_FREQUENCIES = {"cpu": 2_000, "cuda": 20_000}
 MAX_STEPS = {"cpu": (400, 2_000), "cuda": (1_500, 5_000)}
 MEMBERS, MAX_WORK = 4, 6_000
 """The number of generators trained side by side where noise is the limit, and their steps in all."""
-STRUCTURED = (64, MAX_DIM)
-"""The columns for which structured frequencies are used on a CPU: with fewer, the dense product costs next to nothing;
-with more, phases of 32 bits do not resolve the records."""
+STRUCTURED = (256, MAX_DIM)
+"""The columns for which structured frequencies are used on a CPU: with fewer, the dense product takes less than reading
+an image, and generators of 64 columns came out worse; with more, phases of 32 bits do not resolve the records."""
 SMALL_IMAGE = 256
 """Values of an image up to which fully connected layers are used on a CPU."""
 PICTURE_STEPS = 3_000
@@ -141,7 +141,7 @@ def choose_features(
 ) -> FeatureMap:
     """The map whose means are released: features of pixels and, where the noise is small enough, of filter outputs.
 
-    On a CPU its frequencies are structured from 64 columns on (`STRUCTURED`), and dense elsewhere.
+    On a CPU its frequencies are structured from 256 columns on (`STRUCTURED`), and dense elsewhere.
     """
     m, root = frequencies(problem), math.sqrt(problem.dim)
     if problem.device == "cpu" and STRUCTURED[0] <= problem.dim <= STRUCTURED[1]:

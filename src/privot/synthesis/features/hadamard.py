@@ -1,8 +1,8 @@
 """Random Fourier features along structured frequencies, in whole numbers: fast on a processor, the same to the bit.
 
 The product with a dense matrix of frequencies, and cosines in double precision, take five times as long as reading a
-small image. Here a record takes one fast Hadamard transform and one more for each block of frequencies (Le, Sarlós &
-Smola 2013; Yu et al. 2016), and the cosines come from a table (`privot.mechanisms.phase_sums`).
+small image. Here a record takes two fast Hadamard transforms for each block of frequencies (Le, Sarlós & Smola 2013;
+Yu et al. 2016), and the cosines come from a table (`privot.mechanisms.phase_sums`).
 
 Let n be the power of two from `dim` on (256 at least), H the Hadamard matrix of n × n with entries ±1, L the steps of
 the grid of records, u = rint(L·x') ∈ {0, …, L}^dim the record on it, filled up with zeros to n columns. The phases of a
@@ -10,7 +10,7 @@ block of n frequencies, in 2⁻³² turns, are
 
     p = S·H·D₂·H·D₁·u  modulo 2³²,
 
-D₁ and D₂ random signs (D₁ shared by all blocks, D₂ and S drawn for each), S whole numbers.
+D₁ and D₂ random signs and S whole numbers, drawn for each block.
 
 Exactness: every factor is a whole number, and sums, differences and products of whole numbers modulo 2³² are exact in
 unsigned 32-bit arithmetic, in any order and beside any other rows. So p is that of the dense whole-number matrix
@@ -113,27 +113,22 @@ class HadamardFourier(Fourier):
 
     @cached_property
     def _drawn(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-        """D₁ of shape (dim, 1), D₂ of (blocks·n, 1) and S of (m, 1), modulo 2³²."""
+        """D₁ of shape (blocks, dim, 1), D₂ of (blocks, n, 1) and S of (m, 1), modulo 2³²."""
         n, m = self.block, self.frequencies
         generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(2,))))
-        signs = 1 - 2 * generator.integers(0, 2, n + -(-m // n) * n)
+        signs = (1 - 2 * generator.integers(0, 2, (2, -(-m // n), n, 1))).astype(np.uint32)
         lengths = np.sqrt(generator.chisquare(n, m))
         # frequency i has bandwidth i mod B, as in `Fourier`
         widths = np.resize(np.array(self.bandwidths), m)
         scales = np.rint(2.0**PHASE_BITS * lengths / (2.0 * math.pi * widths * n * self.levels)).astype(np.int64)
-        first, second, third = (part.astype(np.uint32)[:, None] for part in (signs[: self.dim], signs[n:], scales))
-        return first, second, third
+        return signs[0, :, : self.dim].copy(), signs[1], scales.astype(np.uint32)[:, None]
 
     @cached_property
     def _turns(self) -> NDArray[np.float64]:
         """W·L·2⁻³², of shape (dim, m): the same frequencies as a dense matrix, in turns, exactly."""
         first, second, scales = (part.astype(np.int32).astype(np.int64) for part in self._drawn)
-        unit = np.zeros((self.block, self.dim), dtype=np.int64)
-        unit[np.arange(self.dim), np.arange(self.dim)] = first[:, 0]
-        mixed = transformed(unit, self.block)
-        dense = np.concatenate(
-            [transformed(mixed * second[at : at + self.block], self.block) for at in range(0, len(second), self.block)]
-        )[: self.frequencies]
+        blocks = [self._block(np.eye(self.dim, dtype=np.int64), *signs) for signs in zip(first, second, strict=True)]
+        dense = np.concatenate(blocks)[: self.frequencies]
         out: NDArray[np.float64] = np.ldexp((dense * scales).T.astype(np.float64) * self.levels, -PHASE_BITS)
         return out
 
@@ -153,15 +148,22 @@ class HadamardFourier(Fourier):
         n, m = self.block, self.frequencies
         if not len(rows):
             return np.zeros((m, 0), dtype=np.uint32)
-        start = np.zeros((n, len(rows)), dtype=np.uint32)
-        np.multiply(self.on_grid(rows).astype(np.uint32).T, first, out=start[: self.dim])
-        mixed, together = transformed(start, n), max(n, _TOGETHER)
-        out = np.empty((m, len(rows)), dtype=np.uint32)
-        for at in range(0, m, together):
-            own = second[at : at + together].reshape(-1, n, 1)
-            found = transformed((own * mixed).reshape(-1, len(rows)), n)
-            np.multiply(found[: m - at], scales[at : at + together], out=out[at : at + together])
+        on_grid = np.ascontiguousarray(self.on_grid(rows).astype(np.uint32).T)
+        out, each = np.empty((m, len(rows)), dtype=np.uint32), max(1, _TOGETHER // n)
+        for at in range(0, len(first), each):
+            mine = slice(at * n, (at + each) * n)
+            found = self._block(on_grid, first[at : at + each], second[at : at + each])
+            np.multiply(found[: m - at * n], scales[mine], out=out[mine])
         return out
+
+    def _block(self, on_grid: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        """H·D₂·H·D₁·u of one block or several, one below the other, for every column of `on_grid`."""
+        n, columns = self.block, on_grid.shape[1]
+        start = np.zeros((first.size // self.dim, n, columns), dtype=on_grid.dtype)
+        np.multiply(on_grid, first, out=start[:, : self.dim])
+        mixed = transformed(start.reshape(-1, columns), n).reshape(start.shape)
+        mixed *= second
+        return transformed(mixed.reshape(-1, columns), n)
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, 2m) from (rows, dim)."""
