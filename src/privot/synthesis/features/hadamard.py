@@ -127,9 +127,14 @@ class HadamardFourier(Fourier):
     def _turns(self) -> NDArray[np.float64]:
         """W·L·2⁻³², of shape (dim, m): the same frequencies as a dense matrix, in turns, exactly."""
         first, second, scales = (part.astype(np.int32).astype(np.int64) for part in self._drawn)
-        blocks = [self._block(np.eye(self.dim, dtype=np.int64), *signs) for signs in zip(first, second, strict=True)]
-        dense = np.concatenate(blocks)[: self.frequencies]
-        out: NDArray[np.float64] = np.ldexp((dense * scales).T.astype(np.float64) * self.levels, -PHASE_BITS)
+        n, out = self.block, np.empty((self.dim, self.frequencies))
+        # H is symmetric, so W transposed is D₁·H·D₂·H·S: a few frequencies at a time, all of one block
+        for at in range(0, self.frequencies, LEAST_BLOCK):
+            own = scales[at : at + LEAST_BLOCK, 0]
+            chosen = np.zeros((n, len(own)), dtype=np.int64)
+            chosen[at % n + np.arange(len(own)), np.arange(len(own))] = own
+            mixed = transformed(transformed(chosen, n) * second[at // n], n)[: self.dim] * first[at // n]
+            out[:, at : at + LEAST_BLOCK] = np.ldexp(mixed * float(self.levels), -PHASE_BITS)
         return out
 
     def on_grid(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -151,19 +156,14 @@ class HadamardFourier(Fourier):
         on_grid = np.ascontiguousarray(self.on_grid(rows).astype(np.uint32).T)
         out, each = np.empty((m, len(rows)), dtype=np.uint32), max(1, _TOGETHER // n)
         for at in range(0, len(first), each):
-            mine = slice(at * n, (at + each) * n)
-            found = self._block(on_grid, first[at : at + each], second[at : at + each])
+            mine, some = slice(at * n, (at + each) * n), slice(at, at + each)
+            start = np.zeros((len(first[some]), n, len(rows)), dtype=np.uint32)
+            np.multiply(on_grid, first[some], out=start[:, : self.dim])
+            mixed = transformed(start.reshape(-1, len(rows)), n).reshape(start.shape)
+            mixed *= second[some]
+            found = transformed(mixed.reshape(-1, len(rows)), n)
             np.multiply(found[: m - at * n], scales[mine], out=out[mine])
         return out
-
-    def _block(self, on_grid: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        """H·D₂·H·D₁·u of one block or several, one below the other, for every column of `on_grid`."""
-        n, columns = self.block, on_grid.shape[1]
-        start = np.zeros((first.size // self.dim, n, columns), dtype=on_grid.dtype)
-        np.multiply(on_grid, first, out=start[:, : self.dim])
-        mixed = transformed(start.reshape(-1, columns), n).reshape(start.shape)
-        mixed *= second
-        return transformed(mixed.reshape(-1, columns), n)
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, 2m) from (rows, dim)."""
