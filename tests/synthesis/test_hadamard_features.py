@@ -16,11 +16,16 @@ from hypothesis.extra.numpy import arrays
 from scipy.linalg import hadamard
 
 from privot.errors import DataError, UsageError
+from privot.guarantee import Adjacency
+from privot.mechanisms import Facts, MeanEmbedding
+from privot.mechanisms.embedding import FeatureSums
 from privot.mechanisms.phase_sums import PhaseSums, pairs
+from privot.synthesis import Synthesizer
 from privot.synthesis.defaults.embedding_defaults import Problem, choose_features
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.features.fourier import Fourier, feature_map
 from privot.synthesis.features.hadamard import HadamardFourier, transformed
+from privot.synthesis.methods.embedding_method import EmbeddingDesign
 
 MAPS = [
     HadamardFourier(3, 7, [0.5, 1.0], 1),
@@ -270,6 +275,19 @@ def test_an_older_map_means_what_it_meant() -> None:
     assert features.to_dict() == old
     found = features.features(torch.linspace(0.0, 255.0, 70, dtype=torch.float64)[None])[0]
     np.testing.assert_allclose(found.numpy(), OLD, rtol=0.0, atol=1e-9)
+
+
+def test_a_job_of_before_is_resumed_with_the_map_that_it_wrote_down() -> None:
+    facts = Facts(300, 5_000, 1.0, Adjacency.REPLACE_ONE, 3)
+    design: Any = Synthesizer(1.0, 1e-5, seed=3, device="cpu").design(facts)
+    assert type(design.mechanism.features) is HadamardFourier
+    assert isinstance(design.mechanism.summands(facts)[0], PhaseSums)
+    old = Fourier(300, 500, [2.0, 3.0], 3)
+    fields = json.loads(json.dumps({**design.to_dict(), "features": old.to_dict()}))
+    resumed = EmbeddingDesign.from_dict(fields, "cpu")
+    assert type(resumed.mechanism.features) is Fourier
+    assert resumed.mechanism.identity() == MeanEmbedding(old, design.mechanism.sigma, True).identity()
+    assert isinstance(resumed.mechanism.summands(facts)[0], FeatureSums)
 
 
 OLD = [-0.235235160495, 0.552809565574, -0.130579822207, -0.527254921836, -0.166538036325, -0.562389761078]
