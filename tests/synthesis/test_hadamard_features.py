@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -86,10 +87,36 @@ def test_the_matrix_that_training_uses_is_the_same_in_turns(features: HadamardFo
     assert (np.ldexp(features._turns, 32).astype(object) == wanted).all()
 
 
+def test_the_dense_matrix_of_many_columns_takes_no_square_of_them() -> None:
+    dim = 1 << 14
+    features = HadamardFourier(dim, 70, [0.11 * math.sqrt(dim), 0.18 * math.sqrt(dim)], 3, 0.0, 255.0)
+    tracemalloc.start()
+    turns = features._turns
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # the matrix itself, 9 MB, and a few arrays of that size; n × n numbers would be 2 GB
+    assert most < 100e6
+    rows = np.random.default_rng(8).integers(0, 256, (3, dim)).astype(float)
+    apart = (rows / 255.0 @ turns).T - features.phases(rows) / 2.0**32
+    assert np.abs(apart - np.rint(apart)).max() < 1e-9
+
+
+def test_images_of_bytes_have_the_phases_of_the_same_numbers_in_any_type() -> None:
+    features = MAPS[3]
+    rows = np.random.default_rng(9).integers(0, 256, (5, 784))
+    wanted = features.phases(rows.astype(np.float64))
+    assert all(np.array_equal(features.phases(rows.astype(kind)), wanted) for kind in (np.uint8, np.int32, np.float32))
+
+
 @pytest.mark.parametrize("features", MAPS)
 def test_a_record_has_the_same_phases_wherever_it_stands(features: HadamardFourier) -> None:
-    rows = np.concatenate([extremes(features)] * 30)
+    # also rows that touch neither end: a scale taken from the rows at hand would move these alone
+    low, high = np.broadcast_to(features.low, features.dim), np.broadcast_to(features.high, features.dim)
+    inner = low + np.random.default_rng(10).uniform(0.3, 0.6, (3, features.dim)) * (high - low)
+    rows = np.concatenate([inner, extremes(features)] * 30)
     whole = features.phases(rows)
+    for start in range(len(inner)):
+        assert np.array_equal(features.phases(rows[start : start + 1]), whole[:, start : start + 1])
     for start, step in ((0, 1), (3, 1), (2, 9), (100, 57), (40, 200)):
         assert np.array_equal(features.phases(rows[start : start + step]), whole[:, start : start + step])
     assert features.phases(rows[:0]).shape == (features.frequencies, 0)
@@ -235,6 +262,7 @@ def test_float32_agrees_and_has_gradients() -> None:
         {"bandwidths": []},
         {"bandwidths": [1e9]},
         {"bandwidths": [1e-9]},
+        {"bandwidths": [5e-324]},
         {"bandwidths": [1e-6, 1e3]},
         {"seed": -1},
         {"low": 1.0, "high": 1.0},
