@@ -2,11 +2,12 @@
 
 python benchmarks/partitions.py table ROWS [--files 50] [--workers 2] [--engine local|dask] [--folder DIR]
 python benchmarks/partitions.py passes ROWS [--files 50] [--workers 2] [--folder DIR]
-python benchmarks/partitions.py images COUNT [--files 20] [--workers 2] [--features 200 1000] [--folder DIR]
+python benchmarks/partitions.py images COUNT [--files 20] [--workers 2] [--features 4000] [--dense] [--folder DIR]
 python benchmarks/partitions.py plot docs/results/images/scale.png ROWS:SECONDS …
 
 `table` runs the whole command. `passes` times the passes alone. `images` writes 28 × 28 images in tar shards and times
-reading them and the release of their embedding. With --folder the files are kept for the next run. Seconds of all
+reading them and the release of their embedding, by the map that a synthesis on a CPU uses (4000 features), or with
+--dense by a dense matrix of frequencies. With --folder the files are kept for the next run. Seconds of all
 processors are printed beside the time that passed: other programs on the machine change the second.
 
 Memory is the sum over all processes of the run, shared pages counted once (PSS), looked at five times a second.
@@ -243,7 +244,9 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
     """Time a pass that only reads images, one that names them, and the release of an embedding of them."""
     from privot.mechanisms import MeanEmbedding
     from privot.partitions import choose_engine, open_source
+    from privot.synthesis.defaults.embedding_defaults import BANDWIDTHS
     from privot.synthesis.features.fourier import Fourier
+    from privot.synthesis.features.hadamard import HadamardFourier
     from privot.vault import Vault
 
     data = folder / f"shards-{options.count}-{options.files}"
@@ -262,8 +265,9 @@ def run_images(options: argparse.Namespace, folder: Path) -> None:
     naming = stage(lambda: source.named(bytes(32)))
     print(f"naming: {naming[0]:.1f} s, {naming[1]:.1f} s of processors, {naming[1] / reading[1]:.2f} × reading")
     held.append(Vault(source, **stated))
+    kind = Fourier if options.dense else HadamardFourier
     for size in options.features:
-        features = Fourier(784, size // 2, (2.0, 8.0), seed=1, low=0.0, high=255.0)
+        features = kind(784, size // 2, [28.0 * b for b in BANDWIDTHS], seed=1, low=0.0, high=255.0)
         mechanism = MeanEmbedding(features, 5.0, labels=True)
         spent, busy = stage(lambda mechanism=mechanism: held[0].release(mechanism, purpose="embedding"))
         times = f"{busy / reading[1]:.2f} × reading in processors, {spent / reading[0]:.2f} × in time"
@@ -299,6 +303,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--engine", default="local")
     parser.add_argument("--features", type=int, nargs="+", default=[200, 1000, 4000], help="of images")
+    parser.add_argument("--dense", action="store_true", help="use a dense matrix of frequencies for images")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     if options.what == "plot":

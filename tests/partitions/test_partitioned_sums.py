@@ -36,6 +36,7 @@ from privot.mechanisms import GroupedMarginals, MeanEmbedding, PrivateSketch, Ra
 from privot.mechanisms.table_counts import grouped_marginals
 from privot.partitions import LocalEngine, choose_engine, open_source
 from privot.synthesis.features.fourier import Fourier
+from privot.synthesis.features.hadamard import HadamardFourier
 from privot.tables import encode_file
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -112,7 +113,7 @@ class Halves:
 
 
 @pytest.mark.parametrize("parts", [1, 7, 50])
-@pytest.mark.parametrize("what", ["embedding", "Fourier features", "sketch", "labelled sketch"])
+@pytest.mark.parametrize("what", ["embedding", "Fourier features", "structured features", "sketch", "labelled sketch"])
 def test_vectors_in_parts_release_what_they_release_whole(tmp_path: Path, parts: int, what: str) -> None:
     rng = np.random.default_rng(3)
     x, y = rng.uniform(-1, 1, (200, 2)), rng.integers(0, 3, 200)
@@ -120,6 +121,7 @@ def test_vectors_in_parts_release_what_they_release_whole(tmp_path: Path, parts:
     mechanism: Any = {
         "embedding": lambda: MeanEmbedding(Halves(), 4.0, labels=True),
         "Fourier features": lambda: MeanEmbedding(Fourier(2, 30, (0.5, 2.0), seed=1, low=-1.0), 4.0, labels=True),
+        "structured features": lambda: MeanEmbedding(HadamardFourier(2, 30, (0.5, 2.0), 1, -1.0), 4.0, labels=True),
         "sketch": lambda: PrivateSketch(design, 4.0),
         "labelled sketch": lambda: PrivateSketch(design.labelled(3), 4.0),
     }[what]()

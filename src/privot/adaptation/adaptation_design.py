@@ -221,12 +221,12 @@ def stand_in_map(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The feature map and the rules of a generator that a synthesis of the target without labels would choose.
 
-    `by_request` the map is one of Fourier features, which is all that a request may ask for; on a CPU it is always.
+    `by_request` the map is one of dense Fourier features, which is all that a request may ask for.
     """
     config = SynthesisConfig(epsilon, delta, shape=shape, low=low, high=high, device=device, seed=seed)
     chosen: Any = plan_synthesis(config, facts)
     features = chosen.mechanism.features
-    if by_request and (not isinstance(features, Fourier) or features.frequencies > MAX_ASKED):
+    if by_request and (features.to_dict()["kind"] != Fourier.kind or features.frequencies > MAX_ASKED):
         problem = Problem(facts.dim, 1, chosen.mechanism.sigma, facts.records, None, device)
         most = min(frequencies(problem), MAX_ASKED, max(1, MAX_ASKED_NUMBERS // facts.dim))
         widths = [share * math.sqrt(facts.dim) for share in PIXEL_BANDWIDTHS]

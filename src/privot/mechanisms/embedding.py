@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from privot.mechanisms.exact_sums import (
     try_map,
 )
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
+from privot.mechanisms.phase_sums import PhaseMap, PhaseSums, has_phases, try_phases
 from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
 
@@ -70,7 +71,7 @@ class MeanEmbedding(Once):
     count_weight
         b, strictly between 0 and 1; `count_share` of the size unless given.
     device
-        "cpu" or "cuda", where the features are computed.
+        "cpu" or "cuda", where the features are computed; those of whole-number phases always are on the CPU.
 
     Returns
     -------
@@ -90,7 +91,8 @@ class MeanEmbedding(Once):
     -----
     Formal guarantees:
       * each record adds a vector of norm at most 1 to one row, whatever the record and the map say: features are
-        clipped, and a row of features that are not finite counts as zero;
+        clipped, and a row of features that are not finite counts as zero; of a map that gives whole-number phases
+        (`phase_sums.PhaseMap`), features are taken from a table whose entries are the bound;
       * so neighbours differ by at most 1 (add-remove) or 2 (replace-one) over all classes together;
       * that holds in floating point: features are computed in float64, and the rounding of features, of the sums
         and of the grid on which noise is added stays below a margin of 1e-5 that the clipping leaves, or the
@@ -182,6 +184,8 @@ class MeanEmbedding(Once):
         device = usable_device(self.device, need="Embeddings need")
         refuse_recording()
         try_map(self.features, device)
+        if has_phases(self.features):
+            try_phases(cast(PhaseMap, self.features))
         self._check_rounding(facts.records or 1, self._classes(facts))
         return Gaussian(self.sigma, facts.adjacency.sensitivity(1.0), facts.adjacency)
 
@@ -196,14 +200,16 @@ class MeanEmbedding(Once):
         if facts.adjacency is Adjacency.ADD_REMOVE:
             # cannot be checked before paying, since the number is private; beyond 10⁸ records (`docs/sharp-edges.md`)
             self._check_rounding(records.count, classes)
-        sums, counts = self._sums(records, classes)
+        sums, counts = self._sums(records)
         joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)
         joint = add_noise(joint, noise, event.sigma)
         value = {"sums": joint[:, :-1] / self._a, "counts": joint[:, -1] / self._b}
         return value, self.public(facts, event.sigma)
 
-    def summands(self, facts: Facts) -> list[FeatureSums]:
+    def summands(self, facts: Facts) -> list[FeatureSums] | list[PhaseSums]:
         """What the pass over the records adds up."""
+        if has_phases(self.features):
+            return [PhaseSums(cast(PhaseMap, self.features), self._classes(facts), self.labels)]
         return [FeatureSums(self.features, self._classes(facts), self.labels, self.device)]
 
     def public(self, facts: Facts, sigma: float) -> dict[str, Any]:
@@ -222,10 +228,10 @@ class MeanEmbedding(Once):
     def _classes(self, facts: Facts) -> int:
         return facts.classes or 1 if self.labels else 1
 
-    def _sums(self, records: Records, classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _sums(self, records: Records) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Σ φ and the exact number of records of each class."""
-        whole, rest, counts = records.sums(self.summands(records.facts)[0])
-        return float_sums(whole, rest), counts.astype(np.float64)
+        summand = self.summands(records.facts)[0]
+        return summand.floats(records.sums(summand))
 
     def _check_rounding(self, records: int, classes: int) -> None:
         """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
@@ -273,3 +279,7 @@ class FeatureSums:
         totals[0][:] += whole
         totals[1][:] += rest
         totals[2][:] += np.bincount(labels, minlength=self.classes)
+
+    def floats(self, totals: Totals) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Σ φ, rounded twice, and the number of records of each class."""
+        return float_sums(totals[0], totals[1]), totals[2].astype(np.float64)

@@ -10,6 +10,7 @@ with needing("Synthesis needs", "synthesis"):
     from privot.synthesis.encoders.public_encoder import PublicEncoder
     from privot.synthesis.features.encoder_features import EncoderFeatures
     from privot.synthesis.features.fourier import Fourier, Stack, feature_map
+    from privot.synthesis.features.hadamard import HadamardFourier
     from privot.synthesis.generator_training.training_state import TrainingState
     from privot.synthesis.generators.generator import Generator, build
     from privot.synthesis.methods.embedding_training import Target, train
@@ -19,6 +20,7 @@ __all__ = [
     "EncoderFeatures",
     "Fourier",
     "Generator",
+    "HadamardFourier",
     "Problem",
     "PublicEncoder",
     "Rules",
