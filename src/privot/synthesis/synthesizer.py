@@ -29,7 +29,6 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.design import Design, facts_of
 from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.distributed import ALONE, Team
@@ -40,6 +39,7 @@ from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
+from privot.synthesis.refinement.relabelling import Labeller
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
 from privot.tables.conditions import Where
@@ -444,9 +444,9 @@ class Synthesizer(PrivateEstimator):
         return bool(self._of(FittedGenerator, "labels"))
 
     @property
-    def labeller_(self) -> NetworkFeatures | None:
+    def labeller_(self) -> Labeller | None:
         """The classifier that labels samples, if it was paid for."""
-        found: NetworkFeatures | None = self._of(FittedGenerator, "labeller")
+        found: Labeller | None = self._of(FittedGenerator, "labeller")
         return found
 
     @property
