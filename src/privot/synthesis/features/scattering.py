@@ -24,10 +24,11 @@ LENGTH = 8.0
 """The usual norm of an image's features before a mechanism bounds it by 1: so that nearly every image has norm 1."""
 SMALLEST_SIDE, SMALLEST_CELL = 16, 4
 _DIRECTIONS, _SIDE, _WIDTH, _FREQUENCY, _SLANT = 8, 7, 0.8, 3.0 * math.pi / 4.0, 0.5
-_BITS, _ANSWER_BITS, _FILTER_BITS = 18, 22, 30
-"""Behind the point: of numbers between layers; of a filter's answers, before they are squared; of filters."""
-_DIFFERENCES = 0.5
-"""The weight of differences of colour beside brightness."""
+_BITS, _ANSWER_BITS, _FILTER_BITS, _CONSTANT_BITS = 18, 22, 24, 30
+"""Behind the point: of numbers between layers; of a filter's answers, before they are squared; of filters, which come
+out alike on every machine that computes a cosine nearly right; of constants."""
+_LESSER = 0.5
+"""The weight of differences of colour beside brightness, and of order 2 beside orders 0 and 1."""
 _MAX_CONSTANT = 2.0**20
 _MAX_HELD, _MAX_ROW = 2**24, 2**27
 """Numbers that are held at a time, 128 MB in float64; and for one image, if that alone is more."""
@@ -61,8 +62,8 @@ class Scattering:
     Formal guarantees:
       * in float64 a row's features depend on that row alone, to the last bit, whatever rows stand beside it, in any
         blocks and with any number of threads. Pixels, halves and moduli are snapped to multiples of 2⁻¹⁸ of at most 2,
-        filters lie on a grid of 2⁻³⁰ with Σ|ψ| ≤ 1.001: a convolution is a product of matrices whose partial sums are
-        whole numbers of 2⁻⁴⁸ below 2⁵¹, exact in any order. Its answers are snapped to 2⁻²², so that the squares of
+        filters lie on a grid of 2⁻²⁴ with Σ|ψ| ≤ 1.001: a convolution is a product of matrices whose partial sums are
+        whole numbers of 2⁻⁴² below 2⁴⁴, exact in any order. Its answers are snapped to 2⁻²², so that the squares of
         the real and the imaginary part add up exactly (below 2⁴⁸ units). The root is the nearest number (IEEE 754,
         `exact_root`). Sums over cells and mirrored places, and their distance from c, are whole numbers of 2⁻³⁰ below
         2⁵³ again. What is left, one multiplication, is rounded number by number as IEEE 754 says; nothing underflows;
@@ -145,9 +146,9 @@ class Scattering:
 
         Samples are post-processing of a release, so c and s are public. c is the mean of a channel over samples and
         places. s is in proportion to k/w, w being the standard deviation, or a tenth of c if that is more, so that what
-        samples never show is not blown up without limit; k is 1 for brightness and 1/2 for differences of colour, whose
-        features tell classes apart less well and would take up half of the norm. The features of a sample have a norm
-        of about 8.
+        samples never show is not blown up without limit. k is 1, times 1/2 for differences of colour and 1/2 for order
+        2: these are many and tell classes apart less well, and would take up most of the norm. The features of a sample
+        have a norm of about 8.
         """
         total = torch.zeros(2, self.channels, dtype=torch.float64)
         for first in range(0, len(samples), self._at_once):
@@ -156,14 +157,14 @@ class Scattering:
         mean, square = (total / max(1, len(samples) * math.prod(self.places))).numpy()
         width = np.sqrt(np.maximum(square - mean**2, 0.0))
         width = np.maximum(width, np.maximum(0.1 * np.abs(mean), 1e-4))
-        weights = _colour_weights(self.axes.channels)
+        weights = _channel_weights(self.axes.channels)
         scale = LENGTH * weights / (width * math.sqrt(math.prod(self.places) * float((weights**2).sum())))
         return Scattering(self.shape, self.cell, mean, scale, low, high)
 
     def to_dict(self) -> dict[str, Any]:
         """A description with a digest that identifies the map; its constants lie in a file (`tensors`)."""
         facts = {"kind": self.kind, "shape": list(self.shape), "cell": self.cell, "low": self.low, "high": self.high}
-        return {**facts, "digest": digest_of_arrays({**self.tensors(), "filters": torch.from_numpy(_wavelets())})}
+        return {**facts, "digest": digest_of_arrays({**self.tensors(), "filters": torch.from_numpy(_wavelets().copy())})}
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The constants, in float64."""
@@ -175,11 +176,11 @@ class Scattering:
         try:
             center, scale = (tensors[name].numpy() for name in ("center", "scale"))
             made = cls(fields["shape"], fields["cell"], center, scale, fields["low"], fields["high"])
-            if made.to_dict() != dict(fields):
-                raise DataError("This scattering is not the one that its features were released for.")
-            return made
         except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
             raise DataError(f"This is not a scattering that privot wrote ({type(error).__name__}).") from None
+        if made.to_dict() != dict(fields):
+            raise DataError("This scattering is not the one that its features were released for.")
+        return made
 
 
 class ScatteringClassifier:
@@ -220,13 +221,14 @@ class ScatteringClassifier:
     @classmethod
     def from_tensors(cls, fields: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> ScatteringClassifier:
         """The classifier that `to_dict` and `tensors` wrote, to the last bit."""
+        features = Scattering.from_tensors(fields.get("features", {}), tensors)
         try:
-            made = cls(Scattering.from_tensors(fields["features"], tensors), tensors["weights"].numpy())
-            if made.to_dict() != dict(fields):
-                raise DataError("This classifier is not the one that was released.")
-            return made
+            made = cls(features, tensors["weights"].numpy())
         except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
             raise DataError(f"This is not a classifier that privot wrote ({type(error).__name__}).") from None
+        if made.to_dict() != dict(fields):
+            raise DataError("This classifier is not the one that was released.")
+        return made
 
 
 def channels_of(colours: int) -> int:
@@ -240,12 +242,21 @@ def places_of(shape: Sequence[int], cell: int) -> tuple[int, int]:
     return height // cell, -(-(width // cell) // 2)
 
 
+def can_scatter(shape: Sequence[int], most: int) -> bool:
+    """Whether there is a scattering of such images with at most `most` averages."""
+    try:
+        cell_for(shape, most)
+    except UsageError:
+        return False
+    return True
+
+
 def cell_for(shape: Sequence[int], most: int) -> int:
-    """The smallest cell with at most `most` features, the constant among them; refuses where there is none."""
+    """The smallest cell with at most `most` averages of an image; refuses where there is none."""
     check_scattered(shape)
     height, width, colours, _ = image_axes(shape)
     cell = SMALLEST_CELL
-    while channels_of(colours) * math.prod(places_of(shape, cell)) >= most:
+    while channels_of(colours) * math.prod(places_of(shape, cell)) > most:
         cell *= 2
         if cell > min(height, width):
             raise UsageError(f"No scattering of {height} × {width} pixels has at most {most} numbers: allow more.")
@@ -270,12 +281,13 @@ def _constants(given: NDArray[Any] | None, usual: float, channels: int) -> NDArr
     out = np.full(channels, usual) if given is None else np.array(given, dtype=np.float64)
     if out.shape != (channels,) or not (np.abs(out) <= _MAX_CONSTANT).all():
         raise UsageError(f"The constants of a scattering must be {channels} numbers of at most {_MAX_CONSTANT:g} each.")
-    return np.ldexp(np.rint(np.ldexp(out, _FILTER_BITS)), -_FILTER_BITS)
+    rounded: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(out, _CONSTANT_BITS)), -_CONSTANT_BITS)
+    return rounded
 
 
 @lru_cache(maxsize=1)
 def _wavelets() -> NDArray[np.float64]:
-    """ψ of shape (16, 7, 7): the real parts of eight directions, then the imaginary ones; on a grid of 2⁻³⁰.
+    """ψ of shape (16, 7, 7): the real parts of eight directions, then the imaginary ones; on a grid of 2⁻²⁴.
 
     ψ(u) = k·e^(−(a² + b²/4)/2·0.8²)·(e^(3πia/4) − m), (a, b) being u turned by θ; m makes Σψ = 0 and k makes Σ|ψ| = 1.
     """
@@ -299,10 +311,11 @@ def _wavelets() -> NDArray[np.float64]:
     return out
 
 
-def _colour_weights(colours: int) -> NDArray[np.float64]:
+def _channel_weights(colours: int) -> NDArray[np.float64]:
     """k of `standardised` for every channel; they are ordered by kind, then by colour."""
-    each = np.array([1.0] + [_DIFFERENCES] * (colours - 1))
-    return np.concatenate([np.repeat(each, count) for count in (1, _DIRECTIONS, _DIRECTIONS, _DIRECTIONS**2)])
+    each = np.array([1.0] + [_LESSER] * (colours - 1))
+    kinds = ((1, 1.0), (_DIRECTIONS, 1.0), (_DIRECTIONS, 1.0), (_DIRECTIONS**2, _LESSER))
+    return np.concatenate([np.repeat(weight * each, count) for count, weight in kinds])
 
 
 @lru_cache(maxsize=8)
@@ -340,13 +353,16 @@ def _moduli(x: torch.Tensor, exact: bool) -> torch.Tensor:
     framed = functional.pad(flat, [_SIDE // 2] * 4, mode="reflect")
     filters = torch.from_numpy(_wavelets().copy()).to(x)
     if exact:
-        # by one product: other ways to compute it do not sum whole numbers
-        patches = functional.unfold(framed, _SIDE)
-        found = torch.matmul(filters.flatten(1), patches).view(len(flat), -1, height, width)
-        found = _snapped(found, _ANSWER_BITS, exact)
+        found = _snapped(_answers(framed, filters), _ANSWER_BITS, exact)
     else:
         found = functional.conv2d(framed, filters[:, None])
     real, imaginary = found.chunk(2, dim=1)
     length = exact_root(real.square() + imaginary.square())
     return _snapped(length, _BITS, exact).reshape(rows, channels * _DIRECTIONS, height, width)
 
+
+def _answers(framed: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:
+    """A convolution by one product: other ways to compute it do not sum whole numbers."""
+    height, width = (side - _SIDE + 1 for side in framed.shape[2:])
+    found = torch.matmul(filters.flatten(1), functional.unfold(framed, _SIDE))
+    return found.view(len(framed), -1, height, width)

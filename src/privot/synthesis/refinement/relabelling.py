@@ -92,7 +92,7 @@ class Labelling:
     def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
         """Refuse, before anything is paid, samples that cannot be labelled; `records` are all public record counts."""
         if self.kind == "scattering":
-            cell_for(shape, self.columns + 1)
+            cell_for(shape, self.columns)
         else:
             check_seen(shape)
         most = max((n for n in records if n is not None), default=1)
@@ -142,7 +142,7 @@ class PretrainedLabeller:
     def scattered(cls, drawn: Drawn, columns: int) -> PretrainedLabeller:
         """At most `columns` averages of fixed wavelets, standardised by samples, and weights of zero."""
         with torch.no_grad():
-            plain = Scattering(drawn.shape, cell_for(drawn.shape, columns + 1))
+            plain = Scattering(drawn.shape, cell_for(drawn.shape, columns))
             features = plain.standardised(drawn.x, *drawn.span)
         return cls(features, np.zeros((features.size, drawn.classes)))
 
