@@ -147,6 +147,21 @@ def test_moduli_lie_on_their_grid_and_stay_small() -> None:
     found = scattering._moduli(2.0 * x - 1.0, True)
     assert torch.equal(found, torch.round(found * 2.0**18) * 2.0**-18)
     assert 0.5 < float(found.max()) <= 1.001
+    half = scattering._halved(found, True)
+    assert torch.equal(half, torch.round(half * 2.0**18) * 2.0**-18)
+
+
+def test_records_meet_no_convolution_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a one may sum in any way, by Fourier transforms too, and differently beside other rows."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError
+
+    held = made((16, 16))
+    monkeypatch.setattr(torch.nn.functional, "conv2d", refuse)
+    held.features(rows(2, 256))
+    with pytest.raises(AssertionError):
+        held.features(rows(2, 256).float())
 
 
 @settings(max_examples=25, deadline=None)

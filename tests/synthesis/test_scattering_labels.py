@@ -27,6 +27,7 @@ from privot.synthesis.defaults.embedding_defaults import (
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.scattering import Scattering, ScatteringClassifier
 from privot.synthesis.job_files import LESSON
+from privot.synthesis.output.html_report import write_report
 from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.vault import Vault
 
@@ -143,6 +144,7 @@ def test_a_model_is_saved_with_its_labeller(tmp_path: Path) -> None:
     assert isinstance(again.labeller_, ScatteringClassifier)
     assert np.array_equal(again.labeller_.weights, done.labeller_.weights)
     assert np.array_equal(again.sample(60, seed=1)[1], y)
+    assert "a linear classifier of fixed wavelets, tuned on the records" in write_report(tmp_path).read_text()
     config = (tmp_path / "config.json").read_text()
     (tmp_path / "config.json").write_text(config.replace('"scattering classes"', '"network"'))
     with pytest.raises(DataError):
