@@ -168,10 +168,10 @@ class TunedHead(Once):
         """Σ g ⊗ (p − e_c)·min(1, 1/‖p − e_c‖), in float64."""
         import torch
 
-        held = torch.from_numpy(on_grid(weights)).to(usable_device(self.device))
+        held = torch.from_numpy(on_grid(weights))
         total = torch.zeros_like(held)
         for kept, labels in seen:
-            g = kept.double()
+            g, held, total = kept.double(), held.to(kept.device), total.to(kept.device)
             off = torch.softmax(g @ held, dim=1)
             off[torch.arange(len(off), device=off.device), labels] -= 1.0
             off /= off.square().sum(dim=1, keepdim=True).sqrt().clamp(min=1.0)
