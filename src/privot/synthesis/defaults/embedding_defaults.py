@@ -66,14 +66,14 @@ LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
 above `STRONG_SIGNAL` and below it, where long steps would gain less than their noise costs."""
 SCATTERED_SHARE = 0.3
 """The share of the budget for labels of colour images, at any signal: samples alone teach too little about them."""
-SCATTERED = {"columns": 8_192, "samples": 2_000}
-"""Parameters of a labeller that sees a scattering: the most features of an image, 2 kB to 32 kB per record in memory;
-and the samples that standardise them."""
+SCATTERED = {"columns": 2_048, "samples": 2_000}
+"""Parameters of a labeller that sees a scattering: the most features of an image, 8 kB per record in memory, since
+averages over smaller cells bring more noise than they tell; and the samples that standardise them."""
 SCATTERED_STEPS, QUIET = (20, 40), 3e-4
 """The number of its tuning steps where noise per record (σ₂ over the records) is above `QUIET`, and below it."""
 SCATTERED_LENGTH, SCATTERED_LONGEST = 2.0, 400.0
-"""The length of its steps for a noise of 1 per record, and the longest: chosen with the number of steps on a hold-out of
-CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
+"""The length of its steps for a noise of 1 per record, and the longest; like the number of steps chosen on a hold-out
+of CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
 CHOICE_SHARE = 0.02
 """The share of the budget (of 1/σ²) for selecting a warp: at ε = 0.2 a count has noise of 0.5 % of 60,000 records."""
 FACTORS = (0.5, 1.0, 1.5, 2.0)

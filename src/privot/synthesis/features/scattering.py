@@ -164,7 +164,8 @@ class Scattering:
     def to_dict(self) -> dict[str, Any]:
         """A description with a digest that identifies the map; its constants lie in a file (`tensors`)."""
         facts = {"kind": self.kind, "shape": list(self.shape), "cell": self.cell, "low": self.low, "high": self.high}
-        return {**facts, "digest": digest_of_arrays({**self.tensors(), "filters": torch.from_numpy(_wavelets().copy())})}
+        arrays = {**self.tensors(), "filters": torch.from_numpy(_wavelets().copy())}
+        return {**facts, "digest": digest_of_arrays(arrays)}
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The constants, in float64."""
