@@ -168,7 +168,7 @@ def test_labellings_of_earlier_jobs_mean_a_network() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize(("sigma", "rounds"), [(0.54, 40), (3.73, 20)])
-def test_colour_images_are_labelled_at_any_noise_and_on_any_device(device: str, sigma: float, rounds: int) -> None:
+def test_colour_images_of_ten_classes_are_labelled_on_any_device(device: str, sigma: float, rounds: int) -> None:
     problem = replace(COLOURS, sigma=sigma, device=device)
     chosen = choose_labelling(problem)
     assert chosen is not None
@@ -177,6 +177,20 @@ def test_colour_images_are_labelled_at_any_noise_and_on_any_device(device: str, 
     assert chosen.length == pytest.approx(2.0 / (chosen.sigma / 10_000) ** 0.5)
     chosen.check((32, 32, 3), 10, 10_000)
     assert labelling_of(problem, 0.1).kind == "scattering"
+
+
+def test_samples_of_a_strong_signal_teach_a_network_on_a_gpu() -> None:
+    faces = replace(COLOURS, classes=2, records=8_000, sigma=0.6)
+    chosen = choose_labelling(faces)
+    assert chosen is not None
+    assert chosen.kind == "network"
+    on_cpu = choose_labelling(replace(faces, device="cpu"))
+    assert on_cpu is not None
+    assert on_cpu.kind == "scattering"
+    # a network has no outputs for images as large as these
+    large = choose_labelling(replace(faces, dim=3 * 128**2, shape=(128, 128, 3)))
+    assert large is not None
+    assert large.kind == "scattering"
 
 
 def test_other_images_are_labelled_as_before() -> None:
