@@ -18,8 +18,8 @@ from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.defaults.embedding_defaults import (
+    LABELS_SHARE,
     SCATTERED,
-    SCATTERED_SHARE,
     Problem,
     choose_labelling,
     labelling_of,
@@ -173,7 +173,7 @@ def test_colour_images_of_ten_classes_are_labelled_on_any_device(device: str, si
     chosen = choose_labelling(problem)
     assert chosen is not None
     assert (chosen.kind, chosen.rounds) == ("scattering", rounds)
-    assert chosen.sigma == pytest.approx(sigma / SCATTERED_SHARE**0.5)
+    assert chosen.sigma == pytest.approx(sigma / LABELS_SHARE**0.5)
     assert chosen.length == pytest.approx(2.0 / (chosen.sigma / 10_000) ** 0.5)
     chosen.check((32, 32, 3), 10, 10_000)
     assert labelling_of(problem, 0.1).kind == "scattering"
@@ -218,5 +218,5 @@ def test_a_design_for_colour_images_pays_for_labels_by_default() -> None:
     assert found is not None
     assert (found.kind, found.columns) == ("scattering", SCATTERED["columns"])
     whole = embedding(adjacency=Adjacency.ADD_REMOVE, delta=TERMS[1], epsilon=TERMS[0]).sigma
-    assert found.sigma == pytest.approx(whole / SCATTERED_SHARE**0.5, rel=1e-6)
-    assert design.mechanism.sigma == pytest.approx(whole / (1.0 - SCATTERED_SHARE) ** 0.5, rel=1e-6)
+    assert found.sigma == pytest.approx(whole / LABELS_SHARE**0.5, rel=1e-6)
+    assert design.mechanism.sigma == pytest.approx(whole / (1.0 - LABELS_SHARE) ** 0.5, rel=1e-6)

@@ -58,14 +58,12 @@ ENCODER_PART, CODE_BANDWIDTHS = 4, (0.3, 0.6)
 """Of the frequencies, one for every so many is spent beside them on the codes of an encoder; and their bandwidths, a
 fraction of 2, the distance of opposite codes. Neither was tuned."""
 LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
-"""Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL`, and below it."""
+"""Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL` or by a scattering, and below it."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
 """Parameters of a labeller (`relabelling.Labelling`)."""
 LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
 """The longest step of its tuning; the number of steps, and how far noise alone may move it in one step, at a signal
 above `STRONG_SIGNAL` and below it, where long steps would gain less than their noise costs."""
-SCATTERED_SHARE = 0.3
-"""The share of the budget for labels of colour images by a scattering: samples alone teach too little about them."""
 SCATTERED = {"columns": 2_048, "samples": 2_000}
 """Parameters of a labeller that sees a scattering: the most features of an image, 8 kB per record in memory, since
 averages over smaller cells bring more noise than they tell; and the samples that standardise them."""
@@ -252,7 +250,7 @@ def choose_labelling(problem: Problem) -> Labelling | None:
     if many or problem.classes < 2:
         return None
     if _scattered(problem):
-        return labelling_of(problem, SCATTERED_SHARE)
+        return labelling_of(problem, LABELS_SHARE)
     if not _seen(problem) or _noisy(problem):
         return None
     return labelling_of(problem, LABELS_SHARE if signal(problem) >= STRONG_SIGNAL else SHORT_SHARE)
