@@ -35,6 +35,8 @@ from privot.errors import BudgetError, DataError, OtherRecordsError, PrivotError
 from privot.mechanisms import GroupedMarginals, MeanEmbedding, PrivateSketch, RandomProjection, SketchDesign
 from privot.mechanisms.table_counts import grouped_marginals
 from privot.partitions import LocalEngine, choose_engine, open_source
+from privot.synthesis import Synthesizer
+from privot.synthesis.defaults import embedding_defaults
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.hadamard import HadamardFourier
 from privot.tables import encode_file
@@ -419,3 +421,23 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again_and_nothing_hangs(
     monkeypatch.setattr(local_engine, "MAX_ATTEMPTS", 2)
     with pytest.raises(PrivotError, match=r"'part-00.*' was lost by 2 worker processes \(UnpicklingError\)"):
         open_source(tmp_path / "cut", codec=CODEC, engine=LocalEngine(2)).named(KEY)
+
+
+def test_labels_of_partitioned_images_are_refused_before_anything_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A labeller keeps single records between its steps; the first release alone would be paid for in vain."""
+    # a training that should not begin is at least short
+    monkeypatch.setattr(embedding_defaults, "steps", lambda problem: 2)
+    random = np.random.default_rng(0)
+    for number in range(2):
+        x, y = random.integers(0, 256, (20, 16, 16, 3), dtype=np.uint8), np.arange(20) % 2
+        np.savez(tmp_path / f"part-{number}.npz", x=x, y=y)
+    ledger = Ledger.create(tmp_path / "ledger")
+    stated: dict[str, Any] = {"adjacency": "add-remove", "ledger": ledger, "budget": (8.0, 1e-5), "clip": 1e4}
+    vault = Vault.open(f"{tmp_path}/part-*.npz", classes=2, shape=(16, 16, 3), engine=HERE, **stated)
+    asked: dict[str, Any] = {"shape": (16, 16, 3), "low": 0.0, "high": 255.0, "device": "cpu", "seed": 1}
+    for folder in (None, tmp_path / "job"):
+        with pytest.raises(UsageError, match="in one place"):
+            Synthesizer(8.0, 1e-5, **asked).fit(vault, folder=folder)
+    assert not list(ledger.entries())

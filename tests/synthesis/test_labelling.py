@@ -29,6 +29,7 @@ from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures, _answers, _on_grid
 from privot.synthesis.job_files import LABELS, LESSON
 from privot.synthesis.methods.embedding_method import beside
+from privot.synthesis.output.html_report import write_report
 from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
 from privot.vault import Vault
 
@@ -254,6 +255,9 @@ def test_samples_are_labelled_by_the_labeller_and_saved_with_it(tmp_path: Path) 
     assert np.allclose(x, x2, atol=1e-6)
     assert (y == y2).mean() > 0.99
     assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
+    assert "a linear classifier of a network trained on samples" in write_report(tmp_path).read_text()
+    small(rules=rules(None)).fit(vault()).save(tmp_path / "plain")
+    assert "the class that each sample was made for" in write_report(tmp_path / "plain").read_text()
     # records get the right class from it: bars are easy
     rows, truth = bars(90, seed=3)
     assert (labels_of(done.labeller_, torch.from_numpy(rows)).numpy() == truth).mean() > 0.6

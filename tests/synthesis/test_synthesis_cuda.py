@@ -135,6 +135,21 @@ def test_a_network_and_its_tuning_are_the_same_on_cuda() -> None:
     assert abs(one - two).max() < 1e-10
 
 
+def test_a_scattering_is_the_same_on_cuda() -> None:
+    from privot.mechanisms.gradients.linear_head import bounded
+    from privot.synthesis.features.scattering import Scattering
+
+    dice = torch.Generator().manual_seed(0)
+    rows = torch.rand(90, 16 * 20 * 3, generator=dice, dtype=torch.float64)
+    rows[0], rows[1, 5], rows[2], rows[3] = 0.0, float("nan"), 1.0, float("inf")
+    held = Scattering((16, 20, 3), 4).standardised(rows[10:40].float().cuda(), 0.0, 1.0)
+    here, there = (bounded(held.features(rows.to(device))) for device in ("cpu", "cuda"))
+    assert torch.equal(here, there.cpu())
+    order = torch.randperm(90, generator=dice)
+    assert torch.equal(bounded(held.features(rows[order].cuda())), there[order.cuda()])
+    assert torch.allclose(held.features(rows[10:].float().cuda()).cpu().double(), held.features(rows[10:]), atol=0.05)
+
+
 def test_hits_are_the_same_on_cuda() -> None:
     from privot.mechanisms.accuracy_counts import CorrectCounts
     from privot.synthesis.refinement.relabelling import Drawn, PretrainedLabeller, classifier

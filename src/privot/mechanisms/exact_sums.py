@@ -54,6 +54,20 @@ class FeatureMap(Protocol):
         ...
 
 
+def exact_root(x: torch.Tensor) -> torch.Tensor:
+    """√x, in float64 rounded as IEEE 754 says, so that it is a function of that number alone; NaN below 0.
+
+    By NumPy on a CPU, which uses the processor's own square root: PyTorch hands its root to other libraries where these
+    are installed (MKL), which promise a small error and not the nearest number.
+    """
+    import torch
+
+    if x.dtype is not torch.float64 or x.device.type != "cpu":
+        return torch.sqrt(x)
+    with np.errstate(invalid="ignore"):
+        return torch.from_numpy(np.asarray(np.sqrt(x.detach().numpy())))
+
+
 def rounding_per_record(features: FeatureMap) -> float:
     """How far, in norm, one record's part of a sum can be from what it is in another sum: r + (1.01·√size + 16)·u.
 

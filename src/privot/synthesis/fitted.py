@@ -13,10 +13,9 @@ from privot.common import arguments
 from privot.errors import UsageError
 from privot.mechanisms import FeatureMap
 from privot.synthesis.design import shares
-from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.generators.generator import Generator
 from privot.synthesis.generators.record_scale import RecordScale
-from privot.synthesis.refinement.relabelling import labels_of
+from privot.synthesis.refinement.relabelling import Labeller, labels_of
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.conditions import Where, conditions_of
@@ -40,7 +39,7 @@ class FittedGenerator:
     counts: NDArray[np.float64]
     labels: bool
     span: tuple[Any, Any]
-    labeller: NetworkFeatures | None = None
+    labeller: Labeller | None = None
     losses: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:

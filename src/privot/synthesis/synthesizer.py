@@ -29,17 +29,17 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.design import Design, facts_of
 from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.distributed import ALONE, Team
 from privot.synthesis.generator_training.training_state import Progress
 from privot.synthesis.generators.generator import Generator
-from privot.synthesis.job_files import BEFORE, MADE
+from privot.synthesis.job_files import BEFORE, LABELS, MADE
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
+from privot.synthesis.refinement.relabelling import Labeller
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
 from privot.tables.conditions import Where
@@ -199,7 +199,7 @@ class Synthesizer(PrivateEstimator):
         design.check(facts, self.epsilon, self.delta, device)
         terms = Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven)
         if design.parts:
-            vault.check(design.event(facts), purpose=terms.purpose)
+            vault.check(design.event(facts), purpose=terms.purpose, rows=LABELS in design.parts)
         return self._run(design, DirectPayments(vault, terms), device, progress=progress)._in_form_of(vault)
 
     def _in_form_of(self, vault: Vault) -> Synthesizer:
@@ -238,7 +238,8 @@ class Synthesizer(PrivateEstimator):
             design.check_standing(self.allow_unproven)
             if design.parts:
                 # a job that cannot be finished is not started, and no file is removed for it
-                vault.check(design.due(job, spent), purpose=f"{terms.purpose} {job.mark}")
+                due, rows = design.due(job, spent), LABELS in design.parts
+                vault.check(due, purpose=f"{terms.purpose} {job.mark}", rows=rows)
 
         payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=MADE, before=BEFORE)
         with job.alone():
@@ -444,9 +445,9 @@ class Synthesizer(PrivateEstimator):
         return bool(self._of(FittedGenerator, "labels"))
 
     @property
-    def labeller_(self) -> NetworkFeatures | None:
+    def labeller_(self) -> Labeller | None:
         """The classifier that labels samples, if it was paid for."""
-        found: NetworkFeatures | None = self._of(FittedGenerator, "labeller")
+        found: Labeller | None = self._of(FittedGenerator, "labeller")
         return found
 
     @property

@@ -467,11 +467,14 @@ class Vault(Sealed):
         """
         return self.__budget.charges(mark)
 
-    def check(self, event: Event, *, purpose: str) -> None:
+    def check(self, event: Event, *, purpose: str, rows: bool = False) -> None:
         """Refuse charges to come that together cost `event` and do not fit the budget; nothing is charged.
 
-        For a job that pays several times: what it cannot finish it should not begin.
+        For a job that pays several times: what it cannot finish it should not begin. `rows` says whether one of its
+        mechanisms draws or keeps single records, which partitioned records do not give.
         """
+        if rows and isinstance(self.__records, PartitionedRecords):
+            raise one_place()
         with self.__lock:
             self.__budget.check(event, purpose)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.cuda_stream import refuse_recording
-from privot.mechanisms.exact_sums import MARGIN, MAX_RECORDS, FeatureMap, try_map
+from privot.mechanisms.exact_sums import MARGIN, MAX_RECORDS, FeatureMap, exact_root, try_map
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
@@ -37,6 +37,8 @@ _MAX_SIZE, _MAX_FEATURE, _BITS = 2**15, 8.0, 16
 _FINE, _MAX_WEIGHTS, _COARSE = 24, 2.0**10, 18
 """Features of norm 1 on a grid of 2⁻²⁴ times weights of norm 2¹⁰ on one of 2⁻¹⁸ stay below 2⁵² units: exact."""
 _MOMENTUM = 0.8
+_MAX_KEPT = 2**29
+"""Features that are kept for all steps: 2 GB in float32."""
 
 
 def tuning_event(sigma: float, rounds: int, adjacency: Adjacency) -> Event:
@@ -126,7 +128,7 @@ class TunedHead(Once):
         if facts.adjacency is Adjacency.ADD_REMOVE:
             # cannot be checked before paying, since the number is private; beyond 6·10⁶ records (`docs/sharp-edges.md`)
             self._check(records.count)
-        seen = list(self._seen(records))
+        seen = _Blocks(lambda first: self._block(records, first), records.count, self.features.size)
         weights, speed = self.start.copy(), np.zeros_like(self.start)
         last, kept = rounds // 2, np.zeros_like(self.start)
         for number in range(rounds):
@@ -150,34 +152,51 @@ class TunedHead(Once):
             "rate": self.rate,
         }
 
-    def _seen(self, records: Records) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """g and labels of all records, block by block; held for all steps, since a map may be slow.
+    def _block(self, records: Records, first: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """g and labels of the records of a block, from the record `first` on.
 
         In float32, which holds multiples of 2⁻²⁴ below 1 as they are.
         """
         import torch
 
-        device = usable_device(self.device)
+        indices = np.arange(first, min(first + _ROWS, records.count))
         with torch.no_grad():
-            for first in range(0, records.count, _ROWS):
-                indices = np.arange(first, min(first + _ROWS, records.count))
-                x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(device)
-                g = bounded(self.features.features(x)).float()
-                yield g, torch.from_numpy(records.labels(indices)).to(device)
+            x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(usable_device(self.device))
+            return bounded(self.features.features(x)).float(), torch.from_numpy(records.labels(indices)).to(x.device)
 
-    def _slope(self, seen: list[tuple[torch.Tensor, torch.Tensor]], weights: NDArray[np.float64]) -> Any:
+    def _slope(self, seen: Iterable[tuple[torch.Tensor, torch.Tensor]], weights: NDArray[np.float64]) -> Any:
         """Σ g ⊗ (p − e_c)·min(1, 1/‖p − e_c‖), in float64."""
         import torch
 
-        held = torch.from_numpy(on_grid(weights)).to(seen[0][0].device)
+        held = torch.from_numpy(on_grid(weights))
         total = torch.zeros_like(held)
         for kept, labels in seen:
-            g = kept.double()
+            g, held, total = kept.double(), held.to(kept.device), total.to(kept.device)
             off = torch.softmax(g @ held, dim=1)
             off[torch.arange(len(off), device=off.device), labels] -= 1.0
             off /= off.square().sum(dim=1, keepdim=True).sqrt().clamp(min=1.0)
             total += g.T @ off
         return total.cpu().numpy()
+
+
+class _Blocks:
+    """Blocks of records' features for every step, as `make` makes them from a first record.
+
+    The first 2²⁹ numbers are kept, since a map may be slow; the others are made anew for every step, so that memory
+    does not grow with the records. A map that is exact makes the same numbers every time.
+    """
+
+    def __init__(self, make: Callable[[int], tuple[torch.Tensor, torch.Tensor]], count: int, size: int) -> None:
+        self._make, self._count = make, count
+        self._keep = _MAX_KEPT // max(1, size)
+        self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for first in range(0, self._count, _ROWS):
+            block = self._kept.get(first) or self._make(first)
+            if first + len(block[0]) <= self._keep:
+                self._kept[first] = block
+            yield block
 
 
 def check_rounding(records: int, size: int, classes: int, sigma: float, rounds: int) -> None:
@@ -203,7 +222,7 @@ def bounded(phi: torch.Tensor) -> torch.Tensor:
     # an infinity or NaN anywhere: the whole row counts as zero
     phi = torch.where(torch.isfinite(phi).all(dim=1, keepdim=True), phi, 0.0)
     whole = torch.round(phi.clamp(-_MAX_FEATURE, _MAX_FEATURE) * 2.0**_BITS)
-    norms = whole.square().sum(dim=1, keepdim=True).sqrt() * 2.0**-_BITS
+    norms = exact_root(whole.square().sum(dim=1, keepdim=True)) * 2.0**-_BITS
     most = 1.0 - MARGIN
     share = torch.where(norms > most, most / norms, 1.0)
     # towards zero, so that no norm grows

@@ -20,6 +20,7 @@ from privot.synthesis.features.encoder_features import EncoderFeatures
 from privot.synthesis.features.filters import Filtered
 from privot.synthesis.features.fourier import Fourier, Stack
 from privot.synthesis.features.hadamard import MAX_DIM, HadamardFourier
+from privot.synthesis.features.scattering import can_scatter
 from privot.synthesis.generators.generator import Segment
 from privot.synthesis.generators.image_generators import AFFINE
 from privot.synthesis.refinement.relabelling import MAX_RECORDS, MAX_SEEN, WIDE, Labelling
@@ -57,12 +58,20 @@ ENCODER_PART, CODE_BANDWIDTHS = 4, (0.3, 0.6)
 """Of the frequencies, one for every so many is spent beside them on the codes of an encoder; and their bandwidths, a
 fraction of 2, the distance of opposite codes. Neither was tuned."""
 LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
-"""Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL`, and below it."""
+"""Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL` or by a scattering, and below it."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
 """Parameters of a labeller (`relabelling.Labelling`)."""
 LONGEST, TUNING, SHORT_TUNING = 2.0, (40, 0.006), (10, 0.0034)
 """The longest step of its tuning; the number of steps, and how far noise alone may move it in one step, at a signal
 above `STRONG_SIGNAL` and below it, where long steps would gain less than their noise costs."""
+SCATTERED = {"columns": 2_048, "samples": 2_000}
+"""Parameters of a labeller that sees a scattering: the most features of an image, 8 kB per record in memory, since
+averages over smaller cells bring more noise than they tell; and the samples that standardise them."""
+SCATTERED_STEPS, QUIET = (20, 40), 3e-4
+"""The number of its tuning steps where noise per record (σ₂ over the records) is above `QUIET`, and below it."""
+SCATTERED_LENGTH, SCATTERED_LONGEST = 2.0, 400.0
+"""The length of its steps for a noise of 1 per record, and the longest; like the number of steps chosen on a hold-out
+of CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
 CHOICE_SHARE = 0.02
 """The share of the budget (of 1/σ²) for selecting a warp: at ε = 0.2 a count has noise of 0.5 % of 60,000 records."""
 FACTORS = (0.5, 1.0, 1.5, 2.0)
@@ -233,12 +242,30 @@ def _each(problem: Problem, least: int, most: int, whole: int) -> int:
 def choose_labelling(problem: Problem) -> Labelling | None:
     """How samples get their labels, σ being the noise of the whole budget; None where they keep their requested class.
 
-    That is so where noise is the limit: the means need the budget more than the labels do.
+    Colour images are always labelled, on a CPU too: by a classifier of fixed wavelets, unless the signal is so strong
+    that samples teach a network more (on a GPU). Others are not where noise is the limit: the means need the budget
+    more than the labels do.
     """
     many = problem.records is not None and problem.records > MAX_RECORDS
-    if many or not _seen(problem) or _noisy(problem):
+    if many or problem.classes < 2:
+        return None
+    if _scattered(problem):
+        return labelling_of(problem, LABELS_SHARE)
+    if not _seen(problem) or _noisy(problem):
         return None
     return labelling_of(problem, LABELS_SHARE if signal(problem) >= STRONG_SIGNAL else SHORT_SHARE)
+
+
+def _scattered(problem: Problem) -> bool:
+    """Whether a labeller sees a scattering: of three colours, unless a GPU and a strong signal make samples good.
+
+    At a strong signal only faces of two classes were tried on a hold-out, which a scattering labels 88 % right: so
+    there the network stays that was in use before.
+    """
+    if not _image(problem) or (_seen(problem) and signal(problem) >= STRONG_SIGNAL):
+        return False
+    assert problem.shape is not None
+    return image_axes(problem.shape).channels == 3 and can_scatter(problem.shape, SCATTERED["columns"])
 
 
 def _seen(problem: Problem) -> bool:
@@ -265,12 +292,20 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
     """A labeller for a `share` of the budget whose noise is the problem's σ: σ₂ = σ/√share.
 
     A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long,
-    40 of them, or 10 of min(2, 0.0034/κ) at a signal below `STRONG_SIGNAL`.
+    40 of them, or 10 of min(2, 0.0034/κ) at a signal below `STRONG_SIGNAL`. Where it sees a scattering,
+    steps are min(400, 2/√(σ₂/n)) long, 40 of them, or 20 where σ₂/n is above 0.0003.
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
+    if _scattered(problem):
+        sigma = problem.sigma / math.sqrt(share)
+        noise = sigma / (problem.records_a_class * problem.classes)
+        length = min(SCATTERED_LONGEST, SCATTERED_LENGTH / math.sqrt(noise))
+        rounds = SCATTERED_STEPS[noise <= QUIET]
+        return Labelling(sigma, rounds, length, SCATTERED["columns"], SCATTERED["samples"], "scattering")
     rounds, steady = TUNING if signal(problem) >= STRONG_SIGNAL else SHORT_TUNING
-    plain = Labelling(problem.sigma / math.sqrt(share), rounds, length=1.0, **LABELLING[problem.device])
+    sizes = LABELLING[problem.device]
+    plain = Labelling(problem.sigma / math.sqrt(share), rounds, 1.0, sizes["columns"], sizes["samples"])
     noise = plain.sigma * math.sqrt(plain.rounds * plain.columns)
     return replace(plain, length=min(LONGEST, steady * problem.records_a_class * problem.classes / noise))
 

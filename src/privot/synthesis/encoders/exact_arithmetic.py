@@ -16,12 +16,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from privot.errors import PrivotError, UsageError
+from privot.mechanisms.exact_sums import exact_root
 
 _HALF = 17
 """Bits of each of the two parts that an input is cut into."""
@@ -281,16 +281,8 @@ def exponential(x: Tensor) -> Tensor:
     return torch.where(unknown, math.nan, found * power_of_two(turns))
 
 
-def root(x: Tensor) -> Tensor:
-    """√x, rounded as IEEE 754 says; NaN below 0.
-
-    By NumPy, which uses the processor's own square root: PyTorch hands its root to other libraries where these are
-    installed (MKL), which promise a small error and not the nearest number.
-    """
-    if not is_exact(x) or x.device.type != "cpu":
-        return torch.sqrt(x)
-    with np.errstate(invalid="ignore"):
-        return torch.from_numpy(np.asarray(np.sqrt(x.detach().numpy())))
+root = exact_root
+"""√x, rounded as IEEE 754 says; NaN below 0."""
 
 
 def digest_of(tensors: Sequence[Tensor]) -> str:

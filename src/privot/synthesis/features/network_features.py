@@ -74,6 +74,15 @@ class NetworkFeatures:
         """The columns of the projection and one more."""
         return int(self.projection.shape[1]) + 1
 
+    @property
+    def classes(self) -> int:
+        """The number of scores, where the features are scores of classes."""
+        return self.size - 1
+
+    def scores(self, x: torch.Tensor) -> torch.Tensor:
+        """All features but the last, which are the scores of the classes if the map is a classifier."""
+        return self.features(x)[:, :-1]
+
     def flat(self, x: torch.Tensor) -> torch.Tensor:
         """The outputs of the convolutions, of shape (rows, filters · positions); exact in float64."""
         _, low, span = kept_on(self, x, lambda: (0.0, self.low, self.high))
@@ -109,11 +118,8 @@ class NetworkFeatures:
 
     def to_dict(self) -> dict[str, Any]:
         """A description with a digest that identifies the map; its arrays are large and lie in a file (`tensors`)."""
-        seal = hashlib.sha256()
-        for name, array in sorted(self.tensors().items()):
-            seal.update(f"{name} {tuple(array.shape)}".encode() + array.numpy().astype("<f8").tobytes())
         facts = {"kind": self.kind, "shape": list(self.shape), "low": self.low, "high": self.high}
-        return {**facts, "digest": seal.hexdigest()}
+        return {**facts, "digest": digest_of_arrays(self.tensors())}
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All arrays, on their grids, in float64."""
@@ -136,6 +142,14 @@ class NetworkFeatures:
             return made
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"This is not a network that privot wrote ({type(error).__name__}).") from None
+
+
+def digest_of_arrays(arrays: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 of the names, shapes and numbers of all arrays."""
+    seal = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        seal.update(f"{name} {tuple(array.shape)}".encode() + array.numpy().astype("<f8").tobytes())
+    return seal.hexdigest()
 
 
 def _on_grid(

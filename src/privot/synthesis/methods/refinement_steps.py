@@ -65,14 +65,14 @@ def select_warp(run: SynthesisRun, outcome: Outcome, selection: WarpSelection, m
 
 
 def relabel(run: SynthesisRun, outcome: Outcome, labelling: Labelling, made_from: str) -> None:
-    """Label samples by a classifier that learned from samples and is tuned on the records."""
+    """Label samples by a classifier that starts from samples and is tuned on the records."""
     design, fitted, folder = run.design, generator_of(outcome), run.payments.folder
     path = None if folder is None else folder / LESSON
     if path is not None and path.exists():
         pretrained = PretrainedLabeller.load(path, made_from)
     else:
         drawn = draw(run, fitted, labelling.samples)
-        pretrained = PretrainedLabeller.learn(drawn, labelling.columns, public_seed(design))
+        pretrained = PretrainedLabeller.make(labelling, drawn, public_seed(design))
         if path is not None:
             pretrained.save(path, made_from)
     tuning = tuned_head(run, outcome, labelling, pretrained)

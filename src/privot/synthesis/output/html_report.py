@@ -32,6 +32,7 @@ from privot.report.html_page import Card, Chart, Items, Link, Page, Paragraph, P
 from privot.report.page_charts import steps_line
 from privot.report.svg_drawing import clean
 from privot.report.table_parts import verdict_card
+from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.methods import method_named
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
 from privot.synthesis.tabular.table_folder import FIGURES, facts_of
@@ -253,6 +254,14 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
     return clean(shlex.join([*words, "--out", "DIR"]), 2000)
 
 
+def _labelled(labeller: Any) -> str:
+    """How samples got their labels; `labeller` is what the folder says of it, if anything."""
+    if not isinstance(labeller, Mapping):
+        return "the class that each sample was made for"
+    seen = "fixed wavelets" if labeller.get("kind") == ScatteringClassifier.kind else "a network trained on samples"
+    return f"given by a linear classifier of {seen}, tuned on the records for a part of the budget"
+
+
 def _plain(*values: Any) -> bool:
     return all(isinstance(value, int | float) for value in values)
 
@@ -267,6 +276,8 @@ def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
         ["generator", f"{generator['kind']}, latent {generator['latent']}, {generator['classes']} classes"],
         ["steps", str(len(learned["losses"]))],
     ]
+    if learned.get("labels"):
+        rows.append(["labels of samples", _labelled(learned.get("labeller"))])
     if features is None:
         options = (learned.get("rules") or {}).get("options", {})
         rows.append(["options", ", ".join(f"{k} {v}" for k, v in options.items())[:600]])

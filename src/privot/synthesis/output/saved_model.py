@@ -21,9 +21,9 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.encoders.public_encoder import EncoderNeededError
 from privot.synthesis.features.fourier import feature_map
-from privot.synthesis.features.network_features import NetworkFeatures
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
 from privot.synthesis.generators.generator import build
+from privot.synthesis.refinement.relabelling import read_labeller
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.frames import FrameForm
@@ -106,8 +106,8 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
         fitted = FittedGenerator(generator.to(place), features, counts, labels, span)
         if learned.get("labeller") is not None:
             held = {n.removeprefix(_LABELLER): t for n, t in weights.items() if n.startswith(_LABELLER)}
-            labeller = NetworkFeatures.from_tensors(learned["labeller"], held)
-            if (labeller.dim, labeller.size - 1) != (generator.dim, generator.classes):
+            labeller = read_labeller(learned["labeller"], held)
+            if (labeller.dim, labeller.classes) != (generator.dim, generator.classes):
                 raise DataError("The labeller of this generator does not fit its samples.")
             fitted.labeller = labeller
     except (KeyError, TypeError, RuntimeError) as error:

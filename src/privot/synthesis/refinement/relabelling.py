@@ -4,6 +4,9 @@ A generator makes samples of a requested class. Where classes overlap, that clas
 determines the border between two classes only roughly. A small convolutional network trained on samples learns features
 that separate the classes; a linear classifier on these features has few weights, so tuning the weights on the records
 (`TunedHead`) needs little noise. The classifier then labels all samples: post-processing.
+
+Where samples are too poor to learn features from, as of colour images, the features are fixed wavelets (`Scattering`):
+samples then only say how each is standardised, and tuning starts from zero.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from privot.mechanisms.gradients.linear_head import TunedHead, bounded, check_ro
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures
+from privot.synthesis.features.scattering import Scattering, ScatteringClassifier, cell_for
 
 _FLOOR = 1e-2
 """The smallest variance that is scaled to 1, as a share of the mean variance."""
@@ -40,6 +44,9 @@ MAX_RECORDS = 5_000_000
 """Most records: sums over more would round too coarsely (`TunedHead`)."""
 _DECAY = 1e-4
 """The decay of the squared weights from which tuning starts."""
+KINDS = ("network", "scattering")
+Labeller = NetworkFeatures | ScatteringClassifier
+"""A tuned classifier of samples."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,18 @@ class Labelling:
     """The noise σ of all tuning steps together."""
     rounds: int
     length: float
-    """The length of a step, in units in which 1 is about the longest that does not overshoot."""
+    """The length of a step. For "network", in units in which 1 is about the longest that does not overshoot; for
+    "scattering", whose features have norm 1, the factor on the mean gradient of the records."""
     columns: int
-    """The number of directions of the network's output that are kept: those in which samples differ most."""
+    """For "network", the number of directions of its output that are kept: those in which samples differ most; for
+    "scattering", the most features of an image."""
     samples: int
+    kind: str = "network"
+    """What the classifier sees: the output of a "network" trained on samples, or the averages of a "scattering"."""
 
     def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UsageError(f"A labeller sees one of {', '.join(KINDS)}, got {self.kind!r}.")
         arguments.sigma(self.sigma)
         if not 0.0 < self.length < math.inf:
             raise UsageError(f"The steps of a labeller must have a length above 0, got {self.length!r}.")
@@ -78,7 +91,10 @@ class Labelling:
 
     def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
         """Refuse, before anything is paid, samples that cannot be labelled; `records` are all public record counts."""
-        check_seen(shape)
+        if self.kind == "scattering":
+            cell_for(shape, self.columns)
+        else:
+            check_seen(shape)
         most = max((n for n in records if n is not None), default=1)
         if most > MAX_RECORDS:
             raise UsageError(f"More than {MAX_RECORDS} records cannot be labelled: leave out the labelling.")
@@ -110,10 +126,25 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class PretrainedLabeller:
-    """The start of tuning: features of a network and weights on them, both made from samples alone."""
+    """The start of tuning: features and weights on them, both made from samples alone."""
 
-    features: NetworkFeatures
+    features: NetworkFeatures | Scattering
     start: NDArray[np.float64]
+
+    @classmethod
+    def make(cls, labelling: Labelling, drawn: Drawn, seed: int) -> PretrainedLabeller:
+        """What `labelling` asks for, from samples."""
+        if labelling.kind == "scattering":
+            return cls.scattered(drawn, labelling.columns)
+        return cls.learn(drawn, labelling.columns, seed)
+
+    @classmethod
+    def scattered(cls, drawn: Drawn, columns: int) -> PretrainedLabeller:
+        """At most `columns` averages of fixed wavelets, standardised by samples, and weights of zero."""
+        with torch.no_grad():
+            plain = Scattering(drawn.shape, cell_for(drawn.shape, columns))
+            features = plain.standardised(drawn.x, *drawn.span)
+        return cls(features, np.zeros((features.size, drawn.classes)))
 
     @classmethod
     def learn(cls, drawn: Drawn, columns: int, seed: int) -> PretrainedLabeller:
@@ -146,12 +177,15 @@ class PretrainedLabeller:
         tensors, facts = read_tensors(path)
         if facts.get("kind") != "lesson" or facts.get("release") != release or "start" not in tensors:
             raise DataError(f"{path} was not learned from this job's release: restore it from a backup.")
-        start = tensors.pop("start").numpy()
-        return cls(NetworkFeatures.from_tensors(facts.get("features", {}), tensors), start)
+        start, fields = tensors.pop("start").numpy(), facts.get("features", {})
+        kind = Scattering if fields.get("kind") == Scattering.kind else NetworkFeatures
+        return cls(kind.from_tensors(fields, tensors), start)
 
     def mechanism(self, labelling: Labelling, records: float, device: str) -> TunedHead:
         """The mechanism that tunes the weights; `records` is the number of records, public, released or assumed."""
-        rate = 2.0 * labelling.length * self.features.size / max(records, 1.0)
+        rate = labelling.length / max(records, 1.0)
+        if labelling.kind == "network":
+            rate *= 2.0 * self.features.size
         return TunedHead(self.features, self.start, labelling.sigma, labelling.rounds, rate, device)
 
 
@@ -164,14 +198,23 @@ def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta:
         raise DataError("The labelling in this folder is not the one its job paid for: restore it from a backup.")
 
 
-def labeller(lesson: PretrainedLabeller, release: Release) -> NetworkFeatures:
+def labeller(lesson: PretrainedLabeller, release: Release) -> Labeller:
     """The tuned classifier."""
     value = release.value
     assert isinstance(value, Mapping)
     weights = np.asarray(value["weights"])
     if weights.shape != lesson.start.shape:
-        raise DataError("The labelling does not fit the network it is for.")
+        raise DataError("The labelling does not fit the features it is for.")
+    if isinstance(lesson.features, Scattering):
+        return ScatteringClassifier(lesson.features, weights)
     return classifier(lesson.features, weights)
+
+
+def read_labeller(fields: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Labeller:
+    """The classifier that its `to_dict` and `tensors` wrote; one without a kind of its own is a network."""
+    if fields.get("kind") == ScatteringClassifier.kind:
+        return ScatteringClassifier.from_tensors(fields, tensors)
+    return NetworkFeatures.from_tensors(fields, tensors)
 
 
 def classifier(f: NetworkFeatures, weights: NDArray[np.float64]) -> NetworkFeatures:
@@ -222,9 +265,9 @@ def _scored(
     return NetworkFeatures(shape, convolutions, weights / scale, offsets / scale, *span)
 
 
-def labels_of(network: NetworkFeatures, x: torch.Tensor) -> torch.Tensor:
+def labels_of(network: Labeller, x: torch.Tensor) -> torch.Tensor:
     """The class with the largest score, of samples in the unit of the records."""
-    return network.features(x.float())[:, :-1].argmax(dim=1)
+    return network.scores(x.float()).argmax(dim=1)
 
 
 def _first_weights(g: torch.Tensor, labels: torch.Tensor, classes: int, decay: float = _DECAY) -> NDArray[np.float64]:
