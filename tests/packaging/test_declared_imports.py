@@ -24,6 +24,7 @@ DISTRIBUTIONS = {
 """Module → distribution, where their names differ."""
 GUARDED = {
     "dpmm": ("bench",),
+    "opendataval": ("bench",),
     "triton": ("cuda",),
     "geomloss": ("bench",),
     "jax": ("bench",),

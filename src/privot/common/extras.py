@@ -22,7 +22,7 @@ OPTIONAL = {
     "flwr": ("Flower", "federation"),
     "httpx": ("HTTPX", "federation"),
     "jinja2": ("Jinja2", "synthesis"),
-    "mpmath": ("mpmath", "torch"),
+    "mpmath": ("mpmath", "studies"),
     "opacus": ("Opacus", "opacus"),
     "ot": ("POT", "exact"),
     "pandas": ("pandas", "frames"),
