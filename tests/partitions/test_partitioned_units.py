@@ -32,11 +32,13 @@ from privot import Count, Ledger, Vault
 from privot.accounting import Gaussian
 from privot.common.block_sums import add_totals
 from privot.common.privacy_unit import Unit
+from privot.common.unit_values import block_owners
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms import Facts, Needs, PrivateSketch, SketchDesign
 from privot.partitions import LocalEngine, chosen_rows, open_source
 from privot.partitions.chosen_rows import ChosenPartition, CollectMarks, chosen_partitions
+from privot.partitions.readers.array_partitions import ArrayPartition
 from privot.vault.budget import account_name, grouping_name
 from privot.vault.partitioned_records import PartitionedRecords
 
@@ -324,6 +326,34 @@ def test_partitions_of_texts_and_of_numbers_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other" / "part-000.parquet").replace(folder / "part-001.parquet")
     with pytest.raises(DataError, match="neither texts alone nor whole numbers alone"):
         of_table(folder, 3)
+
+
+def test_blocks_without_a_row_are_of_texts_and_of_numbers(tmp_path: Path) -> None:
+    class Gaps(ArrayPartition):
+        def owned_blocks(self) -> Any:
+            for rows, labels, owners in super().owned_blocks():
+                nobody = block_owners(np.array([], dtype=np.int64), 0, UNIT)
+                yield from ((rows[:0], labels[:0], nobody), (rows, labels, owners), (rows[:0], labels[:0], nobody))
+
+    rows = [{**row, UNIT: number % 7} for number, row in enumerate(visits(40))]
+    folder = write_arrays(tmp_path / "cut", parts_of(rows, 2))
+    source = open_source(str(folder / "*.npz"), classes=2, shape=(2,), engine=HERE, unit=UNIT)
+    parts = tuple(Gaps(part.file, 2, (2,), unit=UNIT) for part in source.partitions)  # type: ignore[attr-defined]
+    vault = Vault(replace(source, partitions=parts), classes=2, clip=200.0, per_unit=3, **TERMS)
+    assert np.array_equal(shown(vault), shown(in_one_place(rows, 3)))
+
+
+def test_units_that_share_a_salt_are_two_units(tmp_path: Path) -> None:
+    """7 and 007 hash their rows alike; each has its own bound, and neither decides about the other's rows."""
+    dice = np.random.default_rng(5)
+    rows = [{**row, UNIT: ("7", "007", "+7", "7.0")[dice.integers(4)]} for row in visits(60)]
+    whole = shown(of_arrays(write_arrays(tmp_path / "all", parts_of(rows, 4)), 3))
+    assert np.array_equal(whole, shown(in_one_place(rows, 3)))
+    assert whole.sum() == 4 * 3
+    for unit in ("7", "007", "+7", "7.0"):
+        folder = write_arrays(tmp_path / f"without {unit}", parts_of(shuffled(without(rows, unit), 1), 3))
+        left = whole - shown(of_arrays(folder, 3))
+        assert left.min() >= 0 and left.sum() == 3
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "?"])
