@@ -353,7 +353,8 @@ def test_units_that_share_a_salt_are_two_units(tmp_path: Path) -> None:
     for unit in ("7", "007", "+7", "7.0"):
         folder = write_arrays(tmp_path / f"without {unit}", parts_of(shuffled(without(rows, unit), 1), 3))
         left = whole - shown(of_arrays(folder, 3))
-        assert left.min() >= 0 and left.sum() == 3
+        assert left.min() >= 0
+        assert left.sum() == 3
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "?"])

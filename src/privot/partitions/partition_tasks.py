@@ -131,7 +131,7 @@ def checked_owned_blocks(partition: Partition, dim: int, classes: int | None) ->
     for rows, labels, owners in partition.owned_blocks():  # type: ignore[attr-defined]
         _check(partition, (rows, labels), dim, classes)
         if not len(rows):
-            # nobody's rows are neither texts nor numbers: a partition whose only unit is left out is no reason to refuse
+            # no row is neither text nor number: where the only unit of a block is left out, nothing is to be refused
             continue
         if len(owners.texts) != len(rows) or numbers not in (None, owners.numbers):
             raise DataError(f"{partition.name!r} must say of every record whose it is, always by text or by number.")
