@@ -31,12 +31,16 @@ from owned_samples import (
 from privot import Count, Ledger, Vault
 from privot.accounting import Gaussian
 from privot.common.block_sums import add_totals
+from privot.common.privacy_unit import Unit
+from privot.common.unit_values import block_owners
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Standing
-from privot.mechanisms import Needs
+from privot.mechanisms import Facts, Needs, PrivateSketch, SketchDesign
 from privot.partitions import LocalEngine, chosen_rows, open_source
 from privot.partitions.chosen_rows import ChosenPartition, CollectMarks, chosen_partitions
+from privot.partitions.readers.array_partitions import ArrayPartition
 from privot.vault.budget import account_name, grouping_name
+from privot.vault.partitioned_records import PartitionedRecords
 
 PARTS = (1, 2, 9, 50)
 
@@ -324,6 +328,35 @@ def test_partitions_of_texts_and_of_numbers_are_refused(tmp_path: Path) -> None:
         of_table(folder, 3)
 
 
+def test_blocks_without_a_row_are_of_texts_and_of_numbers(tmp_path: Path) -> None:
+    class Gaps(ArrayPartition):
+        def owned_blocks(self) -> Any:
+            for rows, labels, owners in super().owned_blocks():
+                nobody = block_owners(np.array([], dtype=np.int64), 0, UNIT)
+                yield from ((rows[:0], labels[:0], nobody), (rows, labels, owners), (rows[:0], labels[:0], nobody))
+
+    rows = [{**row, UNIT: number % 7} for number, row in enumerate(visits(40))]
+    folder = write_arrays(tmp_path / "cut", parts_of(rows, 2))
+    source = open_source(str(folder / "*.npz"), classes=2, shape=(2,), engine=HERE, unit=UNIT)
+    parts = tuple(Gaps(part.file, 2, (2,), unit=UNIT) for part in source.partitions)  # type: ignore[attr-defined]
+    vault = Vault(replace(source, partitions=parts), classes=2, clip=200.0, per_unit=3, **TERMS)
+    assert np.array_equal(shown(vault), shown(in_one_place(rows, 3)))
+
+
+def test_units_that_share_a_salt_are_two_units(tmp_path: Path) -> None:
+    """7 and 007 hash their rows alike; each has its own bound, and neither decides about the other's rows."""
+    dice = np.random.default_rng(5)
+    rows = [{**row, UNIT: ("7", "007", "+7", "7.0")[dice.integers(4)]} for row in visits(60)]
+    whole = shown(of_arrays(write_arrays(tmp_path / "all", parts_of(rows, 4)), 3))
+    assert np.array_equal(whole, shown(in_one_place(rows, 3)))
+    assert whole.sum() == 4 * 3
+    for unit in ("7", "007", "+7", "7.0"):
+        folder = write_arrays(tmp_path / f"without {unit}", parts_of(shuffled(without(rows, unit), 1), 3))
+        left = whole - shown(of_arrays(folder, 3))
+        assert left.min() >= 0
+        assert left.sum() == 3
+
+
 @pytest.mark.parametrize("cell", ["", "NA", "?"])
 def test_a_row_that_is_nobodys_is_refused_wherever_it_lies(tmp_path: Path, cell: str) -> None:
     rows = visits(40)
@@ -342,3 +375,37 @@ def test_a_codec_with_the_unit_as_a_column_is_refused(tmp_path: Path) -> None:
         open_source(folder, codec=TableCodec(described), unit=UNIT)
     with pytest.raises(UsageError, match="is the label"):
         of_table(folder, 3).from_table(folder, SCHEMA, unit="ill", **TERMS)
+
+
+def test_a_release_that_can_be_made_again_is_bound_to_whose_the_records_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One noise for two groupings, or for two choices of rows, would show what differs, and the second be unpaid."""
+    rows, row_key, key = visits(planted=20), bytes(32), bytes(range(32))
+    swapped = [{**rows[0], UNIT: rows[1][UNIT]}, {**rows[1], UNIT: rows[0][UNIT]}, *rows[2:]]
+    assert rows[0][UNIT] != rows[1][UNIT]
+    facts = Facts(2, None, 200.0, Adjacency.ADD_REMOVE, 2, unit=Unit(UNIT, 3))
+
+    def digest(some: list[dict[str, Any]], parts: int, name: str) -> bytes:
+        folder = write_arrays(tmp_path / name, parts_of(some, parts))
+        source = open_source(str(folder / "*.npz"), classes=2, shape=(2,), engine=HERE, unit=UNIT)
+        return PartitionedRecords(source, facts, key).exact_digest(row_key)
+
+    first = digest(rows, 3, "first")
+    assert digest(shuffled(rows, 1), 5, "cut otherwise") == first
+    assert digest(swapped, 3, "swapped") != first
+    monkeypatch.setattr("privot.vault.partitioned_records.CHOOSING_KEY", b"version 3")
+    assert digest(rows, 3, "chosen otherwise") != first
+
+
+def test_the_same_secret_pays_again_for_other_rows_of_the_units(tmp_path: Path) -> None:
+    folder = write_arrays(tmp_path / "cut", parts_of(visits(planted=20), 3))
+    sums = PrivateSketch(SketchDesign.plain(2, 4.0), 50.0)
+    with Ledger.create(tmp_path / "a.ledger") as book:
+        values: list[Any] = []
+        for per_unit in (2, 2, 3):
+            vault = of_arrays(folder, per_unit, ledger=book, budget=(90.0, 1e-6))
+            values.append(vault.release_once(sums, purpose="once", secret=bytes(range(32))).value)
+            assert vault.charges("once") == 1 + (per_unit == 3)
+    told = [repr(value) for value in values]
+    assert told[0] == told[1] != told[2]

@@ -130,6 +130,9 @@ def checked_owned_blocks(partition: Partition, dim: int, classes: int | None) ->
     # a partition that says nothing of units has no such method, and fails here rather than be taken for single records
     for rows, labels, owners in partition.owned_blocks():  # type: ignore[attr-defined]
         _check(partition, (rows, labels), dim, classes)
+        if not len(rows):
+            # no row is neither text nor number: where the only unit of a block is left out, nothing is to be refused
+            continue
         if len(owners.texts) != len(rows) or numbers not in (None, owners.numbers):
             raise DataError(f"{partition.name!r} must say of every record whose it is, always by text or by number.")
         numbers = owners.numbers

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.common.block_sums import BlockSum, Totals
+from privot.data.unit_marks import KEY as CHOOSING_KEY
 from privot.errors import UsageError
 from privot.mechanisms.mechanism import Facts
 from privot.partitions import PartitionedSource
@@ -42,9 +43,15 @@ class PartitionedRecords(Sealed):
             self._source.keeper.remove()
 
     def exact_digest(self, row_key: bytes) -> bytes:
-        """Which rows there are with which labels, `class_digests` under the key of a ledger; and whose they are."""
+        """Which rows there are with which labels, `class_digests` under the key of a ledger.
+
+        With a unit also whose they are, and the public key by which rows of a unit are chosen: under another one other
+        rows would take part, and that is another release, which pays.
+        """
         named = self._source.named_by_class(row_key).tobytes()
-        return named if self._owner_key is None else named + self._source.named_owners(self._owner_key).tobytes()
+        if self._owner_key is None:
+            return named
+        return named + self._source.named_owners(self._owner_key).tobytes() + CHOOSING_KEY
 
     def rows(self, indices: NDArray[np.int64] | None = None) -> NoReturn:
         """Refused."""
