@@ -171,7 +171,7 @@ def test_the_accuracy_is_measured_by_epoch_in_one_run_for_all_accountants():
         assert [epoch for epoch, _ in row["curve"]] == pytest.approx([steps * k / 30 for k in (1, 2, 3)])
         assert row["curve"][-1][1] == row["accuracy"]
     converging = found["findings"][4]
-    assert (converging["verdict"], "16 epochs" in converging["published"]) == ("refuted", True)
+    assert "16 epochs" in converging["published"]
     assert "0.6: " in converging["measured"]
 
 

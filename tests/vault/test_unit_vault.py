@@ -120,7 +120,8 @@ def test_what_is_bound_to_single_records_is_refused_before_anything_is_paid():
     vault = Vault(x, clip=1.0, adjacency="add-remove", budget=(9.0, 1e-6), units=UNITS, unit="who", per_unit=2)
     refused = [
         lambda: vault.release(RandomProjection(slices=2, sigma=1.0), purpose="no"),
-        lambda: Synthesizer(1.0, 1e-6).fit(vault),
+        lambda: Synthesizer(1.0, 1e-6, method="sliced").fit(vault),
+        lambda: Synthesizer(1.0, 1e-6, method="sinkhorn").fit(vault),
         lambda: DomainAdapter(1.0, 1e-6).fit(vault, (x, np.zeros(200, dtype=int))),
     ]
     for attempt in refused:
