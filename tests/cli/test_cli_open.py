@@ -78,7 +78,8 @@ def test_adaptation_without_privacy(
 def test_synthesis_without_privacy(capsys: Any, tmp_path: Path, blobs: list[str], method: str, no_budget: None) -> None:
     out = tmp_path / "open"
     words = ["synth", blobs[0], "--epsilon", "inf", "--open", "--method", method, "--range", "0,1", "--device", "cpu"]
-    assert run([*words, "--steps", "200" if method == "sinkhorn" else "400", "--samples", "200", "--out", str(out)]) == 0
+    steps = "200" if method == "sinkhorn" else "400"
+    assert run([*words, "--steps", steps, "--samples", "200", "--out", str(out)]) == 0
     told = capsys.readouterr().out
     assert "nothing is protected" in told.splitlines()[0]
     assert "ε" not in told
