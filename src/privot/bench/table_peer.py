@@ -41,16 +41,23 @@ def log_sum_exp(values: Any, axis: Any = None) -> Any:
 
 
 def repair() -> None:
-    """Make `dpmm` 0.1.9 run on pandas 3 and SciPy 1.17; nothing that it computes changes.
+    """Make `dpmm` 0.1.9 run on pandas 3 and SciPy 1.17 and 1.18; nothing that it computes changes.
 
-    Its matrices name their type as a class, where `lsmr` now wants a dtype. Its sampler needs the columns that rows
+    Its matrices name their type as a class, where `lsmr` now wants a dtype, and lack what SciPy 1.18 sets in a
+    constructor that they do not call. Its sampler needs the columns that rows
     are grouped by within each group, where pandas now leaves them out. SciPy's `logsumexp` has become several times
     slower on the small arrays that it is called with.
     """
     import pandas
+    from dpmm.models.base.matrix import EkteloMatrix
     from dpmm.models.base.mbi import factor, inference
     from pandas.core.groupby import DataFrameGroupBy
+    from scipy.sparse.linalg import aslinearoperator
 
+    known = aslinearoperator(np.eye(1))
+    for name in ("_xp", "ndim"):
+        if hasattr(known, name) and not hasattr(EkteloMatrix, name):
+            setattr(EkteloMatrix, name, getattr(known, name))
     plain = inference.lsmr
 
     def lsmr(matrix: Any, target: Any, **options: Any) -> Any:
