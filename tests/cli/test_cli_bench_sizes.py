@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from privot.bench import valuation_bench
+from privot.bench.valuation_bench import PEER, PEER_SCRIPT, timed_scores
 from privot.cli import run
 
 pytest.importorskip("torch")
@@ -43,28 +45,35 @@ def test_scores_are_measured_beside_a_peer(tmp_path: Path, capsys: pytest.Captur
     assert found["times_less_mebibytes"] == pytest.approx(100.0 / ours["mebibytes"])
 
 
-def test_a_peer_that_is_missing_or_takes_too_long_is_said_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for code, note in (
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
         ("sys.exit(3)", "not installed"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "ended after 9 s"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "ended after 9 s of processor time"),
         ("sys.exit(1)", "failed (exit code 1)"),
-    ):
-        python = fake_peer(tmp_path, code)
-        assert run(["bench", *SMALL, "--peers", python, "--limit", "9"]) == 0
-        assert note in capsys.readouterr().out
+    ],
+)
+def test_a_peer_that_is_missing_or_takes_too_long_is_said_to(tmp_path: Path, code: str, note: str) -> None:
+    found = timed_scores(PEER, [fake_peer(tmp_path, code), "script"], [], tmp_path / "out.npz", [], 1, 9)
+    assert found == {"who": PEER, "seconds": None, "note": note}
+
+
+def test_the_script_of_the_peer_says_that_it_is_not_installed(tmp_path: Path) -> None:
+    # this interpreter has no opendataval
+    command = [sys.executable, str(PEER_SCRIPT), "none.npz"]
+    assert (
+        timed_scores(PEER, command, ["--threads", "1", "--limit", "9"], tmp_path / "out.npz", [], 1, 9)["note"]
+        == "not installed"
+    )
+
+
+def test_wrong_sizes_and_no_interpreter_are_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(valuation_bench, "timed_scores", None)
     assert run(["bench", *SMALL, "--peers", str(tmp_path / "none")]) == 2
     assert "name a Python interpreter" in capsys.readouterr().err
     assert run(["bench", "valuation", "--records", "3"]) == 2
-
-
-def test_the_script_of_the_peer_says_that_it_is_not_installed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # this interpreter has no opendataval
-    assert run(["bench", *SMALL, "--peers", sys.executable]) == 0
-    assert "opendataval  not installed" in capsys.readouterr().out
 
 
 @pytest.mark.slow

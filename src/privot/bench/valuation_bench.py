@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from privot.bench.lava_peer import NOT_INSTALLED
 from privot.errors import UsageError, brief
 
 CLASSES, FLIPPED = 10, 0.05
-_SCRIPT = Path(__file__).with_name("lava_peer.py")
+PEER = "opendataval"
+PEER_SCRIPT = Path(__file__).with_name("lava_peer.py")
 
 
 def made_up(records: int, validation: int, columns: int, seed: int) -> tuple[dict[str, Any], Any]:
@@ -59,6 +61,9 @@ def measure_valuation(
     """
     if min(records, validation) < 2 * CLASSES or columns < 1 or threads < 1 or limit < 1:
         raise UsageError(f"Expected at least {2 * CLASSES} records on either side, a column, a thread and a second.")
+    if peers is not None and shutil.which(peers) is None:
+        # said before our own way takes its minutes
+        raise UsageError(f"{brief(peers)} cannot be run: name a Python interpreter.")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "records.npz"
@@ -70,9 +75,9 @@ def measure_valuation(
         ]
         if peers is not None:
             more = ["--threads", str(threads), "--limit", str(limit)]
-            ways.append(("opendataval", [peers, str(_SCRIPT), str(given)], more))
+            ways.append((PEER, [peers, str(PEER_SCRIPT), str(given)], more))
         for who, command, more in ways:
-            rows.append(_timed(who, command, more, Path(folder) / f"{who}.npz", bad, threads, limit))
+            rows.append(timed_scores(who, command, more, Path(folder) / f"{who}.npz", bad, threads, limit))
             say(rows[-1])
     found: dict[str, Any] = {
         "records": records, "validation": validation, "columns": columns, "threads": threads,
@@ -84,9 +89,10 @@ def measure_valuation(
     return found
 
 
-def _timed(
+def timed_scores(
     who: str, command: list[str], more: list[str], out: Path, bad: Any, threads: int, limit: int
 ) -> dict[str, Any]:
+    """One way in its own process: its times, memory and recall, or a note that says why there are none."""
     kept = dict(os.environ)
     if who != "privot":
         # not this interpreter's packages: the other one has its own
