@@ -117,10 +117,14 @@ class EncoderFeatures:
         """What a guarantee rests on because of the encoder."""
         return (f"the encoder with SHA-256 {self.encoder.digest} was not trained on these records",)
 
+    @property
+    def weights(self) -> tuple[float, float]:
+        """Of the codes and of ψ."""
+        return math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
+
     def features(self, x: Tensor) -> Tensor:
         """(rows, size) from (rows, dim)."""
-        codes = self.codes(x)
-        a, b = math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
+        codes, (a, b) = self.codes(x), self.weights
         return torch.cat([codes * a, self.fourier.features(codes) * b], dim=1)
 
     def codes(self, x: Tensor) -> Tensor:
