@@ -53,6 +53,9 @@ class CommonMean:
             return None
         try:
             return cls(feature_map(fields["features"]), float(fields["share"]))
+        except DataError:
+            # which says what is missing: the file of an encoder
+            raise
         except (KeyError, TypeError, ValueError):
             raise DataError("This does not describe the mean of all records.") from None
 

@@ -25,10 +25,18 @@ def class_means(
     if isinstance(features, Stack):
         parts = zip(features.shares, features.maps, strict=True)
         return torch.cat([share * class_means(part, x, classes, held) for share, part in parts], dim=1)
-    name = f"means {features.to_dict()!r}"
+    name = _name(features)
     if name not in held:
         held[name] = _map_means(features, x, classes, held)
     return held[name]
+
+
+def _name(features: FeatureMap) -> str:
+    """What tells a map from others, made once for each: it is asked for at every step."""
+    kept: dict[str, str] = features.__dict__
+    if "_means_name" not in kept:
+        kept["_means_name"] = f"means {features.to_dict()!r}"
+    return kept["_means_name"]
 
 
 def _map_means(features: FeatureMap, x: torch.Tensor, classes: int, known: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -98,6 +98,9 @@ class Target:
         try:
             features, sigma = feature_map(public["common"]), float(public["common_sigma"])
             total = np.asarray(value["common"], dtype=np.float64)
+        except DataError:
+            # which says what is missing: the file of an encoder
+            raise
         except (KeyError, TypeError, ValueError):
             raise DataError("This release is not a mean embedding.") from None
         if total.shape != (features.size,):
