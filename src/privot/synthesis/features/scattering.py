@@ -126,7 +126,7 @@ class Scattering:
         cells = [(whole, self.cell), (first, self.cell), (second, self.cell // 2), (both, self.cell // 2)]
         # a power of two divides without rounding
         found = torch.cat([functional.avg_pool2d(u, n, divisor_override=1) / n**2 for u, n in cells], dim=1)
-        mirrored = found[:, _mirrored(self.axes.channels, x.device)].flip(3)
+        mirrored = found.index_select(1, _mirrored(self.axes.channels, x.device)).flip(3)
         return (found + mirrored)[..., : self.places[1]]
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
