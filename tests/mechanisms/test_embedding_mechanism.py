@@ -289,7 +289,11 @@ def test_one_record_more_moves_a_long_sum_by_its_own_row() -> None:
     features = Fourier(1, 4, [0.05], 1)
     mechanism = MeanEmbedding(features, 1.0)
     row = features.features(torch.full((1, 1), 0.123, dtype=torch.float64)).numpy()[0] * (1.0 - MARGIN)
-    sums = [mechanism._sums(Plain(np.full((n, 1), 0.123), adjacency=ADD))[0][0] for n in (300_001, 300_000)]
+    sums = []
+    for n in (300_001, 300_000):
+        records = Plain(np.full((n, 1), 0.123), adjacency=ADD)
+        (summand,) = mechanism.summands(records.facts)
+        sums.append(summand.floats(records.sums(summand))[0][0])
     # what is seen is the last bit of sums of 300,000, not an error that grew with them
     assert np.abs(sums[0] - sums[1] - row).max() <= 4.0 * 300_001 * 2.0**-53
 

@@ -115,7 +115,9 @@ class Halves:
 
 
 @pytest.mark.parametrize("parts", [1, 7, 50])
-@pytest.mark.parametrize("what", ["embedding", "Fourier features", "structured features", "sketch", "labelled sketch"])
+@pytest.mark.parametrize(
+    "what", ["embedding", "Fourier features", "structured features", "common row", "sketch", "labelled sketch"]
+)
 def test_vectors_in_parts_release_what_they_release_whole(tmp_path: Path, parts: int, what: str) -> None:
     rng = np.random.default_rng(3)
     x, y = rng.uniform(-1, 1, (200, 2)), rng.integers(0, 3, 200)
@@ -124,6 +126,9 @@ def test_vectors_in_parts_release_what_they_release_whole(tmp_path: Path, parts:
         "embedding": lambda: MeanEmbedding(Halves(), 4.0, labels=True),
         "Fourier features": lambda: MeanEmbedding(Fourier(2, 30, (0.5, 2.0), seed=1, low=-1.0), 4.0, labels=True),
         "structured features": lambda: MeanEmbedding(HadamardFourier(2, 30, (0.5, 2.0), 1, -1.0), 4.0, labels=True),
+        "common row": lambda: MeanEmbedding(
+            Halves(), 4.0, labels=True, common=HadamardFourier(2, 30, (0.5, 2.0), 1, -1.0), common_share=0.3
+        ),
         "sketch": lambda: PrivateSketch(design, 4.0),
         "labelled sketch": lambda: PrivateSketch(design.labelled(3), 4.0),
     }[what]()

@@ -81,9 +81,8 @@ def test_members_are_trained_as_if_each_were_alone() -> None:
     """The slope of a member is that of a training of its own on the same z."""
     release = small().fit(vault()).release_
     target = Target.of(release)
-    means, weights = (torch.as_tensor(a, dtype=torch.float32) for a in (target.means, target.weights))
     whole = TrainingState.start(rules(), 3, "cpu")
-    step = _Step(whole, target.features, means, weights, ALONE)
+    step = _Step(whole, target, ALONE)
     step._z.normal_(generator=torch.Generator().manual_seed(1))
     before = [copy.deepcopy(member.state_dict()) for member in whole.generator.each]
     step._work()
@@ -91,7 +90,7 @@ def test_members_are_trained_as_if_each_were_alone() -> None:
     for number in range(MEMBERS):
         alone = TrainingState.start(replace(rules(), generator=config(kind="mapped")), 3, "cpu")
         alone.generator.load_state_dict(before[number])
-        one = _Step(alone, target.features, means, weights, ALONE)
+        one = _Step(alone, target, ALONE)
         one._z.copy_(step._z.view(CLASSES, MEMBERS, -1, LATENT + 1)[:, number, :, :-1].reshape(one._z.shape))
         one._work()
         losses.append(float(one._loss))

@@ -21,9 +21,9 @@ from privot.ledger import Ledger
 pytestmark = pytest.mark.slow
 
 STEP = """
-import sys, torch
+import sys, numpy as np, torch
 from torch import distributed
-from privot.synthesis.methods.embedding_training import _Step
+from privot.synthesis.methods.embedding_training import Target, _Step
 from privot.synthesis.features.fourier import Fourier
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.generator_training.distributed import Team
@@ -33,8 +33,8 @@ team = Team.join("cpu")
 config = {"kind": "mlp", "dim": 3, "classes": 2, "latent": 2, "hidden": [], "segments": [[0, 3, "interval"]]}
 training = TrainingState.start(Rules(config, 1, 4, 0.1), 5, "cpu")
 training.optimizer = torch.optim.SGD(training.generator.parameters(), lr=1.0)
-means = torch.linspace(-1, 1, 2 * 10).view(2, 10)
-step = _Step(training, Fourier(3, 5, [0.5], 1), means, torch.tensor([0.3, 0.7]), team)
+means = torch.linspace(-1, 1, 2 * 10).view(2, 10).numpy()
+step = _Step(training, Target(Fourier(3, 5, [0.5], 1), means, np.array([0.3, 0.7]), np.ones(2)), team)
 z = torch.linspace(-2, 2, 2 * 4 * 2).view(2, 4, 2)
 rows = 4 // team.size
 step._z = z[:, team.rank * rows : (team.rank + 1) * rows].reshape(-1, 2)

@@ -58,7 +58,8 @@ class MeanEmbedding(Once):
     release.
 
     A record (x, c) adds the vector (a·φ(x), b) to the row of its class c, a² + b² = 1, so the counts are paid for with
-    the sums.
+    the sums. With a `common` map χ and its share s it adds (a·√(1 − s)·φ(x), b) there and a·√s·χ(x) to one more row
+    that all classes share: the mean of all records has as much noise as that of one class, and C times the records.
 
     Parameters
     ----------
@@ -72,12 +73,14 @@ class MeanEmbedding(Once):
         b, strictly between 0 and 1; `count_share` of the size unless given.
     device
         "cpu" or "cuda", where the features are computed; those of whole-number phases always are on the CPU.
+    common, common_share
+        χ, a public map like φ, and s, strictly between 0 and 1; None and 0 for no such row.
 
     Returns
     -------
     Release
         Of the vault: `sums` of shape (classes, size) and `counts` of shape (classes,) with the weights divided out, so
-        that their noise is σ/a and σ/b.
+        that their noise is σ/a√(1 − s) and σ/b; `common` of shape (`common.size`,) with noise σ/a√s, if asked for.
 
     Raises
     ------
@@ -90,9 +93,10 @@ class MeanEmbedding(Once):
     Notes
     -----
     Formal guarantees:
-      * each record adds a vector of norm at most 1 to one row, whatever the record and the map say: features are
-        clipped, and a row of features that are not finite counts as zero; of a map that gives whole-number phases
-        (`phase_sums.PhaseMap`), features are taken from a table whose entries are the bound;
+      * each record adds a vector of norm at most 1, to one row or to two, whatever the record and the maps say, since
+        a²(1 − s) + a²s + b² = 1: features are clipped, and a row of features that are not finite counts as zero; of a
+        map that gives whole-number phases (`phase_sums.PhaseMap`), features are taken from a table whose entries are
+        the bound;
       * so neighbours differ by at most 1 (add-remove) or 2 (replace-one) over all classes together;
       * that holds in floating point: features are computed in float64, and the rounding of features, of the sums
         and of the grid on which noise is added stays below a margin of 1e-5 that the clipping leaves, or the
@@ -129,10 +133,22 @@ class MeanEmbedding(Once):
     labels: bool = False
     count_weight: float | None = None
     device: str = "cpu"
+    common: FeatureMap | None = None
+    common_share: float = 0.0
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "sigma", arguments.sigma(self.sigma))
+        if self.common is None and self.common_share != 0.0:
+            raise UsageError("A share for the mean of all records needs a map for it.")
+        if self.common is not None:
+            if not 0.0 < self.common_share < 1.0:
+                raise UsageError(
+                    f"The share of the mean of all records must lie strictly between 0 and 1, got "
+                    f"{self.common_share!r}."
+                )
+            if self.common.dim != self.features.dim:
+                raise UsageError("Both maps must be made for the same number of columns.")
         if self.count_weight is None:
             set_(self, "count_weight", count_share(self.features.size))
         if not 0.0 < self._b < 1.0:
@@ -144,8 +160,29 @@ class MeanEmbedding(Once):
         return self.count_weight
 
     @property
-    def _a(self) -> float:
+    def _all(self) -> float:
+        """The weight of φ and χ together."""
         return math.sqrt((1.0 - self._b) * (1.0 + self._b))
+
+    @property
+    def _a(self) -> float:
+        """The weight of φ."""
+        return self._all * math.sqrt(1.0 - self.common_share) if self.common_share else self._all
+
+    @property
+    def _a_common(self) -> float:
+        """The weight of χ."""
+        return self._all * math.sqrt(self.common_share)
+
+    @property
+    def weights(self) -> tuple[float, float, float]:
+        """a√(1 − s), a√s and b, that released numbers are multiplied by to have noise σ."""
+        return self._a, self._a_common, self._b
+
+    @property
+    def maps(self) -> tuple[FeatureMap, ...]:
+        """φ, and χ if there is one."""
+        return (self.features,) if self.common is None else (self.features, self.common)
 
     @property
     def needs(self) -> Needs:
@@ -155,23 +192,28 @@ class MeanEmbedding(Once):
     @property
     def standing(self) -> Standing:
         """PROVEN: the event's own theorem is all it rests on; unless the map says less of itself."""
-        return Standing.weakest([getattr(self.features, "standing", Standing.PROVEN)])
+        return Standing.weakest([getattr(each, "standing", Standing.PROVEN) for each in self.maps])
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee rests on because of the map: that a public encoder did not see these records before."""
-        return tuple(getattr(self.features, "assumptions", ()))
+        return tuple(dict.fromkeys(said for each in self.maps for said in getattr(each, "assumptions", ())))
 
     def identity(self) -> bytes:
         """The map to the last bit, and every other choice; refuses a map without `exact_bytes`."""
-        exact = getattr(self.features, "exact_bytes", None)
-        if exact is None:
-            raise UsageError(
-                "This feature map has no exact_bytes(), which says what it is to the last bit: "
-                "use release in place of release_once."
-            )
-        said: bytes = exact()
-        return said + repr((self.sigma, self.labels, self._b, self.device)).encode()
+        said = b""
+        for each in self.maps:
+            exact = getattr(each, "exact_bytes", None)
+            if exact is None:
+                raise UsageError(
+                    "This feature map has no exact_bytes(), which says what it is to the last bit: "
+                    "use release in place of release_once."
+                )
+            held: bytes = exact()
+            # with its length, so that no two pairs of maps say the same
+            said += held if self.common is None else len(held).to_bytes(8, "big") + held
+        shared = () if self.common is None else (self.common_share,)
+        return said + repr((self.sigma, self.labels, self._b, self.device, *shared)).encode()
 
     def event(self, facts: Facts) -> Event:
         """A Gaussian mechanism with sensitivity 1 or 2.
@@ -183,9 +225,10 @@ class MeanEmbedding(Once):
         """
         device = usable_device(self.device, need="Embeddings need")
         refuse_recording()
-        try_map(self.features, device)
-        if has_phases(self.features):
-            try_phases(cast(PhaseMap, self.features))
+        for each in self.maps:
+            try_map(each, device)
+            if has_phases(each):
+                try_phases(cast(PhaseMap, each))
         self._check_rounding(facts.records or 1, self._classes(facts))
         return Gaussian(self.sigma, facts.adjacency.sensitivity(1.0), facts.adjacency)
 
@@ -200,20 +243,38 @@ class MeanEmbedding(Once):
         if facts.adjacency is Adjacency.ADD_REMOVE:
             # cannot be checked before paying, since the number is private; beyond 10⁸ records (`docs/sharp-edges.md`)
             self._check_rounding(records.count, classes)
-        sums, counts = self._sums(records)
+        held = [summand.floats(records.sums(summand)) for summand in self.summands(facts)]
+        sums, counts = held[0]
         joint = np.concatenate([self._a * sums, (1.0 - MARGIN) * self._b * counts[:, None]], axis=1)
+        shape, rows = joint.shape, joint.size
+        if self.common is not None:
+            joint = np.concatenate([joint.ravel(), self._a_common * held[1][0].ravel()])
         joint = add_noise(joint, noise, event.sigma)
-        value = {"sums": joint[:, :-1] / self._a, "counts": joint[:, -1] / self._b}
+        by_class = joint.ravel()[:rows].reshape(shape)
+        value = {"sums": by_class[:, :-1] / self._a, "counts": by_class[:, -1] / self._b}
+        if self.common is not None:
+            value["common"] = joint[rows:] / self._a_common
         return value, self.public(facts, event.sigma)
 
-    def summands(self, facts: Facts) -> list[FeatureSums] | list[PhaseSums]:
-        """What the pass over the records adds up."""
-        if has_phases(self.features):
-            return [PhaseSums(cast(PhaseMap, self.features), self._classes(facts), self.labels)]
-        return [FeatureSums(self.features, self._classes(facts), self.labels, self.device)]
+    def summands(self, facts: Facts) -> list[FeatureSums | PhaseSums]:
+        """What the pass over the records adds up: by class, then over all records."""
+        found = [self._summand(self.features, self._classes(facts), self.labels)]
+        return found if self.common is None else [*found, self._summand(self.common, 1, False)]
+
+    def _summand(self, features: FeatureMap, classes: int, labels: bool) -> FeatureSums | PhaseSums:
+        if has_phases(features):
+            return PhaseSums(cast(PhaseMap, features), classes, labels)
+        return FeatureSums(features, classes, labels, self.device)
 
     def public(self, facts: Facts, sigma: float) -> dict[str, Any]:
         """What a release states beside its value; it follows from the design and from public facts."""
+        shared: dict[str, Any] = {}
+        if self.common is not None:
+            shared = {
+                "common": self.common.to_dict(),
+                "common_share": self.common_share,
+                "common_sigma": sigma / self._a_common,
+            }
         return {
             "mechanism": "embedding",
             "features": self.features.to_dict(),
@@ -223,23 +284,22 @@ class MeanEmbedding(Once):
             "sums_sigma": sigma / self._a,
             "counts_sigma": sigma / self._b,
             "count_weight": self._b,
+            **shared,
         }
 
     def _classes(self, facts: Facts) -> int:
         return facts.classes or 1 if self.labels else 1
 
-    def _sums(self, records: Records) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Σ φ and the exact number of records of each class."""
-        summand = self.summands(records.facts)[0]
-        return summand.floats(records.sums(summand))
-
     def _check_rounding(self, records: int, classes: int) -> None:
         """Refuse unless everything that is rounded, for both neighbours, stays below the margin.
 
-        In units of the norm: each of n records by `rounding_per_record`, and k coordinates by the grid, g·√k.
+        In units of the norm: each of n records by the sum of `rounding_per_record` of the maps, whose weights are below
+        1, and k coordinates by the grid, g·√k.
         """
-        grid = grid_of(self.sigma) * math.sqrt(classes * (self.features.size + 1))
-        if not (records < MAX_RECORDS and 2.0 * records * rounding_per_record(self.features) + grid <= MARGIN):
+        shared = 0 if self.common is None else self.common.size
+        grid = grid_of(self.sigma) * math.sqrt(classes * (self.features.size + 1) + shared)
+        each = sum(rounding_per_record(features) for features in self.maps)
+        if not (records < MAX_RECORDS and 2.0 * records * each + grid <= MARGIN):
             raise UsageError(
                 "Rounding could outgrow the margin that keeps this release private: use fewer records, "
                 "a map with fewer numbers, or less noise."

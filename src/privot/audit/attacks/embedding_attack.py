@@ -119,17 +119,18 @@ class EmbeddingAttack:
         return Neighbour(x, y if self.labels else None, 2 if self.labels else None)
 
     def _values(self, present: bool, steps: int, noise: NoiseSource) -> Array:
-        """(steps, all numbers of a release): sums, then counts, in units in which every number has noise σ."""
-        weight = self.mechanism.count_weight
-        assert weight is not None
-        share = float(np.sqrt(1.0 - weight**2))
+        """(steps, all numbers of a release): sums, the sum of all, then counts; in units in which each has noise σ."""
+        by_class, common, count = self.mechanism.weights
         found = releases(
             self.neighbour(present), self.mechanism, steps, clip=1.0, adjacency=self.adjacency, noise=noise
         )
         rows = []
         for release in found:
             value: Any = release.value
-            rows.append(np.concatenate([share * np.ravel(value["sums"]), weight * np.ravel(value["counts"])]))
+            shared = [common * np.ravel(value["common"])] if "common" in value else []
+            rows.append(
+                np.concatenate([by_class * np.ravel(value["sums"]), *shared, count * np.ravel(value["counts"])])
+            )
         return np.array(rows)
 
     @cached_property

@@ -82,7 +82,10 @@ def embedding_on_grid(release: Release) -> list[Check]:
     """The same for the sums and counts of an embedding, which are divided by their weights after the noise."""
     weight, sigma = float(release.public["count_weight"]), float(release.public["sigma"])
     value: Any = release.value
-    weights = {"sums": math.sqrt((1.0 - weight) * (1.0 + weight)), "counts": weight}
+    share, both = float(release.public.get("common_share", 0.0)), math.sqrt((1.0 - weight) * (1.0 + weight))
+    weights = {"sums": both * math.sqrt(1.0 - share) if share else both, "counts": weight}
+    if share:
+        weights["common"] = both * math.sqrt(share)
     return [numbers_on_grid(f"the {name}", np.ravel(value[name]), sigma, share) for name, share in weights.items()]
 
 

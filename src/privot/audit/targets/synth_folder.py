@@ -28,12 +28,13 @@ from privot.errors import DataError, said_by
 from privot.guarantee import Adjacency, Guarantee
 from privot.jobs.job import RELEASE
 from privot.jobs.released_files import read_json, write_json
-from privot.mechanisms import FeatureMap, MeanEmbedding
+from privot.mechanisms import FeatureMap
 from privot.release import Release
 from privot.synthesis import Generator, Rules, Synthesizer, train
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training.checkpoint import NAME as CHECKPOINT
 from privot.synthesis.job_files import CHOICE, LABELS
+from privot.synthesis.methods.embedding_method import mechanism_of
 from privot.synthesis.output.html_report import AUDIT, write_report
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
 from privot.synthesis.refinement.warp_selection import warped
@@ -76,7 +77,7 @@ def audit_folder(
         # records comes near: the events of its guarantee are attacked
         findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
     else:
-        attack = _attack(synthesizer, features, guarantee, device)
+        attack = _attack(synthesizer, features, guarantee, _rules(folder), device)
         findings.append(run_attack(attack, runs=runs, trials=trials, confidence=confidence))
         if len(_events(guarantee)) > 1:
             findings += audit_guarantee(guarantee, trials=trials, confidence=confidence, device=device)
@@ -135,7 +136,9 @@ def _files(folder: Path) -> list[Check]:
     return found
 
 
-def _attack(synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee, device: str) -> EmbeddingAttack:
+def _attack(
+    synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee, rules: Rules, device: str
+) -> EmbeddingAttack:
     """The folder's own map and σ, with records from two corners of the public range."""
     low = np.broadcast_to(np.asarray(synthesizer.low, dtype=np.float64), (features.dim,))
     high = np.broadcast_to(np.asarray(synthesizer.high, dtype=np.float64), (features.dim,))
@@ -149,6 +152,7 @@ def _attack(synthesizer: Synthesizer, features: FeatureMap, guarantee: Guarantee
         np.array(low),
         None,
         device=device,
+        make=lambda _, sigma, labels, *__: mechanism_of(features, sigma, labels, rules, device),
         title="embedding of this folder",
     )
 
@@ -203,10 +207,10 @@ def _membership(
         budget=(1e300, 0.5),
         label="made by the audit",
     )
-    mechanism = MeanEmbedding(features, _sigma(guarantee), y is not None, device=device)
+    rules = _rules(folder)
+    mechanism = mechanism_of(features, _sigma(guarantee), y is not None, rules, device)
     # synthetic records, released in order to be attacked: whatever the standing of the claim
     release = vault.release(mechanism, purpose="audit", allow_unproven=True)
-    rules = _rules(folder)
     training = train(release, replace(rules, steps=min(steps, rules.steps)), device=device, seed=0)
     made = training.generator
     if made.warp:

@@ -15,11 +15,13 @@ from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms.embedding import FeatureMap
+from privot.synthesis.defaults.common_mean import CommonMean, choose_maps
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.encoder_features import EncoderFeatures
 from privot.synthesis.features.filters import Filtered
 from privot.synthesis.features.fourier import Fourier, Stack
 from privot.synthesis.features.hadamard import MAX_DIM, HadamardFourier
+from privot.synthesis.features.scattered import MOST
 from privot.synthesis.features.scattering import can_scatter
 from privot.synthesis.generators.generator import Segment
 from privot.synthesis.generators.image_generators import AFFINE
@@ -57,6 +59,8 @@ positions can be two pixels apart: four times faster than all positions."""
 ENCODER_PART, CODE_BANDWIDTHS = 4, (0.3, 0.6)
 """Of the frequencies, one for every so many is spent beside them on the codes of an encoder; and their bandwidths, a
 fraction of 2, the distance of opposite codes. Neither was tuned."""
+COMMON_STEPS = 3_000
+"""Steps of a training where the mean of all records is released, which has little noise."""
 LABELS_SHARE, SHORT_SHARE = 0.25, 0.1
 """Shares of the budget (of 1/σ²) for labels: at a signal above `STRONG_SIGNAL` or by a scattering, and below it."""
 LABELLING = {"cpu": {"columns": 128, "samples": 6_000}, "cuda": {"columns": 512, "samples": 60_000}}
@@ -152,7 +156,8 @@ def choose_features(
 
     On a CPU its frequencies are structured from 256 columns on (`STRUCTURED`), and dense elsewhere.
     """
-    m, root = frequencies(problem), math.sqrt(problem.dim)
+    root = math.sqrt(problem.dim)
+    m = frequencies(problem)
     if problem.device == "cpu" and STRUCTURED[0] <= problem.dim <= STRUCTURED[1]:
         return HadamardFourier(problem.dim, m, [b * root for b in BANDWIDTHS], seed, low, high)
     if problem.device == "cpu" or not _image(problem):
@@ -160,7 +165,15 @@ def choose_features(
     # with few frequencies, pixels carry the most information
     if _noisy(problem):
         return Fourier(problem.dim, m, [b * root for b in NOISY_BANDWIDTHS], seed, low, high)
+    return _filtered(problem, m, seed, low, high)
+
+
+def _filtered(
+    problem: Problem, m: int, seed: int, low: float | Sequence[float], high: float | Sequence[float]
+) -> FeatureMap:
+    """Features of pixels and of three banks of filters, `m` frequencies in all."""
     assert problem.shape is not None
+    root = math.sqrt(problem.dim)
     pixels = [b * root for b in BANDWIDTHS]
     seen = [b * root for b in FILTERED_BANDWIDTHS]
     share, quarter = m // (2 + len(SECOND_FILTERS)), 2 * -(-min(image_axes(problem.shape)[:2]) // 8)
@@ -172,6 +185,30 @@ def choose_features(
         widths, then = [ratio * h for h in pixels], (filters, 3, cell, 2)
         maps.append(Filtered(problem.shape, FILTERS, share, widths, seed, low, high, cell=2, then=then))
     return Stack(maps)
+
+
+def has_common_mean(problem: Problem) -> bool:
+    """Whether the mean of all records is released beside those of the classes: of colour images, on a GPU."""
+    if problem.device == "cpu" or problem.classes < 2 or not _image(problem):
+        return False
+    assert problem.shape is not None
+    return image_axes(problem.shape).channels == 3 and can_scatter(problem.shape, MOST)
+
+
+def choose_both(
+    problem: Problem,
+    encoder: PublicEncoder | None,
+    seed: int,
+    low: float | Sequence[float],
+    high: float | Sequence[float],
+) -> tuple[FeatureMap, CommonMean | None]:
+    """The map by class and, where `has_common_mean`, that of all records."""
+    if has_common_mean(problem):
+        assert problem.shape is not None
+        rich = _filtered(problem, MAX_FREQUENCIES[problem.device], seed, low, high)
+        return choose_maps(rich, problem.shape, _noisy(problem), encoder, seed, low, high)
+    features = choose_features(problem, seed, low, high)
+    return (features if encoder is None else beside_encoder(features, encoder, problem, seed, low, high)), None
 
 
 def beside_encoder(
@@ -224,6 +261,9 @@ def choose_rules(problem: Problem) -> Rules:
         kind.update(channels=128 if _noisy(problem) else 256, last="resized")
     if _image(problem) and warp(problem):
         kind.update(latent=kind["latent"] + AFFINE, warp=round(warp(problem), 4))
+    if has_common_mean(problem):
+        config = {**base, **kind, "channels": 256, "shape": list(problem.shape), "doublings": doublings}
+        return Rules(config, COMMON_STEPS, _each(problem, 16, 1280, 2560), learning_rate=2e-3)
     members = min(MEMBERS, MAX_WORK // steps(problem)) if cuda and _image(problem) and _noisy(problem) else 1
     if members > 1:
         kind.update(kind="several", of=kind["kind"], members=members)
@@ -317,6 +357,8 @@ def warp(problem: Problem) -> float:
     at ε = 10) there is no warp: it would blur what the release shows.
     """
     said = signal(problem)
+    if has_common_mean(problem):
+        return 0.0
     return 0.0 if said >= STRONG_SIGNAL else min(0.1, WARP / math.sqrt(math.sqrt(max(said, 1.0))))
 
 

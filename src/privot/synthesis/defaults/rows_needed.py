@@ -50,9 +50,8 @@ def rows_needed(design: Any, epsilon: float, delta: float) -> RowsNeeded | None:
         least = _SINGLE * fine if alone else _PAIR * coarse
         return RowsNeeded(math.ceil(least), fine if alone else coarse, what, epsilon, delta)
     if isinstance(mechanism, MeanEmbedding):
-        # the weight of the sums beside the counts, as the mechanism divides it out
-        weight = mechanism.count_weight or 0.0
-        sigma = mechanism.sigma / math.sqrt((1.0 - weight) * (1.0 + weight))
+        # the weight of the sums beside the counts and the mean of all records, as the mechanism divides it out
+        sigma = mechanism.sigma / mechanism.weights[0]
         classes = design.facts.classes or 1 if mechanism.labels else 1
         least = classes * sigma * math.sqrt(min(mechanism.features.size, FEWEST_FEATURES))
         return RowsNeeded(math.ceil(least), sigma, "the mean of each class", epsilon, delta)

@@ -41,14 +41,14 @@ _STRETCH = 32_768
 """Numbers from which PyTorch gives a part of an array to another thread."""
 
 
-def check_smallest_numbers() -> None:
-    """Refuse a process in which a thread takes numbers below 2⁻¹⁰²² for zero.
+def check_smallest_numbers(device: torch.device | str = "cpu") -> None:
+    """Refuse a process in which a thread, or the `device`, takes numbers below 2⁻¹⁰²² for zero.
 
     `torch.set_flush_denormal`, and some libraries when they are loaded, switch that on for one thread and not for the
     others. What a row is would then depend on the thread that computes it, and so on the number of rows beside it.
     """
     # so long that every thread gets a part; the bits are compared, since such a thread calls the small numbers equal
-    small = torch.full((_STRETCH * torch.get_num_threads(),), 2.0**-1070, dtype=torch.float64)
+    small = torch.full((_STRETCH * torch.get_num_threads(),), 2.0**-1070, dtype=torch.float64, device=device)
     if not bool(((small * 0.5).view(torch.int64) == 1 << 3).all()):
         raise PrivotError(
             "PyTorch takes the smallest numbers for zero here (torch.set_flush_denormal): features of an encoder need "
@@ -56,13 +56,14 @@ def check_smallest_numbers() -> None:
         )
 
 
-def check_products() -> None:
+def check_products(device: torch.device | str = "cpu") -> None:
     """Refuse a library whose matrix products of whole numbers, the largest that occur here, are not exact."""
     random = torch.Generator().manual_seed(0)
     whole = torch.randint(-(2**27), 2**27, (64, 250), generator=random)
     halved = torch.randint(-(2**_HALF), 2**_HALF + 1, (250, 64), generator=random)
     # whole numbers of 64 bits, which the processor adds and multiplies as they are
-    if not torch.equal(torch.matmul(whole.double(), halved.double()).to(torch.int64), torch.matmul(whole, halved)):
+    found = torch.matmul(whole.double().to(device), halved.double().to(device)).cpu()
+    if not torch.equal(found.to(torch.int64), torch.matmul(whole, halved)):
         raise PrivotError(
             "PyTorch computes products of matrices in float64 with fewer digits here: features of an encoder need all "
             "of them, so use another build of PyTorch."
@@ -143,6 +144,7 @@ class Weights:
         self.whole = torch.round(self.plain.value / self.unit[..., None])
         if not bool((self.whole.abs().sum(dim=-1) <= 2.0**_WEIGHTS).all()):
             raise UsageError("The encoder has too many weights for one output.")
+        self._held: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     def tensors(self) -> list[Tensor]:
         """What is used on records."""
@@ -168,7 +170,11 @@ class Weights:
 
     def on(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The whole numbers and their units where `x` is."""
-        return self.whole.to(x.device), self.unit.to(x.device)
+        if x.device.type in ("cpu", "meta"):
+            return self.whole.to(x.device), self.unit.to(x.device)
+        if x.device not in self._held:
+            self._held[x.device] = self.whole.to(x.device), self.unit.to(x.device)
+        return self._held[x.device]
 
 
 def _joined(high: Tensor, low: Tensor) -> Tensor:

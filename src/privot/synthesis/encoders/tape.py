@@ -29,6 +29,8 @@ MAX_WIDTH = 2**16
 known to a relative 2⁻²²."""
 HELD = 2**25
 """Numbers that are held at a time where rows are small enough: 256 MiB in float64."""
+HELD_ON_GPU = 2**29
+"""The same on a GPU, 4 GiB: a few rows would leave most of it idle."""
 _COUNTS = (1, 2, 3)
 """Rows of the examples: a public tensor that fits one of these numbers does not fit the others."""
 MAX_COPIES = 16
@@ -101,7 +103,11 @@ class Tape:
     @property
     def block(self) -> int:
         """Rows that are evaluated together."""
-        return max(1, HELD // self.numbers_per_row)
+        return self.block_on("cpu")
+
+    def block_on(self, kind: str) -> int:
+        """The same on a device of this kind; which rows are evaluated together changes no bit of them."""
+        return max(1, (HELD if kind == "cpu" else HELD_ON_GPU) // self.numbers_per_row)
 
     def room(self, numbers: int) -> None:
         """Refuse public tensors that would take too much memory, before they are made."""
@@ -180,13 +186,13 @@ class Tape:
         if self.numbers_per_row > MAX_NUMBERS:
             raise RefusedEncoderError("The encoder takes too much memory for one image: use a smaller network.")
 
-    def rehearse(self) -> None:
+    def rehearse(self, device: torch.device | str = "cpu") -> None:
         """Evaluate public rows as records are evaluated, together and alone: the same to the last bit, or refused."""
-        check_smallest_numbers()
-        check_products()
+        check_smallest_numbers(device)
+        check_products(device)
         count = min(self.block, _COUNTS[-1])
         random = torch.Generator().manual_seed(0)
-        rows = torch.rand(count, *self.input.sizes, generator=random, dtype=torch.float64)
+        rows = torch.rand(count, *self.input.sizes, generator=random, dtype=torch.float64).to(device)
         try:
             with torch.no_grad():
                 together, finite = self.run_checked(rows)

@@ -60,8 +60,9 @@ class EncoderFeatures:
 
     Releases are *unproven* all the same (`STANDING`), until an independent review has held.
 
-    In float64, which is what mechanisms use, codes are computed on the CPU, by sums that are exact in any order. In
-    float32 they are computed where the samples are, by the usual functions: that is for training, which sees no record.
+    In float64, which is what mechanisms use, codes are computed by sums that are exact in any order, on the CPU or on
+    the GPU that holds the records; a GPU is tried on public rows first, which must agree bit for bit in any company. In
+    float32 they are computed by the usual functions: that is for training, which sees no record.
     """
 
     kind = "encoder"
@@ -117,10 +118,14 @@ class EncoderFeatures:
         """What a guarantee rests on because of the encoder."""
         return (f"the encoder with SHA-256 {self.encoder.digest} was not trained on these records",)
 
+    @property
+    def weights(self) -> tuple[float, float]:
+        """Of the codes and of ψ."""
+        return math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
+
     def features(self, x: Tensor) -> Tensor:
         """(rows, size) from (rows, dim)."""
-        codes = self.codes(x)
-        a, b = math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
+        codes, (a, b) = self.codes(x), self.weights
         return torch.cat([codes * a, self.fourier.features(codes) * b], dim=1)
 
     def codes(self, x: Tensor) -> Tensor:
@@ -133,14 +138,22 @@ class EncoderFeatures:
         images = self.axes.pictures(((x - low) / span).clamp(0.0, 1.0))
         if not is_exact(x):
             return self._scaled(self._tape.run(images))
-        check_smallest_numbers()
-        step = self._tape.block
+        self._check_device(x.device)
+        step = self._tape.block_on(x.device.type)
         # a number that is none is not cut to the range by any rule that all processors share
-        images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images).cpu()
+        images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images)
         parts = [self._exact_codes(images[start : start + step]) for start in range(0, len(images), step)]
         if self._tape.digest() != self._sealed:
             raise PrivotError("The numbers of the encoder changed while it ran: start again, and report this.")
-        return torch.cat(parts).to(x.device) if parts else x.new_zeros(0, self.width)
+        return torch.cat(parts) if parts else x.new_zeros(0, self.width)
+
+    def _check_device(self, device: torch.device) -> None:
+        """Refuse a device that rounds otherwise; a GPU evaluates public rows once, before any record."""
+        check_smallest_numbers(device)
+        tried: set[torch.device] = self.__dict__.setdefault("_tried", set())
+        if device.type != "cpu" and device not in tried:
+            self._tape.rehearse(device)
+            tried.add(device)
 
     def _exact_codes(self, images: Tensor) -> Tensor:
         try:

@@ -125,7 +125,7 @@ class Fourier:
         }
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _drawn(dim: int, frequencies: int, bandwidths: tuple[float, ...], seed: int, frame: Frame) -> NDArray[np.float64]:
     """W of `Fourier`; cached, because a map and the map of its release are drawn from the same parameters."""
     unit = draw_directions(dim, frequencies, frame, seed)

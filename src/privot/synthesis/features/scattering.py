@@ -17,6 +17,7 @@ from privot.errors import DataError, UsageError
 from privot.mechanisms.exact_sums import exact_root
 from privot.synthesis.features.fourier import kept_on, public_range, to_unit
 from privot.synthesis.features.network_features import digest_of_arrays
+from privot.synthesis.features.photographs import photograph_channels
 
 OFFSET = 0.75
 """The last feature of every image, for an offset of each class; on the grid, and a tenth of the usual norm."""
@@ -29,6 +30,8 @@ _BITS, _ANSWER_BITS, _FILTER_BITS, _CONSTANT_BITS = 18, 22, 24, 30
 out alike on every machine that computes a cosine nearly right; of constants."""
 _LESSER = 0.5
 """The weight of differences of colour beside brightness, and of order 2 beside orders 0 and 1."""
+_FLAT = 1e-10
+"""Added to squares of answers in float32: far below what a pixel's last bit makes of them."""
 _MAX_CONSTANT = 2.0**20
 _MAX_HELD, _MAX_ROW = 2**24, 2**27
 """Numbers that are held at a time, 128 MB in float64; and for one image, if that alone is more."""
@@ -123,7 +126,7 @@ class Scattering:
         cells = [(whole, self.cell), (first, self.cell), (second, self.cell // 2), (both, self.cell // 2)]
         # a power of two divides without rounding
         found = torch.cat([functional.avg_pool2d(u, n, divisor_override=1) / n**2 for u, n in cells], dim=1)
-        mirrored = found[:, _mirrored(self.axes.channels, x.device)].flip(3)
+        mirrored = found.index_select(1, _mirrored(self.axes.channels, x.device)).flip(3)
         return (found + mirrored)[..., : self.places[1]]
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
@@ -133,11 +136,22 @@ class Scattering:
 
     def blocks(self, x: torch.Tensor) -> Iterator[torch.Tensor]:
         """The features of some rows at a time, so that little memory is held."""
-        center, scale = (torch.as_tensor(c).to(x)[:, None, None] for c in (self.center, self.scale))
         for first in range(0, len(x), self._at_once):
-            off = self.averages(x[first : first + self._at_once]) - center
-            seen = (off * scale).flatten(1)
-            yield torch.cat([seen, seen.new_full((len(seen), 1), OFFSET)], dim=1)
+            yield self.at_once(x[first : first + self._at_once])
+
+    def at_once(self, x: torch.Tensor) -> torch.Tensor:
+        """The features of all rows in one go, for few rows, or for training in float32."""
+        center, scale = self._constants_on(x)
+        seen = ((self.averages(x) - center) * scale).flatten(1)
+        return torch.cat([seen, seen.new_full((len(seen), 1), OFFSET)], dim=1)
+
+    def _constants_on(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """`center` and `scale` where `x` is; kept, since a recorded step cannot copy to a device."""
+        kept: dict[Any, tuple[torch.Tensor, torch.Tensor]] = self.__dict__.setdefault("_held", {})
+        if (x.device, x.dtype) not in kept:
+            center, scale = (torch.as_tensor(c).to(x)[:, None, None] for c in (self.center, self.scale))
+            kept[x.device, x.dtype] = center, scale
+        return kept[x.device, x.dtype]
 
     def standardised(
         self, samples: torch.Tensor, low: float | Sequence[float], high: float | Sequence[float]
@@ -156,7 +170,23 @@ class Scattering:
             total += torch.stack([found.sum(dim=(0, 2, 3)), found.square().sum(dim=(0, 2, 3))]).cpu()
         mean, square = (total / max(1, len(samples) * math.prod(self.places))).numpy()
         width = np.sqrt(np.maximum(square - mean**2, 0.0))
-        width = np.maximum(width, np.maximum(0.1 * np.abs(mean), 1e-4))
+        return self._with(mean, np.maximum(width, np.maximum(0.1 * np.abs(mean), 1e-4)), low, high)
+
+    def of_photographs(self, low: float | Sequence[float], high: float | Sequence[float]) -> Scattering:
+        """The same, with fixed means and widths, of photographs that no record is among (`photographs`).
+
+        >>> round(float(Scattering((32, 32, 3), 8).of_photographs(0.0, 1.0).center[0]), 2) > 0.0
+        True
+        """
+        return self._with(*photograph_channels(self.axes.channels), low, high)
+
+    def _with(
+        self,
+        mean: NDArray[np.float64],
+        width: NDArray[np.float64],
+        low: float | Sequence[float],
+        high: float | Sequence[float],
+    ) -> Scattering:
         weights = _channel_weights(self.axes.channels)
         scale = LENGTH * weights / (width * math.sqrt(math.prod(self.places) * float((weights**2).sum())))
         return Scattering(self.shape, self.cell, mean, scale, low, high)
@@ -352,14 +382,22 @@ def _moduli(x: torch.Tensor, exact: bool) -> torch.Tensor:
     rows, channels, height, width = x.shape
     flat = x.reshape(rows * channels, 1, height, width)
     framed = functional.pad(flat, [_SIDE // 2] * 4, mode="reflect")
-    filters = torch.from_numpy(_wavelets().copy()).to(x)
+    filters = _filters(x.device, x.dtype)
     if exact:
         found = _snapped(_answers(framed, filters), _ANSWER_BITS, exact)
     else:
         found = functional.conv2d(framed, filters[:, None])
     real, imaginary = found.chunk(2, dim=1)
-    length = exact_root(real.square() + imaginary.square())
+    squares = real.square() + imaginary.square()
+    # a root has no slope at 0, which a flat image would meet in training
+    length = exact_root(squares) if exact else torch.sqrt(squares + _FLAT)
     return _snapped(length, _BITS, exact).reshape(rows, channels * _DIRECTIONS, height, width)
+
+
+@lru_cache(maxsize=8)
+def _filters(device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """The wavelets where they are needed; kept, since a recorded step cannot copy to a device."""
+    return torch.from_numpy(_wavelets().copy()).to(device=device, dtype=dtype)
 
 
 def _answers(framed: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,9 @@ class RecordScale:
     @classmethod
     def of(cls, features: Any, device: torch.device | str = "cpu") -> RecordScale:
         """The range the map says, or [0, 1]; a stack's is its first map's."""
-        first = features.maps[0] if hasattr(features, "maps") else features
+        first = features
+        while hasattr(first, "maps"):
+            first = first.maps[0]
         low = torch.tensor(getattr(first, "low", 0.0), dtype=torch.float32, device=device)
         high = torch.tensor(getattr(first, "high", 1.0), dtype=torch.float32, device=device)
         return cls(low, high - low)

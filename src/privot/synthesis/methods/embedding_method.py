@@ -20,13 +20,16 @@ from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import RELEASE, Job
-from privot.mechanisms import Facts, MeanEmbedding
+from privot.mechanisms import Facts, FeatureMap, MeanEmbedding
 from privot.mechanisms.mechanism import refuse_unit
 from privot.release import Release
 from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.defaults.common_mean import CommonMean
 from privot.synthesis.defaults.embedding_defaults import (
     Problem,
+    Rules,
     beside_encoder,
+    choose_both,
     choose_features,
     choose_labelling,
     choose_rules,
@@ -68,8 +71,8 @@ class EmbeddingDesign(GeneratorDesign):
         """Read what `to_dict` wrote, for another device if need be."""
         try:
             features = feature_map(fields["features"])
-            mechanism = MeanEmbedding(features, fields["sigma"], bool(fields["labels"]), device=device)
-            return cls(mechanism, **cls.common_fields(fields))
+            held = cls.common_fields(fields)
+            return cls(mechanism_of(features, fields["sigma"], bool(fields["labels"]), held["rules"], device), **held)
         except (KeyError, TypeError) as error:
             raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None
 
@@ -95,7 +98,8 @@ class EmbeddingDesign(GeneratorDesign):
         """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         check_same_facts(self.facts, facts)
         classes = (facts.classes or 1) if self.mechanism.labels else 1
-        rehearse(self.mechanism.features, self.rules, classes, device=device, seed=self.seed)
+        for features in self.mechanism.maps:
+            rehearse(features, self.rules, classes, device=device, seed=self.seed)
         check_cost(self.event(facts), self.delta, epsilon, delta)
 
     def check_standing(self, allow_unproven: bool) -> None:
@@ -112,7 +116,12 @@ class EmbeddingDesign(GeneratorDesign):
             "classes": self.facts.classes if self.mechanism.labels else None,
             "records": self.facts.records,
         }
-        found = {name: release.public.get(name) for name in wanted}
+        if self.mechanism.common is not None:
+            wanted["common"] = json.loads(json.dumps(self.mechanism.common.to_dict()))
+        wanted["common_share"] = self.mechanism.common_share
+        found = {"common_share": 0.0, **{name: v for name, v in release.public.items() if name in wanted}}
+        if self.mechanism.common is None and "common" in release.public:
+            found["common"] = release.public["common"]
         events = [dict(e) for e in release.guarantee.events]
         if found != wanted or events != [event.to_dict()] or release.guarantee.at_delta != self.delta:
             raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
@@ -154,16 +163,25 @@ class EmbeddingMethod:
             check_seen(shape)
             sigma = beside(sigma, facts.adjacency, selection.event(facts.adjacency))
         problem = replace(problem, sigma=sigma)
-        features = config.features or choose_features(problem, seed, config.low, config.high)
-        if config.encoder is not None:
-            features = beside_encoder(features, config.encoder, problem, seed, config.low, config.high)
         rules = config.rules or choose_rules(problem)
+        features, common = self._maps(config, problem, seed)
         if selection is not None:
             check_warps(rules.generator)
-        parts = {"labelling": labelling, "choosing": selection}
+        parts = {"labelling": labelling, "choosing": selection, "common": common}
         added = {name: part.to_dict() for name, part in parts.items() if part is not None}
         rules = replace(rules, options={**rules.options, **added})
-        return EmbeddingDesign(MeanEmbedding(features, sigma, labels, device=device), rules, seed, delta, facts)
+        mechanism = mechanism_of(features, sigma, labels, rules, device)
+        return EmbeddingDesign(mechanism, rules, seed, delta, facts)
+
+    def _maps(self, config: SynthesisConfig, problem: Problem, seed: int) -> tuple[FeatureMap, CommonMean | None]:
+        """The map by class and that of all records; where the rules are given, they say whether there is one."""
+        span = (config.low, config.high)
+        if config.features is None and config.rules is None:
+            return choose_both(problem, config.encoder, seed, *span)
+        features = config.features or choose_features(problem, seed, *span)
+        if config.encoder is not None:
+            features = beside_encoder(features, config.encoder, problem, seed, *span)
+        return features, CommonMean.from_dict(None if config.rules is None else config.rules.options.get("common"))
 
     def _whole(self, config: SynthesisConfig, facts: Facts) -> float:
         """σ of a release that spends all of (ε, δ): in closed form for one record, by search for a unit."""
@@ -234,6 +252,14 @@ class EmbeddingMethod:
             losses=training.losses,
         )
         return refine(run, outcome, digest)
+
+
+def mechanism_of(features: FeatureMap, sigma: float, labels: bool, rules: Rules, device: str) -> MeanEmbedding:
+    """The first release that these rules ask for."""
+    common = CommonMean.from_dict(rules.options.get("common"))
+    if common is None:
+        return MeanEmbedding(features, sigma, labels, device=device)
+    return MeanEmbedding(features, sigma, labels, device=device, common=common.features, common_share=common.share)
 
 
 def beside(sigma: float, adjacency: Adjacency, event: Event) -> float:

@@ -1,7 +1,8 @@
 """Trains a generator to match released mean embeddings: post-processing, so its length costs no budget.
 
-The loss is Σ_c w_c·‖μ̃_c − mean φ(G(z, c))‖², a squared MMD to the noisy class means μ̃_c = sums_c/counts_c. It sees
-a release, never a record.
+The loss is Σ_c w_c·‖μ̃_c − mean φ(G(z, c))‖², a squared MMD to the noisy class means μ̃_c = sums_c/counts_c. Where the
+release has a mean of all records ν̃, it is that with the maps weighted by their noise (`column_scales`), plus
+‖ν̃ − Σ_c p_c·mean χ(G(z, c))‖², weighted alike, p_c the released share of class c. It sees a release, never a record.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +22,24 @@ from privot.common.interruption import Stop, finishing
 from privot.errors import ConvergenceError, DataError
 from privot.mechanisms.embedding import FeatureMap
 from privot.release import Release
+from privot.synthesis.defaults.common_mean import column_scales
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.features.class_means import class_means
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.generator_training.distributed import ALONE, Team
 from privot.synthesis.generator_training.training_state import Progress, TrainingState, generated
 from privot.synthesis.generators.record_scale import RecordScale
+
+
+@dataclass(frozen=True, eq=False)
+class CommonTarget:
+    """The noisy mean of all records, of shape (size,), its map, the factors of its columns, and the share of each
+    class."""
+
+    features: FeatureMap
+    mean: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    shares: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +50,9 @@ class Target:
     means: NDArray[np.float64]
     weights: NDArray[np.float64]
     counts: NDArray[np.float64]
+    scales: NDArray[np.float64] | None = None
+    """Factors of the columns in the loss; None: 1."""
+    common: CommonTarget | None = None
 
     @classmethod
     def of(cls, release: Release) -> Target:
@@ -56,7 +73,42 @@ class Target:
         # a class has at least one record; dividing by less would only increase the noise
         held = np.maximum(counts, max(1.0, counts_sigma))
         noise = sums_sigma * math.sqrt(features.size) / held
-        return cls(features, sums / held[:, None], 1.0 / (1.0 + noise**2), present(counts, counts_sigma))
+        found = cls(features, sums / held[:, None], 1.0 / (1.0 + noise**2), present(counts, counts_sigma))
+        if "common" not in public:
+            return found
+        return found._with_common(public, value, sums_sigma, max(1.0, float(counts.sum()), counts_sigma))
+
+    def to_share(self) -> dict[str, Any]:
+        """For other processes: maps by their dictionaries, which are drawn again."""
+        common = None if self.common is None else {**vars(self.common), "features": self.common.features.to_dict()}
+        return {**vars(self), "features": self.features.to_dict(), "common": common}
+
+    @classmethod
+    def from_share(cls, fields: Mapping[str, Any]) -> Target:
+        """What `to_share` made."""
+        common = fields["common"]
+        if common is not None:
+            common = CommonTarget(**{**common, "features": feature_map(common["features"])})
+        return cls(**{**fields, "features": feature_map(fields["features"]), "common": common})
+
+    def _with_common(
+        self, public: Mapping[str, Any], value: Mapping[str, Any], sums_sigma: float, records: float
+    ) -> Target:
+        """The same with the mean of all records, of which there are `records` by the release."""
+        try:
+            features, sigma = feature_map(public["common"]), float(public["common_sigma"])
+            total = np.asarray(value["common"], dtype=np.float64)
+        except DataError:
+            # which says what is missing: the file of an encoder
+            raise
+        except (KeyError, TypeError, ValueError):
+            raise DataError("This release is not a mean embedding.") from None
+        if total.shape != (features.size,):
+            raise DataError("This release is not a mean embedding: its arrays do not fit its feature map.")
+        shares = self.counts / self.counts.sum()
+        by_class = np.array(column_scales(self.features, sums_sigma * len(shares) / records))
+        scales = np.array(column_scales(features, sigma / records))
+        return replace(self, scales=by_class, common=CommonTarget(features, total / records, scales, shares))
 
 
 def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
@@ -85,24 +137,20 @@ def train(
     training = TrainingState.start(rules, seed, device) if training is None else training
     if training.generator.classes != len(target.means):
         raise DataError(f"The generator has {training.generator.classes} classes, the release has {len(target.means)}.")
-    shares = target.weights / target.weights.sum()
     states = training.generator.state_dict(), training.optimizer.state_dict()
-    with team.training((target.features.to_dict(), target.means, shares, rules, seed, training.step, *states)):
-        return _train(training, target.features, target.means, shares, progress, keep, team)
+    with team.training((target.to_share(), rules, seed, training.step, *states)):
+        return _train(training, target, progress, keep, team)
 
 
 def _train(
     training: TrainingState,
-    features: FeatureMap,
-    means: NDArray[np.float64],
-    shares: NDArray[np.float64],
+    target: Target,
     progress: Progress | None,
     keep: Callable[..., None] | None,
     team: Team,
 ) -> TrainingState:
     rules = training.rules
-    wanted, weights = (torch.as_tensor(a, dtype=torch.float32, device=training.device) for a in (means, shares))
-    step = _Step(training, features, wanted, weights, team)
+    step = _Step(training, target, team)
     training.generator.train()
     losses: list[torch.Tensor] = []
     # several processes stop together or not at all
@@ -132,7 +180,7 @@ def _train(
 def follow(team: Team, device: str) -> None:
     """Run by all processes but the leader: train on what the leader shares, until it shares nothing more."""
     while (shared := team.share(None)) is not None:
-        features, means, shares, rules, seed, step, weights, moments = shared
+        target, rules, seed, step, weights, moments = shared
         training = TrainingState.start(rules, seed, device)
         training.generator.load_state_dict(weights)
         training.optimizer.load_state_dict(moments)
@@ -140,25 +188,37 @@ def follow(team: Team, device: str) -> None:
         training.step = step
         # z of its own, and others than before if the job was resumed
         training.random.manual_seed(hash((seed, step, team.rank)) % 2**63)
-        _train(training, feature_map(features), means, shares, None, None, team)
+        _train(training, Target.from_share(target), None, None, team)
 
 
 class _Step:
     """One step on fresh z, with `rules.batch` samples per class and member; on a GPU in half precision, recorded."""
 
-    def __init__(
-        self, training: TrainingState, features: FeatureMap, means: torch.Tensor, weights: torch.Tensor, team: Team
-    ) -> None:
-        self._training, self._features = training, features
+    def __init__(self, training: TrainingState, target: Target, team: Team) -> None:
+        self._training, self._features, device = training, target.features, training.device
+
+        def held(array: NDArray[np.float64]) -> torch.Tensor:
+            return torch.as_tensor(array, dtype=torch.float32, device=device)
+
+        means, weights = held(target.means), held(target.weights / target.weights.sum())
         self._team, self._generator = team, team.together(training.generator)
         # each member is compared with the release separately, as each class is
         members = training.generator.members
         batch = team.part(training.rules.batch) * members
-        self._labels = torch.arange(len(means), device=means.device).repeat_interleave(batch)
+        self._labels = torch.arange(len(means), device=device).repeat_interleave(batch)
         self._means, self._weights = (t.repeat_interleave(members, dim=0) for t in (means, weights / members))
-        self._z = torch.zeros(len(self._labels), training.generator.latent, device=means.device)
-        self._loss = torch.zeros((), device=means.device)
-        self._scale = RecordScale.of(features, means.device)
+        self._scales = None if target.scales is None else held(target.scales)
+        self._common = target.common
+        if target.common is not None:
+            shares = held(target.common.shares / members).repeat_interleave(members)
+            self._wanted, self._shares, self._common_scales = (
+                held(target.common.mean),
+                shares,
+                held(target.common.scales),
+            )
+        self._z = torch.zeros(len(self._labels), training.generator.latent, device=device)
+        self._loss = torch.zeros((), device=device)
+        self._scale = RecordScale.of(target.features, device)
         self._run: Callable[[], None] | None = None
 
     def take(self) -> torch.Tensor:
@@ -173,10 +233,15 @@ class _Step:
         return self._loss.clone()
 
     def _work(self) -> None:
-        made = generated(self._generator, self._z, self._labels)
-        own = class_means(self._features, self._scale.to_records(made), len(self._means))
+        made = self._scale.to_records(generated(self._generator, self._z, self._labels))
+        known: dict[str, torch.Tensor] = {}
+        own = class_means(self._features, made, len(self._means), known)
         found = self._team.mean(own)
-        loss = (self._weights * (self._means - found).square().sum(dim=1)).sum()
+        apart = self._means - found if self._scales is None else (self._means - found) * self._scales
+        loss = (self._weights * apart.square().sum(dim=1)).sum()
+        if self._common is not None:
+            own = self._shares @ class_means(self._common.features, made, len(self._means), known)
+            loss = loss + ((self._wanted - self._team.mean(own)) * self._common_scales).square().sum()
         loss.backward()  # type: ignore[no-untyped-call]
         self._training.optimizer.step()
         self._loss.copy_(loss.detach())
