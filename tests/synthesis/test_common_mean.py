@@ -15,7 +15,7 @@ from synthesis_samples import Killed, kill
 
 from privot.audit.findings import broken
 from privot.audit.targets.synth_folder import audit_folder
-from privot.errors import DataError
+from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.ledger import Ledger
 from privot.mechanisms import Facts
@@ -23,6 +23,7 @@ from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.defaults import common_mean, embedding_defaults
 from privot.synthesis.defaults.common_mean import CommonMean, choose_maps, column_scales
 from privot.synthesis.defaults.embedding_defaults import Problem, choose_both, choose_rules, choose_warp_selection
+from privot.synthesis.defaults.streaming_defaults import embedding_options
 from privot.synthesis.features.fourier import Fourier, Stack
 from privot.synthesis.features.scattered import Scattered
 from privot.synthesis.generator_training.distributed import ALONE
@@ -34,7 +35,7 @@ from privot.vault import Vault
 
 SHAPE, DIM = (16, 16, 3), 768
 TERMS = (20.0, 1e-5)
-COLOURS = Problem(3072, 10, 0.54, 10_000, (32, 32, 3), "cuda")
+COLOURS = Problem(3072, 10, 0.54, 10_000, (32, 32, 3), "cuda", common=True)
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +84,26 @@ def test_only_colour_images_of_several_classes_on_a_gpu_have_one() -> None:
         assert choose_warp_selection(problem, Adjacency.ADD_REMOVE) is None
         assert choose_rules(problem).steps == embedding_defaults.COMMON_STEPS
     for problem in without:
-        assert choose_both(problem, None, 1, 0.0, 255.0)[1] is None
+        assert choose_both(replace(problem, common=False), None, 1, 0.0, 255.0)[1] is None
+        with pytest.raises(UsageError, match="leave it out"):
+            choose_both(problem, None, 1, 0.0, 255.0)
+    assert choose_both(replace(COLOURS, common=False), None, 1, 0.0, 255.0)[1] is None
+
+
+@pytest.mark.parametrize("given", [2, -1, "yes", None])
+def test_the_option_is_0_or_1(given: Any) -> None:
+    assert embedding_options({"common": 1}) == {"common": 1.0}
+    with pytest.raises(UsageError, match="must be 0 or 1"):
+        embedding_options({"common": given})
+
+
+def test_it_is_refused_where_it_cannot_be_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = vault()
+    for name in ("release", "release_once"):
+        monkeypatch.setattr(Vault, name, None)
+    for given, said in (({"features": None}, "on a GPU"), ({}, "leave it out, or the features")):
+        with pytest.raises(UsageError, match=said):
+            small(rules=None, options={"common": 1}, **given).fit(held)
 
 
 @pytest.mark.parametrize(("sigma", "parts"), [(0.54, common_mean.QUIET), (5.0, common_mean.NOISY)])

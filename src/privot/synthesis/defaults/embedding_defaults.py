@@ -95,6 +95,8 @@ class Problem:
     shape: tuple[int, ...] | None = None
     device: str = "cpu"
     segments: tuple[Segment, ...] | None = None
+    common: bool = False
+    """Whether a mean of all records is asked for."""
 
     @property
     def records_a_class(self) -> float:
@@ -188,9 +190,17 @@ def _filtered(
 
 
 def has_common_mean(problem: Problem) -> bool:
-    """Whether the mean of all records is released beside those of the classes: of colour images, on a GPU."""
-    if problem.device == "cpu" or problem.classes < 2 or not _image(problem):
+    """Whether the mean of all records is released beside those of the classes: where it is asked for, which only
+    colour images of several classes on a GPU allow.
+    """
+    if not problem.common:
         return False
+    if problem.device == "cpu" or problem.classes < 2 or not _image(problem) or not _coloured(problem):
+        raise UsageError("A mean of all records is for colour images of several classes, on a GPU: leave it out.")
+    return True
+
+
+def _coloured(problem: Problem) -> bool:
     assert problem.shape is not None
     return image_axes(problem.shape).channels == 3 and can_scatter(problem.shape, MOST)
 

@@ -37,15 +37,22 @@ _COUNTS = (
 
 
 def embedding_options(given: Mapping[str, Any]) -> dict[str, float]:
-    """The one option of `embedding`: `labelled`, the share of the budget for labels; 0 for none."""
-    _known(given, ("labelled",))
-    if "labelled" not in given:
-        return {}
-    share = given["labelled"]
-    if isinstance(share, bool) or not isinstance(share, int | float):
-        raise UsageError(f"The option labelled must be a number, got {share!r}.")
-    _check_share(share)
-    return {"labelled": float(share)}
+    """The options of `embedding`: `labelled`, the share of the budget for labels, 0 for none; and `common`, 1 for a
+    mean of all records beside those of the classes.
+    """
+    _known(given, ("labelled", "common"))
+    found: dict[str, float] = {}
+    if "labelled" in given:
+        share = given["labelled"]
+        if isinstance(share, bool) or not isinstance(share, int | float):
+            raise UsageError(f"The option labelled must be a number, got {share!r}.")
+        _check_share(share)
+        found["labelled"] = float(share)
+    if "common" in given:
+        if given["common"] not in (0, 1):
+            raise UsageError(f"The option common must be 0 or 1, got {given['common']!r}.")
+        found["common"] = float(given["common"])
+    return found
 
 
 def sinkhorn_options(problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:

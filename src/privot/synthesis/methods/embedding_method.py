@@ -148,9 +148,11 @@ class EmbeddingMethod:
         seed = fresh_seed() if config.seed is None else check_seed(config.seed)
         options = embedding_options(config.options or {})
         if options and config.rules is not None:
-            raise UsageError("The rules already say how samples are labelled: leave out the options.")
+            raise UsageError("The rules already say what is released and labelled: leave out the options.")
         sigma = self._whole(config, facts)
-        problem = Problem(facts.dim, classes, sigma, records, shape, device)
+        problem = Problem(facts.dim, classes, sigma, records, shape, device, common=bool(options.get("common")))
+        if problem.common and config.features is not None:
+            raise UsageError("A mean of all records has a map of its own: leave it out, or the features.")
         labelling, selection = self._parts(config, problem, facts, options)
         if labelling is not None:
             if shape is None or not labels:
