@@ -12,7 +12,7 @@ from torch import Tensor
 from privot.common.image_axes import image_axes
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Standing
-from privot.synthesis.encoders.exact_arithmetic import check_smallest_numbers, is_exact, norms
+from privot.synthesis.encoders.exact_arithmetic import check_threads, is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
@@ -133,7 +133,7 @@ class EncoderFeatures:
         images = self.axes.pictures(((x - low) / span).clamp(0.0, 1.0))
         if not is_exact(x):
             return self._scaled(self._tape.run(images))
-        check_smallest_numbers()
+        check_threads()
         step = self._tape.block
         # a number that is none is not cut to the range by any rule that all processors share
         images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images).cpu()
@@ -143,24 +143,36 @@ class EncoderFeatures:
         return torch.cat(parts).to(x.device) if parts else x.new_zeros(0, self.width)
 
     def _exact_codes(self, images: Tensor) -> Tensor:
+        found = self._tried(images)
+        if found is None and len(images) > 1:
+            return torch.cat([self._exact_codes(image[None]) for image in images])
+        if found is not None:
+            return found
+        # what a step takes depends on shapes alone: where a public image fails too it was the machine, and a zero would
+        # be wrong; no library names all its failures, and some name none ("std::bad_alloc")
+        public = torch.zeros_like(images)
+        well, found, still = self._tried(public), self._tried(images), self._tried(public)
+        if well is None or still is None:
+            raise PrivotError(
+                "The encoder cannot be evaluated here, most likely for too little memory: free some, and start again."
+            )
+        # a record whose evaluation fails by itself is zero, whatever stands beside it; nothing is said
+        return images.new_zeros(1, self.width) if found is None else found
+
+    def _tried(self, images: Tensor) -> Tensor | None:
+        """The codes, or None where the evaluation fails."""
         try:
             layers, finite = self._tape.run_checked(images)
             return torch.where(finite[:, None], self._scaled(layers), 0.0)
-        except Exception as error:
-            if len(images) > 1:
-                return torch.cat([self._exact_codes(image[None]) for image in images])
-            # what a step takes depends on shapes alone: such a failure is the machine's, and a zero would be wrong
-            if isinstance(error, MemoryError) or "memory" in str(error):
-                raise PrivotError(
-                    "There is too little memory to evaluate the encoder: free some, and start again."
-                ) from None
-            # a record whose evaluation fails is zero, whatever stands beside it; nothing is said
-            return images.new_zeros(1, self.width)
+        except Exception:
+            return None
 
     def _scaled(self, layers: Sequence[Tensor]) -> Tensor:
         """Each layer divided by its norm and by √L; a layer of zeros stays zero, a row that is not finite becomes 0."""
         least = 2.0**-400 if is_exact(layers[0]) else 1e-12
-        scaled = [layer / norms(layer, (1,), keepdim=True).clamp(min=least) for layer in layers]
+        lengths = [norms(layer, (1,), keepdim=True) for layer in layers]
+        # a comparison, which is false for a NaN by IEEE 754: a length that is not known stays so
+        scaled = [layer / torch.where(size < least, least, size) for layer, size in zip(layers, lengths, strict=True)]
         codes = torch.cat(scaled, dim=1) / math.sqrt(self._layers)
         return torch.where(torch.isfinite(codes).all(dim=1, keepdim=True), codes, 0.0)
 
