@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from encoder_networks import DIM, SHAPE, saved
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privot.errors import PrivotError
+from privot.mechanisms.embedding import FeatureSums
 from privot.synthesis import EncoderFeatures, PublicEncoder
 from privot.synthesis.encoders.operators import apply
 from privot.synthesis.encoders.tape import RefusedEncoderError, Tape
@@ -114,6 +116,17 @@ def test_lengths_that_are_not_known_stay_so(tmp_path: Path, monkeypatch: pytest.
     layer = torch.ones(3, 2, dtype=torch.float64)
     layer[1, 0] = 2.0**401
     assert features._scaled([layer]).abs().amax(dim=1).tolist() == pytest.approx([0.5**0.5, 0.0, 0.5**0.5], abs=1e-9)
+
+
+def test_sums_of_features_are_of_numbers_in_double_precision(tmp_path: Path) -> None:
+    """In single precision an encoder is evaluated as in training, where rows depend on those beside them."""
+    rows = np.random.default_rng(0).uniform(size=(5, DIM)).astype(np.float32)
+    adding, found = FeatureSums(mapped(tmp_path), 1, False, "cpu"), []
+    for given in (rows, rows.astype(np.float64)):
+        adding.add(totals := adding.zeros(), given, None)
+        found.append(totals)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_public_tensors_are_sliced_along_the_axis_that_is_named() -> None:

@@ -47,7 +47,7 @@ def check_threads() -> None:
     The direction of rounding is a mode of one thread as well: some libraries of interval arithmetic leave it changed.
     """
     check_smallest_numbers()
-    # a tie, which upwards leaves 1, and one that goes to the even number 1 + 2⁻⁵¹, which downwards and to 0 do not reach
+    # two ties: upwards leaves 1, downwards and to zero do not reach the even number 1 + 2⁻⁵¹
     for start, wanted in ((1.0, 1.0), (1.0 + 2.0**-52, 1.0 + 2.0**-51)):
         if not bool((_in_every_thread(start) + 2.0**-53 == wanted).all()):
             raise PrivotError(

@@ -18,7 +18,7 @@ from privot.synthesis.features.fourier import Fourier, kept_on, public_range, re
 
 STANDING = Standing.UNPROVEN
 """Of every release whose map holds an encoder. The argument in `docs/design/decisions/0008-public-encoders.md` is meant
-to make it PROVEN; UNPROVEN stays until what the review there left open is closed: its changes, and x86."""
+to make it PROVEN; UNPROVEN stays until the changes of its second review have been reviewed."""
 _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
 
@@ -56,7 +56,7 @@ class EncoderFeatures:
         public parameters alone: z to the last bit, ψ to the `rounding` of `Fourier`;
       * ‖φ‖ ≤ 1 for every record: norms are computed here, in float64, never by the network;
       * where a layer of a record is not finite, or its evaluation fails, z is zero for that record, and no error is
-        raised; too little memory for one record, which depends on shapes alone, stops the release.
+        raised; a failure that a public image meets too, which depends on shapes alone, stops the release.
 
     Releases are *unproven* all the same (`STANDING`), until an independent review has held.
 
