@@ -332,7 +332,8 @@ class FeatureSums:
         step = max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // self.features.size))
         with torch.no_grad():
             for start in range(0, len(rows), step):
-                x = torch.from_numpy(np.ascontiguousarray(rows[start : start + step])).to(device)
+                # in float64 whatever was given: maps are exact, and alike in any company, in that type only
+                x = torch.from_numpy(np.ascontiguousarray(rows[start : start + step], dtype=np.float64)).to(device)
                 own = torch.from_numpy(np.ascontiguousarray(labels[start : start + step])).to(device)
                 sums.add(*clip_features(self.features.features(x)), own)
         whole, rest = sums.parts()

@@ -41,15 +41,34 @@ _STRETCH = 32_768
 """Numbers from which PyTorch gives a part of an array to another thread."""
 
 
+def check_threads(device: torch.device | str = "cpu") -> None:
+    """Refuse a process in which a thread computes otherwise than IEEE 754 says: `check_smallest_numbers`, and rounding.
+
+    The direction of rounding is a mode of one thread as well: some libraries of interval arithmetic leave it changed.
+    """
+    check_smallest_numbers(device)
+    # two ties: upwards leaves 1, downwards and to zero do not reach the even number 1 + 2⁻⁵¹
+    for start, wanted in ((1.0, 1.0), (1.0 + 2.0**-52, 1.0 + 2.0**-51)):
+        if not bool((_in_every_thread(start, device) + 2.0**-53 == wanted).all()):
+            raise PrivotError(
+                "A thread of this process does not round to the nearest number (fesetround): features of an encoder "
+                "need that, so switch it back and start again."
+            )
+
+
+def _in_every_thread(value: float, device: torch.device | str) -> Tensor:
+    """So many times `value` that every thread gets a part of what is computed of them."""
+    return torch.full((_STRETCH * torch.get_num_threads(),), value, dtype=torch.float64, device=device)
+
+
 def check_smallest_numbers(device: torch.device | str = "cpu") -> None:
     """Refuse a process in which a thread, or the `device`, takes numbers below 2⁻¹⁰²² for zero.
 
     `torch.set_flush_denormal`, and some libraries when they are loaded, switch that on for one thread and not for the
     others. What a row is would then depend on the thread that computes it, and so on the number of rows beside it.
     """
-    # so long that every thread gets a part; the bits are compared, since such a thread calls the small numbers equal
-    small = torch.full((_STRETCH * torch.get_num_threads(),), 2.0**-1070, dtype=torch.float64, device=device)
-    if not bool(((small * 0.5).view(torch.int64) == 1 << 3).all()):
+    # the bits are compared, since such a thread calls the small numbers equal
+    if not bool(((_in_every_thread(2.0**-1070, device) * 0.5).view(torch.int64) == 1 << 3).all()):
         raise PrivotError(
             "PyTorch takes the smallest numbers for zero here (torch.set_flush_denormal): features of an encoder need "
             "them as they are, so switch that off and start again."
@@ -58,9 +77,9 @@ def check_smallest_numbers(device: torch.device | str = "cpu") -> None:
 
 def check_products(device: torch.device | str = "cpu") -> None:
     """Refuse a library whose matrix products of whole numbers, the largest that occur here, are not exact."""
-    random = torch.Generator().manual_seed(0)
-    whole = torch.randint(-(2**27), 2**27, (64, 250), generator=random)
-    halved = torch.randint(-(2**_HALF), 2**_HALF + 1, (250, 64), generator=random)
+    random = torch.Generator("cpu").manual_seed(0)
+    whole = torch.randint(-(2**27), 2**27, (64, 250), generator=random, device="cpu")
+    halved = torch.randint(-(2**_HALF), 2**_HALF + 1, (250, 64), generator=random, device="cpu")
     # whole numbers of 64 bits, which the processor adds and multiplies as they are
     found = torch.matmul(whole.double().to(device), halved.double().to(device)).cpu()
     if not torch.equal(found.to(torch.int64), torch.matmul(whole, halved)):
@@ -78,7 +97,8 @@ def power_of_two(exponent: Tensor) -> Tensor:
 def on_grid(x: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     """Whole numbers q with |q| ≤ 2^bits and a power of two u for every row, so that x ≈ q·u, to half a u.
 
-    u follows from the largest number of that row alone; a row with a number that is not finite is NaN throughout.
+    u follows from the largest number of that row alone. A row with a number that is not finite is NaN throughout, and
+    so is its u: no library has to carry a NaN through a sum, where a weight of 0 could lose it.
     """
     flat = x.reshape(len(x), -1)
     top = flat.abs().amax(dim=1) if flat.shape[1] else flat.new_zeros(len(x))
@@ -88,7 +108,8 @@ def on_grid(x: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     exponent = exponent.clamp(-_REACH, _REACH)
     scale = torch.where(known, power_of_two(bits - exponent), math.nan)
     along = (len(x),) + (1,) * (x.dim() - 1)
-    return torch.round(x * scale.view(along)), power_of_two(exponent - bits).view(along)
+    unit = torch.where(known, power_of_two(exponent - bits), math.nan)
+    return torch.round(x * scale.view(along)), unit.view(along)
 
 
 def halves(x: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:

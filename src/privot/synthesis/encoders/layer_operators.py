@@ -247,7 +247,9 @@ def _windows(self: Any, kernel_size: Any, stride: Any, padding: Any, where: str)
         raise RefusedEncoderError(f"The encoder calls {where} on something else than images.")
     kernel = _pair(kernel_size, where)
     step = _pair(stride, where) if stride else kernel
-    if math.prod(kernel) * math.prod(rows.sizes[1:]) > _MAX_TERMS * max(1, math.prod(step)):
+    # axis by axis: a long stride along a short axis saves nothing along the other
+    positions = [side // max(1, s) + 2 for side, s in zip(rows.sizes[1:], step, strict=True)]
+    if math.prod(kernel) * math.prod(positions) > _MAX_TERMS:
         raise RefusedEncoderError(f"The encoder calls {where} with windows that are too large for its images.")
     return rows, kernel, step, _pair(padding, where)
 
@@ -259,13 +261,26 @@ def _avg_pool2d(
 ) -> Rows:  # fmt: skip
     rows, kernel, step, around = _windows(self, kernel_size, stride, padding, "aten::avg_pool2d")
     ceil = bool(ceil_mode)
-    ones = torch.ones(1, 1, *rows.sizes[1:], dtype=torch.float64)
-    shares = functional.avg_pool2d(ones, kernel, step, around, ceil, bool(count_include_pad), divisor_override)
-    whole = functional.avg_pool2d(ones, kernel, step, around, ceil, divisor_override=1)
-    # by how many each sum is divided, at every position
-    counts = torch.round(whole / shares)
     found = tape.add(lambda x: exact.window_sums(x, kernel, step, around, ceil), rows, terms=math.prod(kernel))
-    return _joined(tape, python.truediv, found, counts)
+    if divisor_override is not None:
+        return combined(tape, python.truediv, found, divisor_override)  # type: ignore[no-any-return]
+    tape.room(math.prod(found.sizes[1:]))
+    sides = zip(rows.sizes[1:], found.sizes[1:], kernel, step, around, strict=True)
+    down, across = (_window_lengths(*side, bool(count_include_pad)) for side in sides)
+    # by how many each sum is divided, at every position
+    return _joined(tape, python.truediv, found, down[:, None] * across)
+
+
+def _window_lengths(side: int, count: int, kernel: int, step: int, around: int, padded: bool) -> Tensor:
+    """How many places each of `count` windows along one axis has, those of the padding counted or not; at least 1.
+
+    By formula: to average ones would take as long as an image, for each of thousands of calls.
+    """
+    start = torch.arange(count, dtype=torch.int64, device="cpu") * step - around
+    end = (start + kernel).clamp(max=side + around)
+    inside = end.clamp(max=side) - start.clamp(min=0)
+    # a window in the padding alone sums nothing: 0, whatever it is divided by
+    return torch.where(inside > 0, end - start if padded else inside, 1).to(torch.float64)
 
 
 @operator("adaptive_avg_pool2d", "_adaptive_avg_pool2d")

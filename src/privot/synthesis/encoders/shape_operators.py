@@ -126,7 +126,8 @@ def _expand(tape: Tape, self: Any, size: Any = None, implicit: Any = False, *, o
 def _slice(tape: Tape, self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     along = slice(start, end, step)
     if isinstance(self, Constant):
-        return tape.constant(self.value[(slice(None),) * dim + (along,)])
+        at = dim + self.value.dim() if dim < 0 else dim
+        return tape.constant(self.value[(slice(None),) * at + (along,)])
     rows = rows_in(self, "aten::slice")
     if dim == 0 and (start in (None, 0)) and (end is None or end >= 2**62) and step == 1:
         return _moved(tape, lambda x: x, rows)

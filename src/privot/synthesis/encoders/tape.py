@@ -15,7 +15,7 @@ from privot.synthesis.encoders.exact_arithmetic import (
     Constant,
     Weights,
     check_products,
-    check_smallest_numbers,
+    check_threads,
     digest_of,
 )
 
@@ -188,7 +188,7 @@ class Tape:
 
     def rehearse(self, device: torch.device | str = "cpu") -> None:
         """Evaluate public rows as records are evaluated, together and alone: the same to the last bit, or refused."""
-        check_smallest_numbers(device)
+        check_threads(device)
         check_products(device)
         count = min(self.block, _COUNTS[-1])
         random = torch.Generator().manual_seed(0)
@@ -225,7 +225,11 @@ class Tape:
         held: dict[int, Tensor] = {0: x}
         for number in self._order:
             step = self._steps[number - 1]
-            held[number] = found = step.function(*(held[slot] for slot in step.inputs))
+            found = step.function(*(held[slot] for slot in step.inputs))
+            if finite and found.untyped_storage().nbytes() > found.numel() * found.element_size():
+                # a piece of a tensor holds the memory of all of it, which `finish` counts as given back
+                found = found.clone()
+            held[number] = found
             if found.shape != (len(x), *step.sizes):
                 # cannot be, after `add`; if it is, rows might have met, so none of them is used
                 raise RefusedEncoderError("The encoder does not keep its rows apart.")

@@ -12,13 +12,13 @@ from torch import Tensor
 from privot.common.image_axes import image_axes
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Standing
-from privot.synthesis.encoders.exact_arithmetic import check_smallest_numbers, is_exact, norms
+from privot.synthesis.encoders.exact_arithmetic import check_threads, is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
 STANDING = Standing.UNPROVEN
 """Of every release whose map holds an encoder. The argument in `docs/design/decisions/0008-public-encoders.md` is meant
-to make it PROVEN; UNPROVEN stays until what the review there left open is closed: its changes, and x86."""
+to make it PROVEN; UNPROVEN stays until the changes of its second review have been reviewed."""
 _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
 
@@ -56,7 +56,7 @@ class EncoderFeatures:
         public parameters alone: z to the last bit, ψ to the `rounding` of `Fourier`;
       * ‖φ‖ ≤ 1 for every record: norms are computed here, in float64, never by the network;
       * where a layer of a record is not finite, or its evaluation fails, z is zero for that record, and no error is
-        raised; too little memory for one record, which depends on shapes alone, stops the release.
+        raised; a failure that a public image meets too, which depends on shapes alone, stops the release.
 
     Releases are *unproven* all the same (`STANDING`), until an independent review has held.
 
@@ -149,31 +149,43 @@ class EncoderFeatures:
 
     def _check_device(self, device: torch.device) -> None:
         """Refuse a device that rounds otherwise; a GPU evaluates public rows once, before any record."""
-        check_smallest_numbers(device)
-        tried: set[torch.device] = self.__dict__.setdefault("_tried", set())
+        check_threads(device)
+        tried: set[torch.device] = self.__dict__.setdefault("_devices", set())
         if device.type != "cpu" and device not in tried:
             self._tape.rehearse(device)
             tried.add(device)
 
     def _exact_codes(self, images: Tensor) -> Tensor:
+        found = self._tried(images)
+        if found is None and len(images) > 1:
+            return torch.cat([self._exact_codes(image[None]) for image in images])
+        if found is not None:
+            return found
+        # what a step takes depends on shapes alone: where a public image fails too it was the machine, and a zero would
+        # be wrong; no library names all its failures, and some name none ("std::bad_alloc")
+        public = torch.zeros_like(images)
+        well, found, still = self._tried(public), self._tried(images), self._tried(public)
+        if well is None or still is None:
+            raise PrivotError(
+                "The encoder cannot be evaluated here, most likely for too little memory: free some, and start again."
+            )
+        # a record whose evaluation fails by itself is zero, whatever stands beside it; nothing is said
+        return images.new_zeros(1, self.width) if found is None else found
+
+    def _tried(self, images: Tensor) -> Tensor | None:
+        """The codes, or None where the evaluation fails."""
         try:
             layers, finite = self._tape.run_checked(images)
             return torch.where(finite[:, None], self._scaled(layers), 0.0)
-        except Exception as error:
-            if len(images) > 1:
-                return torch.cat([self._exact_codes(image[None]) for image in images])
-            # what a step takes depends on shapes alone: such a failure is the machine's, and a zero would be wrong
-            if isinstance(error, MemoryError) or "memory" in str(error):
-                raise PrivotError(
-                    "There is too little memory to evaluate the encoder: free some, and start again."
-                ) from None
-            # a record whose evaluation fails is zero, whatever stands beside it; nothing is said
-            return images.new_zeros(1, self.width)
+        except Exception:
+            return None
 
     def _scaled(self, layers: Sequence[Tensor]) -> Tensor:
         """Each layer divided by its norm and by √L; a layer of zeros stays zero, a row that is not finite becomes 0."""
         least = 2.0**-400 if is_exact(layers[0]) else 1e-12
-        scaled = [layer / norms(layer, (1,), keepdim=True).clamp(min=least) for layer in layers]
+        lengths = [norms(layer, (1,), keepdim=True) for layer in layers]
+        # a comparison, which is false for a NaN by IEEE 754: a length that is not known stays so
+        scaled = [layer / torch.where(size < least, least, size) for layer, size in zip(layers, lengths, strict=True)]
         codes = torch.cat(scaled, dim=1) / math.sqrt(self._layers)
         return torch.where(torch.isfinite(codes).all(dim=1, keepdim=True), codes, 0.0)
 
