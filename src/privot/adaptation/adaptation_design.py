@@ -95,7 +95,7 @@ class AdaptationDesign:
             made._check_kinds()
             return made
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, PrivotError):
+            if isinstance(error, PrivotError) and not isinstance(error, UsageError):
                 raise
             raise DataError(f"This does not describe an adaptation ({type(error).__name__}).") from None
 
