@@ -200,15 +200,32 @@ def test_one_ledger_has_one_unit_and_one_file_of_units(scans: Path, tmp_path: Pa
             Vault.open(scans, **TOLD, **unit, ledger=book)
 
 
+def test_a_budget_set_beforehand_is_for_records_with_or_without_labels(scans: Path) -> None:
+    unit: dict[str, Any] = {"unit": "child", "unit_file": scans / "units.csv"}
+    asked = ["--data", str(scans), "--epsilon", "9", "--delta", "1e-6", "--adjacency", "add-remove", "--shape", "4,4"]
+    asked += ["--unit", "child", "--unit-file", str(scans / "units.csv")]
+    for name, classes in (("with", ["--classes", ",".join(NAMES)]), ("without", [])):
+        assert run(["ledger", "init", str(scans / f"{name}.ledger"), *asked, *classes]) == 0
+        with Ledger.open(scans / f"{name}.ledger") as book:
+            for stated in (NAMES, 0):
+                if (stated == 0) == (classes == []):
+                    Vault.open(scans, **{**TOLD, "classes": stated}, **unit, ledger=book)
+                    continue
+                with pytest.raises(UsageError, match="or other labels"):
+                    Vault.open(scans, **{**TOLD, "classes": stated}, **unit, ledger=book)
+    # without a unit labels do not matter, so there is nothing to state
+    assert run(["ledger", "init", str(scans / "c.ledger"), *asked[:-4], "--classes", "healthy,ill"]) == 2
+
+
 @pytest.mark.slow
 def test_the_commands_protect_the_unit_of_a_folder(scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    public = "--classes healthy,ill --shape 4,4".split()
+    public = ["--shape", "4,4"]
     terms = "--epsilon 4 --delta 1e-6 --adjacency add-remove".split()
     unit = ["--unit", "child", "--unit-file", str(scans / "units.csv")]
     ledger = ["ledger", "init", f"{scans}.ledger", "--data", str(scans), "--epsilon", "9", *terms[2:], *public]
     assert run([*ledger, "--unit-file", unit[3]]) == 2
     assert run([*ledger, *unit]) == 0
-    quick = "--range 0,255 --steps 5 --samples 30 --seed 1 --device cpu --json".split()
+    quick = "--classes 0 --range 0,255 --steps 5 --samples 30 --seed 1 --device cpu --json".split()
     made = ["synth", str(scans), *terms, *public, *quick, "--out", str(scans.parent / "made")]
     capsys.readouterr()
     for wrong in ([], unit[:2], unit[2:], [*unit, "--adjacency", "replace-one"], [*unit, "--method", "sinkhorn"]):
