@@ -33,13 +33,14 @@ SECRET = "CHILD-"
 
 
 def folder(place: Path, owned: list[tuple[str, str, np.ndarray]]) -> Path:
-    """A folder of (class, unit, pixels) and the file of their units; images are numbered in this order."""
+    """A folder of (class, unit, pixels) and the file of their units; images are numbered in this order, by class."""
     place.mkdir()
-    lines = ["file_name,age,child"]
-    for number, (name, whose, pixels) in enumerate(owned):
+    lines, numbers = ["file_name,age,child"], dict.fromkeys(NAMES, 0)
+    for name, whose, pixels in owned:
         (place / name).mkdir(exist_ok=True)
-        Image.fromarray(pixels).save(place / name / f"{number}.png")
-        lines.append(f"{name}/{number}.png,7,{whose}")
+        Image.fromarray(pixels).save(place / name / f"{numbers[name]}.png")
+        lines.append(f"{name}/{numbers[name]}.png,7,{whose}")
+        numbers[name] += 1
     (place / "units.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return place
 
@@ -119,7 +120,7 @@ def test_an_image_that_is_nobodys_is_refused_as_a_row_of_a_table_is(scans: Path,
         Vault.open(scans, unit="child", unit_file=scans / "bad.csv", **TOLD)
 
 
-def test_a_link_may_be_the_image_of_another_unit_so_it_is_refused(scans: Path, tmp_path: Path) -> None:
+def test_a_link_may_be_the_image_of_another_unit_so_it_is_refused(scans: Path) -> None:
     text = (scans / "units.csv").read_text()
     (scans / "units.csv").write_text(text + "healthy/link.png,7,b\n")
     for link in (os.symlink, os.link):
@@ -127,10 +128,10 @@ def test_a_link_may_be_the_image_of_another_unit_so_it_is_refused(scans: Path, t
         with pytest.raises(DataError, match="is a link, so it may be an image of two units"):
             read(scans)
         (scans / "healthy" / "link.png").unlink()
-    # a whole class that is another one's folder
-    (scans / "ill").rename(tmp_path / "ill")
-    (scans / "ill").symlink_to(tmp_path / "ill")
-    with pytest.raises(DataError, match="is a link"):
+    # a whole class that lies elsewhere in the folder
+    (scans / "ill").rename(scans / ".ill")
+    (scans / "ill").symlink_to(".ill")
+    with pytest.raises(DataError, match="may be an image of two units"):
         read(scans)
 
 
