@@ -195,7 +195,9 @@ def test_a_job_goes_on_with_its_unit_and_with_no_other(tmp_path: Path) -> None:
         assert first.guarantee_ is not None
         assert again.guarantee_ is not None
         assert again.guarantee_.events == first.guarantee_.events
-        assert DomainAdapter.load(_saved(again, tmp_path / "model")).guarantee_.unit == Unit("child", 3)  # type: ignore[union-attr]
+        loaded = DomainAdapter.load(_saved(again, tmp_path / "model")).guarantee_
+        assert loaded is not None
+        assert loaded.unit == Unit("child", 3)
         for name in ("block-1.npz", "checkpoint.safetensors"):
             (tmp_path / "job" / name).unlink()
         other = target(2, ledger=book, budget=None)
