@@ -20,6 +20,20 @@ def images(path: Path, count: int = 120, seed: int = 0, unit: str = "") -> None:
     np.savez(path, x=x.astype(np.uint8), y=y, **({unit: g.integers(0, count // 3, count)} if unit else {}))
 
 
+def image_folder(folder: Path, count: int = 60) -> None:
+    """Two classes of images by name in `scans`, and whose each is in `units.csv`."""
+    from PIL import Image
+
+    g = np.random.default_rng(8)
+    lines = ["file_name,patient_id"]
+    for number, pixels in enumerate(g.integers(0, 256, size=(count, 28, 28), dtype=np.uint8)):
+        name = ("healthy", "ill")[number % 2]
+        (folder / "scans" / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(folder / "scans" / name / f"{number:04}.png")
+        lines.append(f"{name}/{number:04}.png,P{number % 20}")
+    (folder / "units.csv").write_text("\n".join(lines) + "\n")
+
+
 def census(path: Path, count: int = 300, seed: int = 0, label: bool = True, unit: str = "") -> None:
     """The columns of docs/examples/dictionary.json; a long education makes a high income more likely.
 
@@ -71,6 +85,7 @@ def fill(folder: Path, schema: bool = True) -> None:
     images(folder / "mnist.npz")
     images(folder / "mine.npz", seed=2)
     images(folder / "scans.npz", seed=7, unit="patient_id")
+    image_folder(folder)
     images(folder / "source.npz", seed=3)
     images(folder / "target.npz", seed=4)
     images(folder / "new.npz", count=10, seed=5)

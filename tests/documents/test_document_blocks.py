@@ -21,9 +21,9 @@ PAGES = {
     "docs/quickstart.md": "aaaaaaa",
     "docs/concepts/how-budgets-add-up.md": "a",
     "docs/reference/opening.md": "a",
-    "docs/guides/images.md": "aaaabcdd",
+    "docs/guides/images.md": "aaaaabcdd",
     "docs/guides/tables.md": "aaaaaaaa",
-    "docs/guides/adaptation.md": "abccad",
+    "docs/guides/adaptation.md": "abccead",
     "docs/guides/auditing.md": "aa",
     "docs/guides/budgets.md": "aabac",
     "docs/guides/organisations.md": "a",
@@ -47,6 +47,7 @@ SHORTER = {
     "synth mnist.npz": "synth mnist.npz --samples 200",
     "synth mine.npz": "synth mine.npz --samples 200",
     "synth scans.npz": "synth scans.npz --samples 200",
+    "synth scans --unit": "synth scans --samples 200 --unit",
     "synth digits": "synth digits --samples 200",
 }
 """What is cut, so that everything together takes minutes. One process in place of four is what a machine without

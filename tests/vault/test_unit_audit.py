@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from unit_samples import AXES, PLANTED, Rows, table
 
-from privot.audit.simulation.neighbours import RepeatedRelease
-from privot.audit.statistics.epsilon_bounds import Rates
+from linear_audit import SEEN, Measured, measured, released
 from privot.common.privacy_unit import Unit
 from privot.mechanisms import Marginals
 from privot.noise import SeededNoise
@@ -20,45 +19,27 @@ from privot.vault import vault as vault_module
 
 pytestmark = pytest.mark.slow
 
-TRIALS, PER_UNIT, DELTA, CONFIDENCE = 4000, 5, 1e-5, 0.9999
+PER_UNIT = 5
 QUESTION = Marginals(AXES, ((0, 1),), 1.0 * PER_UNIT)
 
 
-def values(rows: Rows, trials: int, seed: int) -> tuple[np.ndarray, float]:
-    """So many releases of the counts, and the ε that the vault claims for one."""
-    vault = Vault(**rows.held(PER_UNIT), noise=SeededNoise(seed))
-    one = vault.stream(QUESTION, purpose="audit", allow_unproven=True).guarantee
-    assert one.unit == Unit("patient_id", PER_UNIT)
-    stream = vault.stream(RepeatedRelease(QUESTION, trials), purpose="audit", allow_unproven=True)
-    return np.array([release.value for release in stream]), one.epsilon(DELTA)
-
-
-def measured(whole: Rows, rest: Rows) -> tuple[float, float]:
-    """(ε measured, ε claimed): a direction from half of the releases, a threshold on the other half."""
-    (ones, claimed), (zeros, same) = values(whole, TRIALS, 1), values(rest, TRIALS, 2)
+def audited(whole: Rows, rest: Rows) -> tuple[Measured, float]:
+    """What an attack measures between two neighbouring tables, and the ε that the vault claims."""
+    unit = Unit("patient_id", PER_UNIT)
+    vaults = [Vault(**rows.held(PER_UNIT), noise=SeededNoise(seed)) for seed, rows in ((1, whole), (2, rest))]
+    (ones, claimed), (zeros, same) = (released(vault, QUESTION, unit) for vault in vaults)
     assert claimed == same
-    half = TRIALS // 2
-    direction = ones[:half].mean(axis=0) - zeros[:half].mean(axis=0)
-    there, gone = ones @ direction, zeros @ direction
-    tried = np.quantile(np.concatenate([there[:half], gone[:half]]), np.linspace(0.02, 0.98, 49))
-
-    def bound(part: slice, threshold: float) -> float:
-        hits, alarms = int((there[part] > threshold).sum()), int((gone[part] > threshold).sum())
-        return Rates.of(hits, half, alarms, half, CONFIDENCE).epsilon(DELTA)
-
-    best = max(tried, key=lambda threshold: bound(slice(half), threshold))
-    return bound(slice(half, None), best), claimed
+    return measured(ones, zeros), claimed
 
 
 @pytest.mark.parametrize("planted", PLANTED)
 def test_measured_epsilon_of_a_patient_is_never_above_the_claim(planted: int):
     whole = table(5, planted, alike=True)
     rest = whole.without("planted").at(np.random.default_rng(9).permutation(200))
-    found, claimed = measured(whole, rest)
-    assert found <= claimed
-    if planted >= PER_UNIT:
-        # the attack can see a patient: a bound that it could not reach would prove nothing
-        assert found > 0.2 * claimed
+    found, claimed = audited(whole, rest)
+    assert found.epsilon <= claimed
+    assert found.shift <= 1.0
+    assert (found.shift > SEEN) == (planted >= PER_UNIT)
 
 
 def test_a_bound_by_order_in_the_file_is_refuted(monkeypatch: pytest.MonkeyPatch):
@@ -76,8 +57,8 @@ def test_a_bound_by_order_in_the_file_is_refuted(monkeypatch: pytest.MonkeyPatch
     x = np.array([[float(place % 25 < 5), 0.0] for place in range(1000)] + [[3.0, 2.0]] * 5)
     whole = Rows(x, np.zeros(1005, dtype=np.int64), units)
     rest = whole.without("planted").at(np.arange(1000)[::-1].copy())
-    found, claimed = measured(whole, rest)
-    assert found <= claimed
+    found, claimed = audited(whole, rest)
+    assert found.epsilon <= claimed
     monkeypatch.setattr(vault_module, "kept_rows", first_rows)
-    broken, claimed = measured(whole, rest)
-    assert broken > claimed
+    broken, claimed = audited(whole, rest)
+    assert broken.epsilon > claimed

@@ -12,13 +12,11 @@ import pytest
 
 from privot import Count, Vault
 from privot.accounting import Gaussian, PerUnit, account
-from privot.adaptation import DomainAdapter
 from privot.adaptation.adaptation_answer import check_asked
 from privot.adaptation.adaptation_request import AdaptationRequest
 from privot.audit.findings import Claim, Finding
 from privot.audit.mechanism_audit import attack_for
 from privot.audit.targets.release_file import audit_guarantee
-from privot.cli import run
 from privot.common.privacy_unit import Unit
 from privot.errors import DataError, UsageError
 from privot.federation import Sketch, compare_sketches, sketch
@@ -85,23 +83,6 @@ def test_an_answer_to_a_request_refuses_a_unit():
     check_asked(asked, Vault(X, **{**TOLD, "adjacency": "replace-one"}))
     with pytest.raises(UsageError, match=WORDS):
         check_asked(asked, Vault(X, **TOLD, **WHO))
-
-
-def test_adaptation_refuses_a_target_with_a_unit(tmp_path: Path):
-    target = Vault(X, **TOLD, **WHO)
-    for method in ("stand-in", "embedding", "sliced", "dp-dann"):
-        with pytest.raises(UsageError, match=WORDS):
-            DomainAdapter(1.0, 1e-6, method=method, device="cpu").fit(target, (X, np.arange(200) % 2))
-    # nothing was paid: the whole budget is there
-    target.release(Count(epsilon=8.9, delta=1e-6), purpose="test")
-
-
-def test_adapt_has_no_option_that_it_would_not_honour(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    np.savez(tmp_path / "a.npz", x=X, y=np.arange(200) % 2, who=WHO["units"])
-    files, terms = [str(tmp_path / "a.npz")] * 2, "--epsilon 1 --delta 1e-6 --out".split()
-    assert run(["adapt", *files, *terms, str(tmp_path / "made"), "--unit", "who"]) == 2
-    assert "--unit" in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.ledger"))
 
 
 def test_an_audit_of_a_guarantee_states_the_unit():

@@ -122,7 +122,7 @@ def test_what_is_bound_to_single_records_is_refused_before_anything_is_paid():
         lambda: vault.release(RandomProjection(slices=2, sigma=1.0), purpose="no"),
         lambda: Synthesizer(1.0, 1e-6, method="sliced").fit(vault),
         lambda: Synthesizer(1.0, 1e-6, method="sinkhorn").fit(vault),
-        lambda: DomainAdapter(1.0, 1e-6).fit(vault, (x, np.zeros(200, dtype=int))),
+        lambda: DomainAdapter(1.0, 1e-6, method="sliced").fit(vault, (x, np.arange(200) % 2)),
     ]
     for attempt in refused:
         with pytest.raises(UsageError, match="one who, at most 2 rows"):

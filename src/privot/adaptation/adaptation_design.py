@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from privot.accounting import Plan, embedding, gradient, projection
-from privot.accounting.events import Composed, Event, Repeated
+from privot.accounting import Plan, calibrate, embedding, gradient, projection
+from privot.accounting.events import Composed, Event, Gaussian, Repeated, repeated
 from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.adaptation.alignment.adversarial import DomainGradients
 from privot.adaptation.networks import Committee, FrozenRepresentation, Networks
@@ -29,7 +29,7 @@ from privot.mechanisms import (
     Query,
 )
 from privot.mechanisms.gradients.dp_sgd import default_sampling
-from privot.mechanisms.mechanism import Facts, Mechanism
+from privot.mechanisms.mechanism import Facts, Mechanism, refuse_unit
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import BANDWIDTHS as PIXEL_BANDWIDTHS
 from privot.synthesis.defaults.embedding_defaults import Problem, frequencies
@@ -41,6 +41,8 @@ from privot.tables.codec import TableCodec
 BANDWIDTHS = {True: (0.3, 0.5), False: (1.0, 2.0)}
 """In units of the source's median distance, for images and for vectors: fine bandwidths distinguish styles, as in
 synthesis; wide ones give a gradient over long distances, for columns that moved."""
+SUMS = ("embedding", "stand-in")
+"""The methods that release one sum over all records of the target, and so can protect a unit."""
 MAX_ASKED, MAX_ASKED_NUMBERS = 10_000, 1 << 24
 """Most frequencies of a map that a request asks for, and most numbers in its matrix (128 MiB)."""
 
@@ -88,12 +90,12 @@ class AdaptationDesign:
         """Read what `to_dict` wrote."""
         try:
             given = dict(fields)
-            facts = Facts(adjacency=Adjacency.parse(given.pop("adjacency")), **given.pop("facts"))
+            facts = Facts.from_plain(given.pop("facts"), Adjacency.parse(given.pop("adjacency")))
             made = cls(settings=AdaptationConfig.from_dict(given.pop("settings")), facts=facts, **given)
             made._check_kinds()
             return made
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, PrivotError):
+            if isinstance(error, PrivotError) and not isinstance(error, UsageError):
                 raise
             raise DataError(f"This does not describe an adaptation ({type(error).__name__}).") from None
 
@@ -111,9 +113,9 @@ class AdaptationDesign:
             self.table_release()
 
     def check_facts(self, facts: Facts) -> None:
-        """Refuse records whose public facts differ from those of this design."""
-        for name, value in {**self.facts.plain(), "adjacency": self.facts.adjacency}.items():
-            if value != getattr(facts, name):
+        """Refuse records whose public facts, the unit among them, differ from those of this design."""
+        for name in ("dim", "records", "clip", "classes", "adjacency", "unit"):
+            if getattr(self.facts, name) != getattr(facts, name):
                 raise DataError(f"These are not the records this adaptation was designed for: their {name} differs.")
 
     def check_source(self, x: NDArray[Any], y: NDArray[np.int64]) -> None:
@@ -152,7 +154,7 @@ class AdaptationDesign:
             raise UsageError("A training on the source alone releases nothing.")
         if self.table is not None:
             return self.table_release().mechanism
-        if s.method in ("embedding", "stand-in"):
+        if s.method in SUMS:
             return MeanEmbedding(feature_map(self.features or {}), self.sigma, device=device)
         if s.method == "dp-dann":
             if query is None or domain is None or s.sample is None:
@@ -166,8 +168,10 @@ class AdaptationDesign:
         return ProjectedRepresentation(g, s.slices, self.sigma, s.clip, s.frame, s.sample, s.releases_per_block)
 
     def cost(self, mechanism: Mechanism, blocks: int) -> Event:
-        """What `blocks` charges of `mechanism` cost together."""
-        one = mechanism.event(self.facts)
+        """What `blocks` charges of `mechanism` cost together, as a vault charges them: for one record, or for the unit
+        of the facts.
+        """
+        one = self.facts.cost(mechanism.event(self.facts))
         block = one if mechanism.steps == 1 else Repeated(one, mechanism.steps)
         return block if blocks == 1 else Composed((block,) * blocks)
 
@@ -183,26 +187,54 @@ def source_digest(x: NDArray[Any], y: NDArray[np.int64]) -> str:
     return digest.hexdigest()
 
 
-def plan(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, delta: float) -> Plan | None:
-    """σ for (ε, δ) and all releases together; `size` is the latent dimension that is really projected."""
+def plan_sigma(settings: AdaptationConfig, size: int, facts: Facts, epsilon: float, delta: float) -> float | None:
+    """σ for (ε, δ) and all releases together; `size` is the latent dimension that is really projected.
+
+    Formal guarantee: a mean embedding is a sum over all records, so a unit of k records moves it by at most k times
+    what one record moves it (`privot.accounting.for_unit`), and σ is found for that. The other methods show a row per
+    record, or draw samples of records: no theorem here covers a unit of them, and a unit is refused.
+    """
     if settings.method == "source":
         return None
-    if facts.records is None:
-        raise UsageError("Adaptation counts under replace-one neighbours, where the number of records is public.")
     total = settings.releases
-    if settings.method in ("embedding", "stand-in"):
-        return embedding(adjacency=facts.adjacency, delta=delta, epsilon=epsilon, releases=total)
-    if settings.sample is not None and settings.sample > facts.records:
-        raise UsageError(f"A sample of {settings.sample} cannot be drawn from {facts.records} target records.")
+    if settings.method in SUMS:
+        if facts.unit is not None:
+            reach = facts.adjacency.sensitivity(1.0)
+            return calibrate(
+                lambda sigma: repeated(facts.cost(Gaussian(sigma, reach, facts.adjacency)), total),
+                epsilon=epsilon,
+                delta=delta,
+            )
+        _public_count(facts)
+        return embedding(adjacency=facts.adjacency, delta=delta, epsilon=epsilon, releases=total).sigma
+    refuse_unit(facts, f"The method {settings.method} shows or draws single records, so it")
+    return _plan_samples(settings, size, facts, _public_count(facts), epsilon, delta).sigma
+
+
+def _public_count(facts: Facts) -> int:
+    if facts.records is None:
+        raise UsageError(
+            "Without a unit, adaptation counts under replace-one neighbours, where the number of records is public."
+        )
+    return facts.records
+
+
+def _plan_samples(
+    settings: AdaptationConfig, size: int, facts: Facts, records: int, epsilon: float, delta: float
+) -> Plan:
+    """The same of the methods that show a row per record, or draw samples of records."""
+    total = settings.releases
+    if settings.sample is not None and settings.sample > records:
+        raise UsageError(f"A sample of {settings.sample} cannot be drawn from {records} target records.")
     if settings.method == "dp-dann":
         return gradient(
-            adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=facts.records, batch=settings.sample,
+            adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records, batch=settings.sample,
             steps=total, clip=settings.clip, clipping="per-example",
         )  # fmt: skip
     # as published: rows are brought to norm 1/2, so Δ = 1
     clip = 0.5 if settings.method == "published" else settings.clip
     return projection(
-        size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=facts.records,
+        size, settings.slices, adjacency=facts.adjacency, delta=delta, epsilon=epsilon, records=records,
         batch=settings.sample, steps=total, clip=clip, frame=settings.frame,
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from privot.common.arguments import is_number
 from privot.errors import DataError, PrivotError, UsageError
 from privot.guarantee import Adjacency, Guarantee
 from privot.mechanisms import MeanEmbedding
-from privot.mechanisms.mechanism import Facts
+from privot.mechanisms.mechanism import Facts, refuse_unit
 from privot.opening import parse_json, read_bytes
 from privot.synthesis.features.fourier import Fourier
 from privot.transport.slice_directions import check_seed
@@ -63,6 +63,7 @@ class AdaptationRequest:
         The holder of the target learns the map, not what is done with its mean: `embedding` and `stand-in` ask alike.
         """
         s, records, features = design.settings, design.facts.records, design.features
+        refuse_unit(design.facts, "A request")
         if s.method not in ("embedding", "stand-in") or s.releases != 1 or features is None or records is None:
             raise UsageError(
                 "A request carries one mean embedding: choose the method embedding or stand-in with one block and no "

@@ -20,7 +20,7 @@ from privot.adaptation.adaptation_config import AdaptationConfig, choose, choose
 from privot.adaptation.adaptation_design import (
     AdaptationDesign,
     embedding_map,
-    plan,
+    plan_sigma,
     source_digest,
     stand_in_map,
     table_release,
@@ -42,7 +42,7 @@ from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
 from privot.jobs.estimator import NotFittedError, PrivateEstimator
 from privot.jobs.job import NAME, Job
-from privot.mechanisms.mechanism import Facts, refuse_unit
+from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.design import facts_of
 from privot.synthesis.features.fourier import public_range
@@ -65,7 +65,8 @@ class DomainAdapter(PrivateEstimator):
     Parameters
     ----------
     epsilon, delta
-        The budget of everything that is released; the adjacency is the vault's, which must be replace-one.
+        The budget of everything that is released. The adjacency is the vault's: replace-one; of a vault with a unit
+        add-remove, for the methods "stand-in" and "embedding".
     method
         "stand-in", "embedding", "sliced" (DP-SWD) or "dp-dann", which are proven; "published", which is not; or
         "source", which uses no target. By default "stand-in" for images and tables, and "embedding" for vectors.
@@ -158,8 +159,7 @@ class DomainAdapter(PrivateEstimator):
         }
         seed = fresh_seed() if self.seed is None else check_seed(self.seed)
         size = build(config, seed).size
-        planned = plan(settings, size, facts, float(self.epsilon), float(self.delta))
-        sigma = None if planned is None else planned.sigma
+        sigma = plan_sigma(settings, size, facts, float(self.epsilon), float(self.delta))
         features = None
         if settings.method == "embedding" and sigma is not None:
             ends = float(self.low), float(self.high)
@@ -242,7 +242,6 @@ class DomainAdapter(PrivateEstimator):
             An earlier process was killed between a charge and its release, and `pay_again` is not set.
         """
         facts, progress = facts_of(vault), as_progress(progress, "adaptation")
-        refuse_unit(facts, "Adaptation")
         if folder is not None:
             job = self._job(Path(folder), vault, facts, source)
             return self.run(

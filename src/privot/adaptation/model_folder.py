@@ -171,4 +171,6 @@ def _command(design: AdaptationDesign, guarantee: Guarantee | None) -> str:
     words += ["--adjacency", str(guarantee.adjacency), "--method", design.settings.method]
     if design.table is not None:
         words += ["--schema", "SCHEMA.json"]
+    if guarantee.unit is not None:
+        words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     return shlex.join([*words, "--out", "DIR"])

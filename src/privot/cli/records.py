@@ -33,10 +33,12 @@ def read_records(
     private: bool = False,
     part: Literal["train", "test"] = "train",
     unit: str | None = None,
+    unit_file: Path | None = None,
 ) -> Dataset:
     """The records of DATA, by the stated `facts`; without `labels` they have none, whatever is stated of classes.
 
-    `unit` names the array of a `.npz` file that says whose each record is.
+    `unit` names the array of a `.npz` file, or of a folder of images the column of `unit_file`, that says whose each
+    record is.
 
     A folder of images does not show its class names or its image shape before its first record is read, so both are
     stated: the names wherever labels are read, the shape wherever the records are `private`.
@@ -54,7 +56,8 @@ def read_records(
                 f"{Path(data).name!r} is a folder of images: state their public shape with --shape HEIGHT,WIDTH or "
                 "--shape HEIGHT,WIDTH,CHANNELS."
             )
-    return load(data, part, classes=facts.classes if labels else 0, shape=facts.shape, unit=unit)
+    classes = facts.classes if labels else 0
+    return load(data, part, classes=classes, shape=facts.shape, unit=unit, unit_file=unit_file)
 
 
 def labelled_records(source: str, name: str, facts: StatedFacts) -> Labelled:
@@ -73,13 +76,14 @@ def load_points(
     labels: bool = False,
     private: bool = False,
     unit: str | None = None,
+    unit_file: Path | None = None,
 ) -> Dataset:
     """A data set, by what is stated about it; or, with word vectors, a text as a cloud of its words."""
     from privot.data import Dataset
     from privot.errors import DataError
 
     if words is None:
-        return read_records(source, facts, labels=labels, private=private, unit=unit)
+        return read_records(source, facts, labels=labels, private=private, unit=unit, unit_file=unit_file)
     from privot.federation.protocols.word_vectors import WordVectors
     from privot.opening import read_text
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnitOptions:
-    """`--unit` and `--per-unit`, as they were typed."""
+    """`--unit`, `--per-unit` and `--unit-file`, as they were typed."""
 
     column: str | None = None
     rows: int | None = None
+    file: Path | None = None
 
     @property
     def unit(self) -> Unit | None:
@@ -31,18 +32,28 @@ class UnitOptions:
     def check(self, schema: Path | None, adjacency: str | None, data: str = "") -> None:
         """Refuse, before anything is read, a unit of data without one, rows without a unit, and replace-one.
 
-        Tables with a schema have units; so has `data`, where it is named, in a `.npz` file, a pattern of them or tar
-        shards.
+        Tables with a schema have units; so has `data`, where it is named, in a `.npz` file, a pattern of them, tar
+        shards, or a folder of images with `--unit-file`.
         """
         from privot.errors import UsageError
         from privot.guarantee import Adjacency
 
+        images = schema is None and is_image_folder(data)
         if self.column is None:
             if self.rows is not None:
                 raise UsageError("--per-unit bounds the rows of a unit: name its column with --unit.")
+            if self.file is not None:
+                raise UsageError("--unit-file says whose the images of a folder are: name its column with --unit.")
             return
         _ = self.unit
-        if schema is None and not _has_units(data):
+        if self.file is not None and not images:
+            raise UsageError("--unit-file says whose the images of a folder are: leave it out for other data.")
+        if images and self.file is None:
+            raise UsageError(
+                "A folder of images does not say whose an image is: give --unit-file FILE, a CSV file with the columns "
+                f"file_name and {self.column}."
+            )
+        if schema is None and not images and not _has_units(data):
             arrays = ", or give a .npz file and name an array" if data else ""
             raise UsageError(f"--unit names a column of a table: give its --schema{arrays}.")
         if adjacency is not None and Adjacency.parse(adjacency) is not Adjacency.ADD_REMOVE:
@@ -62,6 +73,14 @@ class UnitOptions:
 
 
 NO_UNIT = UnitOptions()
+
+
+def is_image_folder(data: str) -> bool:
+    """Whether data of this name, without a schema, is a folder of images by class; no image is read."""
+    from privot.cli.records import is_folder
+    from privot.partitions import is_partitioned
+
+    return bool(data) and is_folder(data) and not is_partitioned(data, None)
 
 
 def _has_units(data: str) -> bool:
@@ -148,11 +167,15 @@ def read_labelled_table(data: str, codec: TableCodec) -> Dataset:
     return Dataset(*labelled_rows(data, codec))
 
 
-def unlabelled_rows_of(data: str, codec: TableCodec) -> Any:
+def unlabelled_records(data: str, codec: TableCodec, units: UnitOptions = NO_UNIT) -> Dataset:
     """The rows of a private file as a vault holds them; the label's column is not read if there is one."""
-    from privot.adaptation.stand_in.table_rows import unlabelled_file
+    from privot.adaptation.stand_in.table_rows import unlabelled_file, unlabelled_file_with_units
+    from privot.data import Dataset
 
-    return unlabelled_file(data, codec)
+    if units.column is None:
+        return Dataset(unlabelled_file(data, codec))
+    rows, whose = unlabelled_file_with_units(data, codec, units.column)
+    return Dataset(rows, units=whose)
 
 
 def table_facts(codec: TableCodec, given: dict[str, Any]) -> dict[str, Any]:

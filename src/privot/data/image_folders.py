@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.data.image_units import unit_of
 from privot.data.stated_facts import MODES, StatedFacts
 from privot.errors import DataError, UsageError
 from privot.opening import Meter, open_file, stays_inside
@@ -24,11 +26,16 @@ _MAX_PIXELS = 2**24
 """Of one image; a file of some kilobytes can unpack to far more."""
 
 
-def read_images(folder: Path, stated: StatedFacts) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
-    """Rows of pixels from 0 to 255 (height, width, colour), and the class of each image unless labels are left out.
+def read_images(
+    folder: Path, stated: StatedFacts, units: Mapping[str, str] | None = None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None, list[str] | None]:
+    """Rows of pixels from 0 to 255 (height, width, colour), the class of each image unless labels are left out, and
+    whose each is where `units` say so (`image_units`), by its path relative to the folder.
 
     Images are PNG or JPEG of the stated shape (grey, RGB or RGBA). Without a stated shape all must agree. An unknown
-    sub-folder is refused, a missing one is an empty class. Hidden files are ignored.
+    sub-folder is refused, a missing one is an empty class. Hidden files are ignored. With `units`, an image that they
+    do not name is refused, and so is a link: what one unit has must not be the file of another. What `units` say of
+    files that are not there is not used.
     """
     places = [place for place in _shown(folder) if place.is_dir()]
     if not places:
@@ -44,6 +51,7 @@ def read_images(folder: Path, stated: StatedFacts) -> tuple[NDArray[np.uint8], N
     files = [(number, place, file) for number, place in classes for file in enumerate(_shown(place), 1)]
     if not files:
         raise DataError(f"The sub-folders of {folder.name!r} hold no images: put PNG or JPEG files there.")
+    owners = None if units is None else _owners(files, units)
     form, rows = _form(stated.shape), np.empty((0, 0), dtype=np.uint8)
     for row, (_, place, (count, file)) in enumerate(files):
         which = f"File {count} by name in {place.name!r}"
@@ -58,7 +66,25 @@ def read_images(folder: Path, stated: StatedFacts) -> tuple[NDArray[np.uint8], N
             Meter(folder.name).claim(8 * len(files) * pixels.size)
             rows = np.empty((len(files), pixels.size), dtype=np.uint8)
         rows[row] = pixels
-    return rows, np.array([number for number, _, _ in files], dtype=np.int64) if stated.labels else None
+    return rows, np.array([number for number, _, _ in files], dtype=np.int64) if stated.labels else None, owners
+
+
+def _owners(files: list[tuple[int, Path, tuple[int, Path]]], units: Mapping[str, str]) -> list[str]:
+    """Whose each image is; refuses one that nobody has, and one file under two names."""
+    known: set[tuple[int, int]] = set()
+    out = []
+    for _, place, (count, file) in files:
+        which = f"File {count} by name in {place.name!r}"
+        out.append(unit_of(units, f"{place.name}/{file.name}", which))
+        try:
+            facts = file.stat()
+        except OSError:
+            # a link to nothing, which is no image
+            continue
+        if file.is_symlink() or place.is_symlink() or (facts.st_dev, facts.st_ino) in known:
+            raise DataError(f"{which} is a link, so it may be an image of two units: put the image itself there.")
+        known.add((facts.st_dev, facts.st_ino))
+    return out
 
 
 def _numbered(folder: Path, places: list[Path], stated: StatedFacts) -> list[tuple[int, Path]]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from privot.data.idx import is_idx, read_idx
 from privot.data.image_folders import read_images
+from privot.data.image_units import PATH_COLUMN, read_image_units
 from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError
 from privot.opening import Meter, csv_rows
@@ -57,6 +58,7 @@ def load(
     classes: int | Sequence[str] | None = None,
     shape: Sequence[int] | None = None,
     unit: str | None = None,
+    unit_file: str | Path | None = None,
 ) -> Dataset:
     """The data set called `source`, or the one in the file of that name.
 
@@ -72,7 +74,8 @@ def load(
     out. A folder is not read without it: a sub-folder that is not named is refused, a missing one is an empty class.
     `shape` is the shape of one image, (height, width) or (height, width, channels). Without it the images of a folder
     have to agree with each other: state it wherever the records go into a vault. `unit` names the array of a `.npz`
-    file that says, by a whole number per record, whose it is.
+    file that says, by a whole number or a text per record, whose it is; of a folder of images, the column of the CSV
+    file `unit_file`, beside the column `file_name` with the paths of the images relative to the folder.
 
     >>> load("digits", classes=10).x.shape
     (1797, 64)
@@ -87,19 +90,21 @@ def load(
     x: NDArray[Any]
     y: NDArray[Any] | None
     columns: tuple[str, ...] | None = None
-    units: NDArray[Any] | None = None
-    if unit is not None and (is_folder or not path.name.lower().endswith(".npz")):
-        raise UsageError("A unit is an array of a .npz file, or a column of a table with a schema: give one of those.")
+    units: Sequence[Any] | NDArray[Any] | None = None
+    _check_unit(path, is_folder, unit, unit_file)
     if str(source) == "digits":
         x, y = _digits()
     elif not path.exists():
         raise DataError(f"There is no file or data set called {str(source)!r}: give {_READABLE}.")
     elif path.name.lower().endswith((".csv", ".csv.gz")) and not path.is_dir():
         x, y, columns = _read_csv(path)
+    elif is_folder:
+        owners = None if unit is None or unit_file is None else read_image_units(unit_file, unit)
+        x, y, units = read_images(path, stated, owners)
     elif unit is not None:
         x, y, units = _read_numpy(path, part, unit)
     else:
-        x, y = _read(path, part, stated)
+        x, y = _read(path, part)
     if x.ndim > 2:
         x = x.reshape(x.shape[0], math.prod(x.shape[1:]))
     rows = checked_rows(x)
@@ -112,11 +117,27 @@ def load(
     return Dataset(rows, labels, stated.names if is_folder else None, columns, units)
 
 
-def _read(path: Path, part: str, stated: StatedFacts) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Records and labels as a folder or a file of arrays has them."""
+def _check_unit(path: Path, is_folder: bool, unit: str | None, unit_file: str | Path | None) -> None:
+    """Refuse, before anything is read, a unit that data of this kind does not have."""
+    if unit_file is not None and (unit is None or not is_folder):
+        raise UsageError(
+            "A file of units says whose the images of a folder are: name its column as the unit, or leave it out."
+        )
+    if unit is not None and is_folder and unit_file is None:
+        raise UsageError(
+            f"{path.name!r} is a folder of images, which does not say whose an image is: give a file of units, a CSV "
+            f"file with the columns {PATH_COLUMN} and {unit}."
+        )
+    if unit is not None and not is_folder and not path.name.lower().endswith(".npz"):
+        raise UsageError(
+            "A unit is an array of a .npz file, a column beside a folder of images, or a column of a table with a "
+            "schema: give one of those."
+        )
+
+
+def _read(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Records and labels as a file of arrays has them."""
     name = path.name.lower()
-    if path.is_dir():
-        return read_images(path, stated)
     if name.endswith((".npz", ".npy")):
         return _read_numpy(path, part)[:2]
     if is_idx(path):

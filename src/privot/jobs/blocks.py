@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from privot.accounting import read_guarantee
-from privot.accounting.events import Composed, Event, event_from_dict, leaves
+from privot.accounting.events import Composed, Event, event_from_dict, leaves, units_in
 from privot.common.interruption import finishing
 from privot.errors import DataError
 from privot.guarantee import Guarantee, Standing
@@ -61,8 +61,9 @@ def counted_anew(text: str) -> Guarantee:
 
 def check_block(block: Guarantee, event: Event) -> None:
     """Refuse a block from disk that was charged as another event than `event`, which the job decided on."""
-    paid = leaves(Composed(tuple(event_from_dict(e) for e in block.events)))
-    if paid != leaves(event):
+    paid = Composed(tuple(event_from_dict(e) for e in block.events))
+    # leaves say nothing of the unit that they are counted for
+    if leaves(paid) != leaves(event) or units_in(paid) != units_in(event):
         raise DataError(
             "This folder holds a block that was charged as another event than its job decided on: restore the "
             "folder from a backup."

@@ -111,12 +111,12 @@ class Facts:
 def refuse_unit(facts: Facts, what: str) -> None:
     """Refuse a job that finds its noise for single records: for a unit that would be too little.
 
-    >>> refuse_unit(Facts(2, None, 1.0, Adjacency.ADD_REMOVE), "Adaptation")
+    >>> refuse_unit(Facts(2, None, 1.0, Adjacency.ADD_REMOVE), "An answer")
     """
     if facts.unit is not None:
         raise UsageError(
-            f"{what} protects single records, and this vault protects {facts.unit}: release a table or simple numbers, "
-            "or open the records without a unit."
+            f"{what} protects single records, and this vault protects {facts.unit}: release a table, an embedding or "
+            "simple numbers, or open the records without a unit."
         )
 
 

@@ -28,14 +28,18 @@ def read_file(
     part: Literal["train", "test"],
     engine: Engine | None = None,
     unit: str | None = None,
+    unit_file: str | Path | None = None,
 ) -> dict[str, Any]:
     """Rows, labels, number of classes and names of columns of a file or a folder of images: arguments of `Vault`.
 
     Refuses a folder of images without stated class names and shape, and labels without a stated number of classes. A
     pattern, an address and tar shards become a `PartitionedSource`, of which no record is read here. `unit` names the
-    array of a `.npz` file, or the ending of a file of a shard, that says whose each record is.
+    array of a `.npz` file, or the ending of a file of a shard, that says whose each record is; of a folder of images,
+    the column of `unit_file`.
     """
     if is_partitioned(path, None):
+        if unit_file is not None:
+            raise UsageError("Partitions say themselves whose each record is: leave the file of units out.")
         if classes is not None and not isinstance(classes, int):
             raise UsageError("Partitions label records by numbers: state how many classes there are, not their names.")
         source = open_source(path, classes=classes, shape=shape, engine=engine, unit=unit)
@@ -52,7 +56,7 @@ def read_file(
             )
         if shape is None:
             raise UsageError(f"{name!r} is a folder of images, and their shape is public: state it as shape.")
-    held = load(path, part, classes=classes, shape=shape, unit=unit)
+    held = load(path, part, classes=classes, shape=shape, unit=unit, unit_file=unit_file)
     if held.y is not None and classes is None:
         raise UsageError(
             f"{name!r} holds labels, and the number of classes is public: state it as classes, or 0 to leave "

@@ -264,6 +264,7 @@ class Vault(Sealed):
         new_records: bool = False,
         unit: str | None = None,
         per_unit: int | None = None,
+        unit_file: str | Path | None = None,
     ) -> Self:
         """A vault of the records in a file or a folder of images, read by what is stated about them.
 
@@ -294,6 +295,9 @@ class Vault(Sealed):
         unit, per_unit
             As for `Vault.from_table`; without a schema the unit is an array of a `.npz` file, of one whole number or
             text per record, and of tar shards the ending of a file beside each image (000017.patient_id).
+        unit_file
+            Of a folder of images: a CSV file with the column `file_name`, the path of an image relative to the folder,
+            and the column `unit`, whose it is. Every image of the folder has one line.
         adjacency, ledger, budget, noise, new_records
             As for `Vault`.
 
@@ -327,6 +331,8 @@ class Vault(Sealed):
         if schema is not None:
             if clip is not None or classes is not None or shape is not None:
                 raise UsageError("A schema says the clip and the classes of a table: leave out clip, classes, shape.")
+            if unit_file is not None:
+                raise UsageError("The unit of a table is one of its columns: leave the file of units out.")
             more |= {"unit": unit, "per_unit": per_unit}
             return cls.from_table(path, schema, query=query, parts=parts, engine=engine, **more)
         if unit is None and per_unit is not None:
@@ -335,7 +341,7 @@ class Vault(Sealed):
             raise UsageError("The rows of a query are a table: state its schema.")
         if clip is None:
             raise UsageError("A bound on the norm of a row is public and stated: give clip.")
-        held = read_file(path, classes=classes, shape=shape, part=part, engine=engine, unit=unit)
+        held = read_file(path, classes=classes, shape=shape, part=part, engine=engine, unit=unit, unit_file=unit_file)
         return cls(**held, clip=clip, unit=unit, per_unit=per_unit, **more)
 
     @classmethod

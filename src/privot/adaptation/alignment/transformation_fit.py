@@ -2,11 +2,12 @@
 
 θ = argmin ‖mean_w φ(T_θ(x_s)) − μ̃‖² + ρ·prior(θ), with ρ = 1/b + σ²·size/n². ρ is the error that cannot be
 avoided: the mean over b records is off by about 1/b in squared norm, and μ̃ by σ²·size/n². mean_w weighs the source's
-classes as in the target.
+classes as in the target. n is public under replace-one; under add-remove it is the released count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,8 +62,8 @@ class Fit:
         self.optimizer: torch.optim.Optimizer = adam(change, RATE)
         self._features = target.features
         self._wanted = torch.as_tensor(target.means[0], dtype=torch.float32, device=device)
-        records = float(release.public["records"])
-        self._pull = 1.0 / batch + target.features.size * (float(release.public["sums_sigma"]) / records) ** 2
+        noise = float(release.public["sums_sigma"]) / _number(release)
+        self._pull = 1.0 / batch + target.features.size * noise**2
         self._chosen = torch.zeros(batch, dtype=torch.int64, device=device)
         self._drawn = torch.zeros(batch, change.draws(False), device=device)
 
@@ -108,6 +109,16 @@ class Fit:
             self.draw()
             means.append(self.mean())
         return float(self.objective(torch.stack(means).mean(dim=0)))
+
+
+def _number(release: Release) -> float:
+    """How many records were summed: the public number, or the released count where that is private."""
+    public, value = release.public, release.value
+    if public["records"] is not None:
+        return float(public["records"])
+    assert isinstance(value, Mapping)
+    # as in `Target`: below its own noise a count says nothing
+    return max(1.0, float(public["counts_sigma"]), float(np.asarray(value["counts"]).sum()))
 
 
 def fit(

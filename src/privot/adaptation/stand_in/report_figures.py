@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.errors import DataError
-from privot.guarantee import Guarantee
+from privot.guarantee import Adjacency, Guarantee
 from privot.jobs.released_files import read_json, write_json
 from privot.jobs.tensor_files import read_tensors, write_tensors
 
@@ -124,7 +124,9 @@ def privacy_of_parts(guarantee: Guarantee | None, method: str, evaluated: bool) 
     rows.append(
         (follows, "follow from the release and the source: they cost nothing more, however often they are used")
     )
-    rows.append(("the number of target records, columns and ranges", "public: stated, not protected"))
+    counted = guarantee.adjacency is Adjacency.REPLACE_ONE
+    stated = "the number of target records, columns and ranges" if counted else "columns and ranges of the target"
+    rows.append((stated, "public: stated, not protected"))
     rows.append(("the source and its labels", "public: not protected"))
     if evaluated:
         rows.append(("the score on held-out target records", "not private: it was computed from those records"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of
-from privot.tables import Table, TableCodec, encode_chunks, encode_file, read_chunks
+from privot.tables import Table, TableCodec, encode_chunks, encode_file, encode_file_with_units, read_chunks
 
 
 def cell_width(codec: TableCodec) -> int:
@@ -59,6 +59,14 @@ def unlabelled_file(path: str | Path, codec: TableCodec) -> NDArray[np.float64]:
     """Compact rows of a file as a vault holds them; a label's column is not read if there is one."""
     chunks = (_dropped(chunk, codec.schema.label) for chunk in read_chunks(path))
     return encode_chunks(chunks, _bare(codec), compact=True, name=Path(path).name)[0]
+
+
+def unlabelled_file_with_units(path: str | Path, codec: TableCodec, unit: str) -> tuple[NDArray[np.float64], list[str]]:
+    """The same, and whose each row is by the column `unit`, which is none of the codec's columns."""
+    schema, label = codec.schema.without_label(), codec.schema.label
+    # a dropped column may be in the file, and nobody reads it
+    rows, _, units = encode_file_with_units(path, TableCodec(schema if label is None else schema.dropping(label)), unit)
+    return rows, units
 
 
 def _bare(codec: TableCodec) -> TableCodec:

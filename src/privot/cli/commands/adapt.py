@@ -43,8 +43,8 @@ def adapt(
     ] = None,
     trust: shared.Trust = None,
     adjacency: Annotated[
-        str, typer.Option(help="Neighbouring data sets: only replace-one is supported.")
-    ] = "replace-one",
+        str | None, typer.Option(help="Neighbouring data sets: replace-one, and with --unit add-remove.")
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -53,6 +53,9 @@ def adapt(
         ),
     ] = None,
     schema: shared.SchemaFile = None,
+    unit: shared.UnitColumn = None,
+    per_unit: shared.RowsPerUnit = None,
+    unit_file: shared.UnitFile = None,
     network: Annotated[str | None, typer.Option(help="Network: digits, features, or package.module:function.")] = None,
     classes: shared.Classes = None,
     shape: shared.Shape = None,
@@ -79,7 +82,9 @@ def adapt(
     Examples: privot adapt mnist.npz usps.npz --epsilon 1 --delta 1e-5 --shape 28,28 --range 0,255 --out usps-model;
     privot adapt mnist.npz --ask request.json --records 7291 --epsilon 1 --delta 1e-5 --range 0,255 --out usps-model;
     privot adapt mnist.npz --answer usps.release --out usps-model;
-    privot adapt public.csv private.csv --schema schema.json --epsilon 1 --delta 1e-5 --out model
+    privot adapt public.csv private.csv --schema schema.json --epsilon 1 --delta 1e-5 --out model;
+    privot adapt public.csv private.csv --schema schema.json --unit patient_id --per-unit 5 --epsilon 1 --delta 1e-5
+    --out model
 
     Baselines without privacy, on open data: privot adapt mnist.npz usps.npz --method source|swd|dann --epsilon inf
     --open --range 0,255 --out open-usps.
@@ -87,6 +92,7 @@ def adapt(
     from privot.cli.running.adapt_exchange import learn_from, write_request
     from privot.cli.running.adapt_job import AdaptOptions, AdaptRun, PlannedAdaptation
     from privot.cli.running.open_runs import adapt_open, is_open_run, print_open, refuse_others
+    from privot.cli.table_input import UnitOptions
     from privot.errors import UsageError
 
     if is_open_run(epsilon, open_):
@@ -112,8 +118,9 @@ def adapt(
         AdaptOptions(
             source=source, epsilon=epsilon, delta=delta, adjacency=adjacency, method=method, schema=schema,
             network=network, classes=classes, shape=shape, value_range=value_range, settings=settings, test=test,
-            device=device, allow_unproven=allow_unproven, seed=seed,
-        )
+            device=device, allow_unproven=allow_unproven, seed=seed, units=UnitOptions(unit, per_unit, unit_file),
+        ),
+        target,
     )  # fmt: skip
     if ask is not None:
         return _print_request(write_request(context, planned, records, ask, out), ask, out, as_json)

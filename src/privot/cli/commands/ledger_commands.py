@@ -17,6 +17,7 @@ from privot.cli.records import read_records, stated
 from privot.cli.table_input import UnitOptions, open_codec, table_records
 
 if TYPE_CHECKING:
+    from privot.data import StatedFacts
     from privot.ledger import Budget, Entry, Ledger
 
 app = typer.Typer(
@@ -66,6 +67,11 @@ def init(
     adjacency: OptionalNeighbours = None,
     schema: SchemaFile = None,
     unit: shared.UnitColumn = None,
+    unit_file: shared.UnitFile = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(metavar="N|NAMES", help="With --unit of arrays or images: the classes, if labels will be used."),
+    ] = None,
     shape: Shape = None,
     query: shared.Query = None,
     partitions: shared.Partitions = None,
@@ -91,10 +97,13 @@ def init(
     budget = None
     if data is not None and epsilon is not None and delta is not None and adjacency is not None:
         cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
-        units = UnitOptions(unit)
+        units = UnitOptions(unit, file=unit_file)
         units.check(schema, adjacency, data)
-        budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, shape, new_records, cuts, as_json, units)
-    elif unit is not None:
+        if classes is not None and (unit is None or schema is not None):
+            raise UsageError("--classes is for --unit without a --schema: else a budget does not depend on labels.")
+        public = stated(0 if classes is None else classes, shape)
+        budget = _set_budget(file, data, (epsilon, delta), adjacency, schema, public, new_records, cuts, as_json, units)
+    elif not (unit is None and unit_file is None and classes is None):
         raise UsageError("--unit is the unit of a budget: give --data, --epsilon, --delta and --adjacency with it.")
     else:
         Ledger.create(file).close()
@@ -114,7 +123,7 @@ def _set_budget(
     terms: tuple[float, float],
     adjacency: str,
     schema: Path | None,
-    shape: str | None,
+    public: StatedFacts,
     new_records: bool,
     cuts: PartitionOptions,
     quiet: bool,
@@ -132,8 +141,8 @@ def _set_budget(
     Adjacency.parse(adjacency)
     codec = open_codec(schema, units)
     held: dict[str, Any] = {"clip": 1.0, "adjacency": adjacency, "budget": terms, "label": label_of(data)}
-    # as privot synth reads them, without labels: the ledger knows records by their values
-    source = cuts.open(data, codec, stated(None if codec else 0, shape), units.column)
+    # without labels: the ledger knows records by their values; with a unit, whose a record is includes its label
+    source = cuts.open(data, codec, stated(None) if codec else public, units.column)
     with ExitStack() as stack:
         if source is not None:
             held |= {"x": source, "classes": source.classes, **units.held(source)}
@@ -143,11 +152,13 @@ def _set_budget(
             records = table_records(data, codec, units)
             held |= {"x": records.x, **units.held(records)}
             if units.column is not None:
-                # whose a record is includes its label
                 held |= {"y": records.y, "classes": codec.classes}
         else:
-            records = read_records(data, stated(None, shape), labels=False, private=True, unit=units.column)
+            whose: dict[str, Any] = {"unit": units.column, "unit_file": units.file}
+            records = read_records(data, public, labels=public.labels, private=True, **whose)
             held |= {"x": records.x, **units.held(records)}
+            if public.labels and records.y is not None:
+                held |= {"y": records.y, "classes": public.count}
         # a vault checks the records before a file is created, and is the one that knows how the ledger names them
         Vault(**held)
         ledger = stack.enter_context(Ledger.open(file) if file.exists() else Ledger.create(file))

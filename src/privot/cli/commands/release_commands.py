@@ -49,6 +49,7 @@ def count(
     schema: shared.SchemaFile = None,
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
+    unit_file: shared.UnitFile = None,
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
@@ -83,7 +84,7 @@ def count(
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
         data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit),
+        UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = "count" if column is None else f"count by {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
@@ -100,6 +101,7 @@ def mean(
     schema: shared.SchemaFile = None,
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
+    unit_file: shared.UnitFile = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
     partitions: shared.Partitions = None,
@@ -128,7 +130,7 @@ def mean(
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
         data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit),
+        UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = f"mean of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
@@ -149,6 +151,7 @@ def histogram(
     schema: shared.SchemaFile = None,
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
+    unit_file: shared.UnitFile = None,
     classes: shared.ClassesOrNumber = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
@@ -178,7 +181,7 @@ def histogram(
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
         data, epsilon, delta, adjacency, schema, classes, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit),
+        UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = f"histogram of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)
@@ -199,6 +202,7 @@ def quantile(
     schema: shared.SchemaFile = None,
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
+    unit_file: shared.UnitFile = None,
     shape: shared.Shape = None,
     query: shared.Query = None,
     partitions: shared.Partitions = None,
@@ -235,7 +239,7 @@ def quantile(
     cuts = PartitionOptions(query, partitions, engine, scheduler, workers)
     asked = SummaryOptions(
         data, epsilon, delta, adjacency, schema, None, shape, ledger, budget, new_records, out, cuts, as_json,
-        UnitOptions(unit, per_unit),
+        UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     what = f"quantiles of {column}"
     _print(release_summary(asked, make, f"release {what}"[:150]), what, out, as_json)

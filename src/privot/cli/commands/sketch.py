@@ -36,6 +36,7 @@ def sketch(
     shape: shared.Shape = None,
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
+    unit_file: shared.UnitFile = None,
     words: shared.WordVectorFile = None,
     engine: shared.EngineName = None,
     scheduler: shared.Scheduler = None,
@@ -58,7 +59,7 @@ def sketch(
     options = SketchOptions(
         data=data, epsilon=epsilon, delta=delta, adjacency=adjacency, out=out, prototypes=prototypes, radius=radius,
         value_range=value_range, seed=seed, classes=classes, shape=shape, words=words, ledger=ledger,
-        new_records=new_records, key=key, quiet=as_json, units=UnitOptions(unit, per_unit),
+        new_records=new_records, key=key, quiet=as_json, units=UnitOptions(unit, per_unit, unit_file),
         partitions=PartitionOptions(engine=engine, scheduler=scheduler, workers=workers),
     )  # fmt: skip
     _print(release_sketch(options), out, seed, as_json)

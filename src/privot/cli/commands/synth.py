@@ -38,6 +38,7 @@ def synth(
     schema: shared.SchemaFile = None,
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
+    unit_file: shared.UnitFile = None,
     method: Annotated[
         str, typer.Option(help="Method: embedding, sinkhorn, sliced or sinkhorn-parameters.")
     ] = "embedding",
@@ -126,7 +127,7 @@ def synth(
         steps=steps, settings=set_, clip=clip, encoder=encoder, encoder_range=encoder_range, encoder_size=encoder_size,
         allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
-        units=UnitOptions(unit, per_unit),
+        units=UnitOptions(unit, per_unit, unit_file),
     )  # fmt: skip
     if dry_run:
         _print_dry_run(SynthJob(options).dry_run(), as_json)

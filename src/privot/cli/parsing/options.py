@@ -64,6 +64,12 @@ UnitColumn = Annotated[
         help="Protect everything of one value in this column (of .npz: array), such as a patient.",
     ),
 ]
+UnitFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Of a folder of images: CSV with the columns file_name (path in it) and --unit's."
+    ),
+]
 RowsPerUnit = Annotated[
     int | None,
     typer.Option("--per-unit", metavar="N", help="Rows of one unit that take part, at most. Default: 1."),

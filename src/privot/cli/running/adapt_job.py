@@ -11,14 +11,16 @@ import typer
 
 from privot.cli import ledgers
 from privot.cli.parsing.typed_values import read_pair
-from privot.cli.records import read_records, stated
+from privot.cli.records import is_folder, read_records, stated
 from privot.cli.running.source_baseline import SourceComparison, compare_with_source
 from privot.cli.table_input import (
+    NO_UNIT,
+    UnitOptions,
     open_codec,
     read_labelled_table,
     read_table,
     table_facts,
-    unlabelled_rows_of,
+    unlabelled_records,
 )
 from privot.jobs.charges import charges, spent_in_ledger
 
@@ -41,7 +43,7 @@ class AdaptOptions:
     source: str
     epsilon: float
     delta: float
-    adjacency: str
+    adjacency: str | None
     method: str | None
     schema: Path | None
     network: str | None
@@ -53,6 +55,7 @@ class AdaptOptions:
     device: str
     allow_unproven: bool
     seed: int | None
+    units: UnitOptions = NO_UNIT
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,13 @@ class AdaptAnswer:
 class PlannedAdaptation:
     """The adapter that the options describe, with the public source and the test set; no private record is read."""
 
-    def __init__(self, options: AdaptOptions) -> None:
+    def __init__(self, options: AdaptOptions, target: str | None = None) -> None:
         from privot.adaptation import DomainAdapter
         from privot.adaptation.adaptation_config import default_method
 
         self.options = o = options
-        self.adjacency: Adjacency = _checked(o)
-        self.codec: TableCodec | None = open_codec(o.schema)
+        self.adjacency: Adjacency = _checked(o, target)
+        self.codec: TableCodec | None = open_codec(o.schema, o.units)
         self.facts: StatedFacts = stated(o.classes, o.shape)
         self.public: Any
         """What the adapter takes for its source."""
@@ -115,6 +118,8 @@ class PlannedAdaptation:
             "set": o.settings or [], "epsilon": o.epsilon, "delta": o.delta, "seed": o.seed, "classes": o.classes,
             **({} if self.codec is None else {"codec": self.codec.to_dict()}),
         }  # fmt: skip
+        if o.units.column is not None:
+            self.asked |= {"unit": o.units.column, "per_unit": o.units.rows}
 
     def design(self, facts: Facts, *, by_request: bool = False) -> AdaptationDesign:
         """What the adapter decides, with what the user set in place of it."""
@@ -132,13 +137,12 @@ class PlannedAdaptation:
 
         o = self.options
         earlier = self._prepare(context, how, how.resume and (how.out / NAME).exists())
-        read: list[Any] = []
+        read: list[Dataset] = []
         design: AdaptationDesign | None = None
         if earlier is None:
             # read and designed before a ledger is created: the first run sets the budget, and must be able to run
-            read.append(self._rows(how.target))
-            known = Vault(read[0], clip=self.clip, adjacency=self.adjacency, budget=(o.epsilon, o.delta)).facts
-            design = self.design(known)
+            read.append(self._records(how.target))
+            design = self.design(Vault(**self._held(read[0]), budget=(o.epsilon, o.delta)).facts)
         place = how.ledger or ledgers.default_ledger(how.target, how.out)
         with ledgers.open_ledger(place, only_open=earlier is not None) as book:
             job, opened = self._opened(context, how, book, read, design, earlier)
@@ -168,7 +172,7 @@ class PlannedAdaptation:
         context: typer.Context,
         how: AdaptRun,
         book: Ledger,
-        read: list[Any],
+        read: list[Dataset],
         design: AdaptationDesign | None,
         earlier: Job | None,
     ) -> tuple[Job, Callable[[], Vault]]:
@@ -178,7 +182,7 @@ class PlannedAdaptation:
 
         if earlier is not None:
             # a resumed job has a budget already: what its folder says may not set one, in whichever ledger
-            return earlier, lambda: self._vault(self._rows(how.target), how, book, None)
+            return earlier, lambda: self._vault(self._records(how.target), how, book, None)
         assert design is not None
         # handed on, not kept: from here on only the vault has the records
         vault = self._vault(read.pop(), how, book, (self.options.epsilon, self.options.delta))
@@ -200,15 +204,21 @@ class PlannedAdaptation:
                 every=how.checkpoint,
             )
 
-    def _rows(self, target: str) -> Any:
+    def _records(self, target: str) -> Dataset:
+        units = self.options.units
         if self.codec is not None:
-            return unlabelled_rows_of(target, self.codec)
-        return read_records(target, self.facts, labels=False, private=True).x
+            return unlabelled_records(target, self.codec, units)
+        whose: dict[str, Any] = {"unit": units.column, "unit_file": units.file}
+        return read_records(target, self.facts, labels=False, private=True, **whose)
 
-    def _vault(self, rows: Any, how: AdaptRun, book: Ledger, terms: tuple[float, float] | None) -> Vault:
-        """The rows in a vault, on the budget that `book` has for them, else on `terms`."""
-        held: dict[str, Any] = {"x": rows, "clip": self.clip, "adjacency": self.adjacency}
-        held["label"] = ledgers.label_of(how.target)
+    def _held(self, records: Dataset) -> dict[str, Any]:
+        """What a vault of these records is made with."""
+        held: dict[str, Any] = {"x": records.x, "clip": self.clip, "adjacency": self.adjacency}
+        return held | self.options.units.held(records)
+
+    def _vault(self, records: Dataset, how: AdaptRun, book: Ledger, terms: tuple[float, float] | None) -> Vault:
+        """The records in a vault, on the budget that `book` has for them, else on `terms`."""
+        held = {**self._held(records), "label": ledgers.label_of(how.target)}
         return ledgers.open_vault(book, terms=terms, new_records=how.new_records, where=how.target, **held)
 
 
@@ -257,9 +267,10 @@ def leave_comparison(
     return compared
 
 
-def _checked(options: AdaptOptions) -> Adjacency:
-    """The adjacency, once ε, δ, the method and the adjacency are known to work."""
+def _checked(options: AdaptOptions, target: str | None) -> Adjacency:
+    """The adjacency, once ε, δ, the method, the unit and the adjacency are known to work."""
     from privot.adaptation.adaptation_config import METHODS, UNPROVEN
+    from privot.adaptation.adaptation_design import SUMS
     from privot.common.arguments import check_delta, check_epsilon
     from privot.errors import UnprovenError, UsageError
     from privot.guarantee import Adjacency
@@ -270,10 +281,29 @@ def _checked(options: AdaptOptions) -> Adjacency:
         raise UsageError(f"Unknown method {method!r}: use {', '.join(m for m in METHODS if m != 'source')}.")
     if method in UNPROVEN and not options.allow_unproven:
         raise UnprovenError(f"The method {method} has no privacy proof: add --allow-unproven to use it anyway.")
-    adjacency = Adjacency.parse(options.adjacency)
+    units = options.units
+    units.check(options.schema, options.adjacency, target or "")
+    if units.column is not None:
+        _check_one_file(target or "", options.schema)
+        if method is not None and method not in SUMS:
+            raise UsageError(
+                f"The method {method} shows or draws single records, so it cannot protect {units.unit}: choose "
+                f"{' or '.join(SUMS)}, or leave --unit out."
+            )
+        return Adjacency.ADD_REMOVE
+    adjacency = Adjacency.REPLACE_ONE if options.adjacency is None else Adjacency.parse(options.adjacency)
     if adjacency is not Adjacency.REPLACE_ONE:
-        raise UsageError(f"privot adapt works with --adjacency replace-one only, got {adjacency}.")
+        raise UsageError(f"Without --unit privot adapt works with --adjacency replace-one only, got {adjacency}.")
     return adjacency
+
+
+def _check_one_file(target: str, schema: Path | None) -> None:
+    """Refuse, before anything is read, a unit of partitioned data, which the command does not adapt to."""
+    from privot.errors import UsageError
+    from privot.partitions import is_partitioned
+
+    if is_partitioned(target, None) or (schema is not None and is_folder(target)):
+        raise UsageError("privot adapt reads TARGET from one file or a folder of images: give one of those.")
 
 
 def _check_same(job: Job, asked: dict[str, Any]) -> None:
@@ -282,10 +312,10 @@ def _check_same(job: Job, asked: dict[str, Any]) -> None:
 
     if "request" in job.settings:
         raise UsageError(f"The job in {job.folder} waits for an answer to its request: use privot adapt --answer.")
-    found = job.settings.get("asked")
-    if not isinstance(found, dict) or "ledger" not in job.settings or set(found) != set(asked):
+    found, alone = job.settings.get("asked"), {"unit": None, "per_unit": None}
+    if not isinstance(found, dict) or "ledger" not in job.settings or set(alone | found) != set(alone | asked):
         raise DataError(f"The job in {job.folder} was not started by privot adapt: go on with it where it was started.")
-    job.check_same(asked, found)
+    job.check_same(alone | asked, alone | found)
 
 
 def _changed(settings: AdaptationConfig, given: list[str]) -> AdaptationConfig:

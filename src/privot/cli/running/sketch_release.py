@@ -81,7 +81,8 @@ def release_sketch(options: SketchOptions) -> SketchAnswer:
         held |= o.units.held(source)
     else:
         labels = facts.count is not None
-        records = load_points(o.data, o.words, facts, labels=labels, private=True, unit=o.units.column)
+        whose: dict[str, Any] = {"unit": o.units.column, "unit_file": o.units.file}
+        records = load_points(o.data, o.words, facts, labels=labels, private=True, **whose)
         if facts.count is not None and records.y is None:
             raise UsageError("--classes needs labels in the data.")
         held |= {"x": records.x, "y": records.y, **o.units.held(records)}

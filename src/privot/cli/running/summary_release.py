@@ -134,7 +134,8 @@ def _held(o: SummaryOptions, codec: TableCodec | None) -> dict[str, Any]:
     if o.data.lower().endswith(".parquet"):
         raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
     facts = stated(o.classes, o.shape)
-    records = read_records(o.data, facts, labels=facts.count is not None, private=True, unit=o.units.column)
+    whose: dict[str, Any] = {"unit": o.units.column, "unit_file": o.units.file}
+    records = read_records(o.data, facts, labels=facts.count is not None, private=True, **whose)
     if facts.count is not None and records.y is None:
         raise UsageError("--classes needs labels in the data.")
     # nothing is clipped by norm: a simple number clamps the values of its own column

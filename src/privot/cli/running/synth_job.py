@@ -388,7 +388,8 @@ class SynthJob:
             return table_records(data, self.codec, self.options.units)
         if data.lower().endswith(".parquet"):
             raise UsageError("A Parquet file is a table with a public schema: give --schema FILE.")
-        records = read_records(data, self.facts, private=True, unit=self.options.units.column)
+        units = self.options.units
+        records = read_records(data, self.facts, private=True, unit=units.column, unit_file=units.file)
         if records.y is not None and self.facts.classes is None:
             raise UsageError("The data has labels: state the number of classes (--classes N), or --classes 0.")
         return records

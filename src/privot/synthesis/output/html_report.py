@@ -236,8 +236,6 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
     words += ["--delta", f"{float(params['delta']):g}", "--adjacency", str(guarantee.adjacency)]
     if params.get("codec") is not None:
         words += ["--schema", "SCHEMA.json"]
-        if guarantee.unit is not None:
-            words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     else:
         words += ["--method", str(params["method"])]
         words += (
@@ -249,6 +247,8 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
         elif learned.get("labels"):
             words += ["--classes", str(int(learned["generator"]["classes"]))]
         words += ["--records", str(int(params["records"]))] if params.get("records") else []
+    if guarantee.unit is not None:
+        words += ["--unit", guarantee.unit.name, "--per-unit", str(guarantee.unit.rows)]
     for name, value in (params.get("options") or {}).items():
         words += ["--set", f"{name}={value}"]
     return clean(shlex.join([*words, "--out", "DIR"]), 2000)
