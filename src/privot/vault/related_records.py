@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privot.common.unit_values import block_owners
 from privot.data import owned_digest, records_digest
-from privot.errors import DataError, UsageError, brief, said_by
+from privot.errors import DataError, UsageError, brief
 from privot.vault.contributions import kept_rows
 
 if TYPE_CHECKING:
@@ -160,7 +160,10 @@ def read_related(
         raise UsageError(f"Give one file for each of the names {', '.join(codec.names)}.")
     tables: dict[str, Encoded] = {}
     for name, of_file in zip(codec.names, codec.file_codecs, strict=True):
-        with said_by(Path(paths[name]).name):
+        try:
             # without the one parent who has children their table is empty: that may not be refused
             tables[name] = encode_file_with_units(paths[name], of_file, codec.key, may_be_empty=name != codec.parent)
+        except DataError as error:
+            file, said = Path(paths[name]).name, str(error)
+            raise DataError(said if repr(file) in said else f"{file}: {said}") from None
     return RelatedTables(codec, tables, orphans), codec.bound()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from privot.evaluation.table_figures import Coded, associations, column_shares
 from privot.jobs.released_files import write_bytes, write_json
-from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
 from privot.tables.table import Table
 from privot.tables.table_writing import table_bytes
@@ -22,7 +21,15 @@ FIGURES = "figures.json"
 """The numbers behind the report's pictures of columns and pairs."""
 
 
-def tensors_of(model: TableModel) -> dict[str, torch.Tensor]:
+class Arrays(Protocol):
+    """A model that says its arrays by name."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays."""
+        ...
+
+
+def tensors_of(model: Arrays) -> dict[str, torch.Tensor]:
     """The model's arrays, for one safetensors file."""
     return {name: torch.from_numpy(np.array(array)) for name, array in model.arrays().items()}
 
