@@ -40,7 +40,7 @@ def default_ledger(data: str, out: Path) -> Path:
         )
     file = Path(realpath(data))
     place = file.with_name(file.name + ENDING)
-    near = [] if place.exists() else _ledgers_near(file)
+    near = [] if place.exists() else ledgers_near(file)
     if near:
         raise UsageError(
             f"{str(near[0])!r} may guard the records of {file.name!r} already, and a second ledger would be a second "
@@ -58,14 +58,14 @@ def refuse_guarded(*data: str) -> None:
             continue
         file = Path(realpath(each))
         place = file.with_name(file.name + ENDING)
-        found = [place] if place.exists() else _ledgers_near(file)
+        found = [place] if place.exists() else ledgers_near(file)
         if found:
             raise UsageError(
                 f"{str(found[0])!r} guards the records of {file.name!r}, or may: what a ledger guards is not open data."
             )
 
 
-def _ledgers_near(file: Path) -> list[Path]:
+def ledgers_near(file: Path) -> list[Path]:
     """Ledgers that may have been used for `file` together with others."""
     folder = file.parent
     found = [folder.with_name(folder.name + ENDING)] if folder.name else []

@@ -40,6 +40,7 @@ from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.synthesis.refinement.relabelling import Labeller
+from privot.synthesis.related.related_folder import made_files
 from privot.tables.codec import TableCodec
 from privot.tables.conditions import Where
 from privot.tables.frames import FrameForm, frame_of
@@ -242,7 +243,8 @@ class Synthesizer(PrivateEstimator):
                 due, rows = design.due(job, spent), LABELS in design.parts
                 vault.check(due, purpose=f"{terms.purpose} {job.mark}", rows=rows)
 
-        payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=MADE, before=BEFORE)
+        made = (*MADE, *made_files(self.codec)) if isinstance(self.codec, RelatedCodec) else MADE
+        payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=made, before=BEFORE)
         with job.alone():
             for part in set(BEFORE) - set(design.parts):
                 if (job.folder / f"{part}.npz").exists():

@@ -43,6 +43,8 @@ class RelatedMarginals:
     """
 
     tables: tuple[tuple[GroupedMarginals | ScoredMarginals, RowView], ...]
+    assumptions: tuple[str, ...] = ()
+    """What the guarantee states besides: which rows of a unit take part."""
     steps: int = 1
     seed: int | None = None
 

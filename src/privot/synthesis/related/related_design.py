@@ -112,7 +112,8 @@ class RelatedDesign:
     def mechanism(self) -> RelatedMarginals:
         """What is released."""
         return RelatedMarginals(
-            tuple((table.mechanism, view) for table, view in zip(self.tables, views_of(self.codec), strict=True))
+            tuple((table.mechanism, view) for table, view in zip(self.tables, views_of(self.codec), strict=True)),
+            (self.codec.bounds_in_words,),
         )
 
     @property
