@@ -45,7 +45,12 @@ class RelatedOptions:
 
         made = cls(tuple(children or ()), tuple(schemas or ()), key, tuple(per_parent or ()), orphans)
         if not made.children:
-            given = {"--child-schema": made.schemas, "--key": key, "--per-parent": made.per_parent, "--orphans": orphans}
+            given = {
+                "--child-schema": made.schemas,
+                "--key": key,
+                "--per-parent": made.per_parent,
+                "--orphans": orphans,
+            }
             for name, value in given.items():
                 if value:
                     raise UsageError(f"{name} describes a table of children: name its file with --child.")

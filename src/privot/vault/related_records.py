@@ -1,7 +1,7 @@
 """Reads a parent table with its tables of children and makes one row per parent of them; only a vault holds those.
 
 What a row holds follows from the rows of its own key, in all tables: never from where they stand in a file, and never
-from another key. So adding or removing everything of one key adds or removes one row and leaves all others as they were.
+from another key. So adding or removing everything of one key adds or removes one row and leaves all others alone.
 """
 
 from __future__ import annotations

@@ -511,8 +511,8 @@ class Vault(Sealed):
         ...     files = {name: Path(folder) / f"{name}.csv" for name in codec.names}
         ...     _ = files["people"].write_text("person,age\\na,31\\nb,54\\n")
         ...     _ = files["visits"].write_text("person,days\\nb,2\\nb,9\\n")
-        ...     Vault.from_tables(files, codec, adjacency="add-remove", budget=(1.0, 1e-5))
-        <Vault 'people.csv, visits.csv': records in 5 dimensions, clip 2.23607, add-remove of one person, at most 4 rows>
+        ...     Vault.from_tables(files, codec, adjacency="add-remove", budget=(1.0, 1e-5), label="clinic")
+        <Vault 'clinic': records in 5 dimensions, clip 2.23607, add-remove of one person, at most 4 rows>
         """
         related, clip = read_related(paths, codec, orphans)
         if label is None:

@@ -16,7 +16,8 @@ def sample(
     out: Annotated[
         Path,
         typer.Option(
-            help="File: .npz, .npy, .csv; of tables .csv, .csv.gz, .parquet; of images (PNG) and related tables a new folder."
+            help="File: .npz, .npy, .csv; of tables .csv, .csv.gz, .parquet; a new folder of images (PNG), or of related "
+            "tables."
         ),
     ],
     n: Annotated[int, typer.Option("-n", "--count", help="Number of records; of related tables, of parents.")] = 10_000,
@@ -46,12 +47,13 @@ def sample(
 
     synthesizer = Synthesizer.load(folder, device)
     kinds: dict[str, str] | None = None
+    written: list[str | None] = []
     if isinstance(synthesizer.codec, RelatedCodec):
         check_folder(out)
         kinds = kinds_in(folder, synthesizer.codec)
-        written = list(kinds.values())
-    else:
-        written = [kind_for(str(out), synthesizer.codec)] if spreadsheet_safe else []
+        written = [*kinds.values()]
+    elif spreadsheet_safe:
+        written = [kind_for(str(out), synthesizer.codec)]
     for kind in written if spreadsheet_safe else []:
         check_spreadsheet_safe(kind)
     with counting_bar("drawing samples", quiet=as_json) as tell:

@@ -109,9 +109,10 @@ def synth(
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding only; the first process pays, once).
     """
     from privot.cli.partitioned_input import PartitionOptions
-    from privot.cli.running.open_runs import is_open_run, print_open, refuse_others, synth_open
     from privot.cli.related_input import RelatedOptions, check_meaningful
-    from privot.cli.running.synth_job import SynthOptions, job_of, synthesise
+    from privot.cli.running.open_runs import is_open_run, print_open, refuse_others, synth_open
+    from privot.cli.running.related_job import RelatedJob
+    from privot.cli.running.synth_job import SynthJob, SynthOptions, synthesise
     from privot.cli.table_input import UnitOptions
     from privot.errors import UsageError
 
@@ -137,12 +138,14 @@ def synth(
         units=UnitOptions(unit, per_unit),
         related=RelatedOptions.of(child, child_schema, key, per_parent, orphans),
     )  # fmt: skip
+    job: type[SynthJob] = SynthJob
     if options.related.children:
         check_meaningful(context)
+        job = RelatedJob
     if dry_run:
-        _print_dry_run(job_of(options).dry_run(), as_json)
+        _print_dry_run(job(options).dry_run(), as_json)
         return
-    made = synthesise(context, options)
+    made = synthesise(context, options, job)
     if made is not None:
         _print(made, data, out, samples, as_json)
 

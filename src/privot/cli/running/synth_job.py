@@ -14,8 +14,8 @@ import typer
 from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, keep_sums, pass_bar
-from privot.cli.related_input import NO_CHILDREN, RelatedOptions
 from privot.cli.records import is_folder, read_records, stated
+from privot.cli.related_input import NO_CHILDREN, RelatedOptions
 from privot.cli.table_input import (
     NO_UNIT,
     UnitOptions,
@@ -98,8 +98,8 @@ class SynthAnswer:
     """Of related tables, the number of synthetic rows of each."""
 
 
-def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | None:
-    """Run or resume the job; None in a process that only helps another one to train.
+def synthesise(context: typer.Context, options: SynthOptions, job: type[SynthJob] | None = None) -> SynthAnswer | None:
+    """Run or resume the `job` (`SynthJob` unless given); None in a process that only helps another one to train.
 
     What belongs to `context` is released when the command ends, however it ends.
     """
@@ -119,16 +119,7 @@ def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | N
     if team.size > 1 and options.method != "embedding":
         raise UsageError(f"Only embedding trains with several processes: start {options.method} without torchrun.")
     _check(options)
-    return job_of(options).run(context, team)
-
-
-def job_of(options: SynthOptions) -> SynthJob:
-    """The job that the options ask for: of one data set, or of related tables."""
-    if not options.related.children:
-        return SynthJob(options)
-    from privot.cli.running.related_job import RelatedJob
-
-    return RelatedJob(options)
+    return (SynthJob if job is None else job)(options).run(context, team)
 
 
 def _check(options: SynthOptions) -> None:

@@ -75,8 +75,8 @@ class ChildView:
 
     def filled(self, rows: Floats) -> NDArray[np.int64]:
         """How many slots of every row are filled: from 0 to `most`, whatever the row holds."""
-        said = np.nan_to_num(rows[:, self.count], nan=0.0) * self.most
-        return np.rint(np.clip(said, 0.0, self.most)).astype(np.int64)
+        said = np.clip(np.nan_to_num(rows[:, self.count]), 0.0, 1.0)
+        return np.rint(said * self.most).astype(np.int64)
 
     def records(self, rows: Floats) -> Seen:
         """At most `most` records per row."""

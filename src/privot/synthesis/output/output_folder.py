@@ -76,7 +76,7 @@ def write_drawn(
     if images:
         check_image_folder(path, synthesizer.shape)
     if isinstance(synthesizer.codec, RelatedCodec):
-        endings = {name: related.ENDINGS[0] for name in synthesizer.codec.names} | dict(kinds or {})
+        endings = dict.fromkeys(synthesizer.codec.names, related.ENDINGS[0]) | dict(kinds or {})
         made = synthesizer.sample(n, seed=seed, where=where or None, frame="table")
         return related.write_tables(path, made, synthesizer.codec, endings, spreadsheet_safe)
     x, y = synthesizer.sample(n, seed=seed, where=where or None, frame=None if synthesizer.codec is None else "table")

@@ -93,7 +93,7 @@ class RelatedDesign:
 
     @classmethod
     def choose(cls, codec: RelatedCodec, facts: Facts, epsilon: float, delta: float, seed: int | None) -> RelatedDesign:
-        """The design for (ε, δ) and these schemas; the vault must be of the same tables. Without a seed one is drawn."""
+        """The design for (ε, δ) and these schemas; the vault must be of the same tables."""
         wanted = (codec.dim, codec.bound(), codec.unit, True)
         if (facts.dim, facts.clip, facts.unit, facts.whole_units) != wanted:
             raise UsageError("Related tables are synthesised from a vault of the same codec: use Vault.from_tables.")
@@ -149,7 +149,9 @@ class RelatedDesign:
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"This does not describe the synthesis of related tables ({type(error).__name__}).") from None
+            raise DataError(
+                f"This does not describe the synthesis of related tables ({type(error).__name__})."
+            ) from None
 
     def event(self, facts: Facts) -> Event:
         """All that will be charged: the one release."""

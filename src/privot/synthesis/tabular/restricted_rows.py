@@ -197,8 +197,8 @@ def propose(
     known = 0 if given is None else given.shape[1]
     if given is not None:
         x[:, :known] = given
-        for i in range(known):
-            groups[:, i] = model.levels.groups[i][axes[i].index(x, None)]
+        for place in range(known):
+            groups[:, place] = model.levels.groups[place][axes[place].index(x, None)]
     for factor in model.factors:
         if factor.column is not None and factor.column < known:
             continue
