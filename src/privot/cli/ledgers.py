@@ -20,6 +20,8 @@ MAX_LEDGERS = 100
 BUILT_IN = ("digits",)
 """Data that comes with privot and belongs to nobody."""
 ENDING = ".ledger"
+TOGETHER = "+"
+"""Between the names of related tables in the name of their ledger."""
 
 
 def default_ledger(data: str, out: Path) -> Path:
@@ -71,7 +73,12 @@ def ledgers_near(file: Path) -> list[Path]:
     found = [folder.with_name(folder.name + ENDING)] if folder.name else []
     for ledger in sorted(folder.glob("*" + ENDING)):
         of = ledger.name.removesuffix(ENDING)
-        if of not in BUILT_IN and not (folder / of).exists():
+        if of in BUILT_IN or (folder / of).exists():
+            continue
+        # the ledger of related tables is named for all of them, and guards no other file
+        together = of.split(TOGETHER)
+        named = len(together) > 1 and all((folder / name).exists() for name in together)
+        if not named or file.name in together:
             found.append(ledger)
     # a ledger has its key beside it
     return [ledger for ledger in found if ledger.is_file() and ledger.with_name(ledger.name + ".key").exists()]

@@ -133,11 +133,11 @@ class RelatedInput:
         Named so, it keeps each of the tables alone from getting a ledger of its own unasked (`ledgers.default_ledger`).
         Refuses tables of several folders, and tables that a ledger lies beside that may guard one of them.
         """
-        from privot.cli.ledgers import ENDING, ledgers_near
+        from privot.cli.ledgers import ENDING, TOGETHER, ledgers_near
         from privot.errors import UsageError
 
         files = [Path(realpath(path)) for path in self.files.values()]
-        name = "+".join(file.name for file in files) + ENDING
+        name = TOGETHER.join(file.name for file in files) + ENDING
         if len({file.parent for file in files}) > 1 or len(name.encode()) > MAX_FILE_NAME:
             raise UsageError(
                 "These tables have no place for a ledger of their own, in several folders or under long names: name "
@@ -146,7 +146,7 @@ class RelatedInput:
         place = files[0].with_name(name)
         if not place.exists():
             alone = [file.with_name(file.name + ENDING) for file in files]
-            near = [*(found for found in alone if found.exists()), *ledgers_near(files[0])]
+            near = [*(found for found in alone if found.exists()), *(n for file in files for n in ledgers_near(file))]
             if near:
                 raise UsageError(
                     f"{str(near[0])!r} may guard some of these tables already, and a second ledger would be a second "

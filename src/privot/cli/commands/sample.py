@@ -16,8 +16,8 @@ def sample(
     out: Annotated[
         Path,
         typer.Option(
-            help="File: .npz, .npy, .csv; of tables .csv, .csv.gz, .parquet; a new folder of images (PNG), or of related "
-            "tables."
+            help="File: .npz, .npy, .csv; of tables .csv, .csv.gz, .parquet; of images (PNG), and of related tables, "
+            "a new folder."
         ),
     ],
     n: Annotated[int, typer.Option("-n", "--count", help="Number of records; of related tables, of parents.")] = 10_000,
