@@ -54,6 +54,7 @@ def charges(ledger: str = "patients.csv+visits.csv.ledger") -> int:
         return len(book.entries(data.fingerprint))
 
 
+@pytest.mark.slow
 def test_one_folder_one_guarantee_one_charge(place: Path, capsys: pytest.CaptureFixture[str]):
     assert synth("made", "--json", "--per-parent", "3") == 0
     shown = capsys.readouterr()

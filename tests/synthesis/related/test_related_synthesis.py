@@ -169,6 +169,28 @@ def test_schemas_make_keys_and_keep_constraints(tmp_path: Path):
     assert (made["visits"]["start"].astype(int) <= made["visits"]["end"].astype(int)).all()
 
 
+def test_several_tables_of_children_have_bounds_of_their_own(tmp_path: Path):
+    schemas = {name: Schema((SICK,)) for name in ("patients", "visits", "tests")}
+    codec = RelatedCodec(schemas, key="patient_id", per_parent={"visits": 2, "tests": 4})
+    assert str(codec.unit) == "one patient_id, at most 7 rows"
+    files = {name: tmp_path / f"{name}.csv" for name in codec.names}
+    dice = np.random.default_rng(2)
+    sick = dice.random(600) < 0.5
+    said = ["yes" if ill else "no" for ill in sick]
+    for name, times in (("patients", 1), ("visits", 2), ("tests", 3)):
+        # the sick alone have tests, and all of theirs are positive
+        rows = [f"{i},{said[i]}" for i in range(600) for _ in range(times) if name != "tests" or sick[i]]
+        files[name].write_text("\n".join(["patient_id,sick", *rows]) + "\n")
+    vault = Vault.from_tables(files, codec, adjacency="add-remove", budget=(20.0, DELTA))
+    made = Synthesizer(20.0, DELTA, codec=codec, seed=1).fit(vault).sample(500, seed=1)
+    ill = dict(zip(made["patients"]["patient_id"], made["patients"]["sick"], strict=True))
+    for name, most in (("visits", 2), ("tests", 4)):
+        assert np.bincount(made[name]["patient_id"].astype(int)).max() <= most
+        alike = [ill[key] == value for key, value in zip(made[name]["patient_id"], made[name]["sick"], strict=True)]
+        assert np.mean(alike) > 0.85, name
+    assert np.mean([ill[key] for key in made["tests"]["patient_id"]]) > 0.85
+
+
 def job(files: dict[str, Path], ledger: Ledger, folder: Path, epsilon: float = 1.0, **more: Any) -> Synthesizer:
     vault = Vault.from_tables(files, SMALL, adjacency="add-remove", ledger=ledger, budget=(1.0, DELTA))
     return Synthesizer(epsilon, DELTA, codec=SMALL, seed=1).fit(vault, folder=folder, **more)
