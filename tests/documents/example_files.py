@@ -54,6 +54,31 @@ def census(path: Path, count: int = 300, seed: int = 0, label: bool = True, unit
     path.write_text("\n".join(row if label else row.rpartition(",")[0] for row in rows) + "\n")
 
 
+def related(folder: Path) -> None:
+    """`patients.csv` and `stays.csv`: about two stays per patient, longer ones of older patients; and their schemas."""
+    g = np.random.default_rng(8)
+    age, sex = g.integers(0, 100, 150), g.choice(["f", "m"], 150)
+    rows = [f"P{i},{age[i]},{sex[i]}" for i in range(150)]
+    (folder / "patients.csv").write_text("\n".join(["patient_id,age,sex", *rows]) + "\n")
+    rows = [f"P{i},{g.integers(0, 1 + age[i] // 4)},{g.choice(['a', 'b'])}" for i in g.integers(0, 150, 300)]
+    (folder / "stays.csv").write_text("\n".join(["patient_id,days,ward", *rows]) + "\n")
+    key: dict[str, object] = {"name": "patient_id", "drop": True}
+    columns: dict[str, list[dict[str, object]]] = {
+        "patients": [
+            key,
+            {"name": "age", "type": "integer", "low": 0, "high": 120},
+            {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
+        ],
+        "stays": [
+            key,
+            {"name": "days", "type": "integer", "low": 0, "high": 60},
+            {"name": "ward", "type": "categorical", "categories": ["a", "b"]},
+        ],
+    }
+    for name, of_table in columns.items():
+        (folder / f"{name}.json").write_text(json.dumps({"columns": of_table}))
+
+
 def partitions(folder: Path) -> None:
     """The census as `visits/*.parquet` and as a table of a DuckDB file; other records than those of census.csv.
 
@@ -97,6 +122,7 @@ def fill(folder: Path, schema: bool = True) -> None:
     census(folder / "private.csv", seed=3, label=False)
     census(folder / "new.csv", count=10, seed=4, label=False)
     partitions(folder)
+    related(folder)
     shutil.copy(EXAMPLES / "dictionary.json", folder / "dictionary.json")
     if schema:
         (folder / "schema.json").write_text(json.dumps({"label": "income", "columns": _columns()}))

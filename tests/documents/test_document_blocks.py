@@ -22,7 +22,7 @@ PAGES = {
     "docs/concepts/how-budgets-add-up.md": "a",
     "docs/reference/opening.md": "a",
     "docs/guides/images.md": "aaaaabcdd",
-    "docs/guides/tables.md": "aaaaaaaa",
+    "docs/guides/tables.md": "aaaaaaaaaa",
     "docs/guides/adaptation.md": "abccead",
     "docs/guides/auditing.md": "aa",
     "docs/guides/budgets.md": "aabac",

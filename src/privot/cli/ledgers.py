@@ -20,6 +20,8 @@ MAX_LEDGERS = 100
 BUILT_IN = ("digits",)
 """Data that comes with privot and belongs to nobody."""
 ENDING = ".ledger"
+TOGETHER = "+"
+"""Between the names of related tables in the name of their ledger."""
 
 
 def default_ledger(data: str, out: Path) -> Path:
@@ -40,7 +42,7 @@ def default_ledger(data: str, out: Path) -> Path:
         )
     file = Path(realpath(data))
     place = file.with_name(file.name + ENDING)
-    near = [] if place.exists() else _ledgers_near(file)
+    near = [] if place.exists() else ledgers_near(file)
     if near:
         raise UsageError(
             f"{str(near[0])!r} may guard the records of {file.name!r} already, and a second ledger would be a second "
@@ -58,20 +60,25 @@ def refuse_guarded(*data: str) -> None:
             continue
         file = Path(realpath(each))
         place = file.with_name(file.name + ENDING)
-        found = [place] if place.exists() else _ledgers_near(file)
+        found = [place] if place.exists() else ledgers_near(file)
         if found:
             raise UsageError(
                 f"{str(found[0])!r} guards the records of {file.name!r}, or may: what a ledger guards is not open data."
             )
 
 
-def _ledgers_near(file: Path) -> list[Path]:
+def ledgers_near(file: Path) -> list[Path]:
     """Ledgers that may have been used for `file` together with others."""
     folder = file.parent
     found = [folder.with_name(folder.name + ENDING)] if folder.name else []
     for ledger in sorted(folder.glob("*" + ENDING)):
         of = ledger.name.removesuffix(ENDING)
-        if of not in BUILT_IN and not (folder / of).exists():
+        if of in BUILT_IN or (folder / of).exists():
+            continue
+        # the ledger of related tables is named for all of them, and guards no other file
+        together = of.split(TOGETHER)
+        named = len(together) > 1 and all((folder / name).exists() for name in together)
+        if not named or file.name in together:
             found.append(ledger)
     # a ledger has its key beside it
     return [ledger for ledger in found if ledger.is_file() and ledger.with_name(ledger.name + ".key").exists()]

@@ -131,6 +131,7 @@ def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
     from privot.jobs.released_files import read_json
     from privot.synthesis.output.saved_model import CONFIG
     from privot.tables import TableCodec
+    from privot.tables.related_codec import KIND as RELATED
 
     if folder is None:
         return open_codec(schema)
@@ -138,6 +139,11 @@ def codec_for(folder: Path | None, schema: Path | None) -> TableCodec | None:
         raise UsageError("--schema cannot be combined with a folder: the folder has its own schema.")
     params = read_json(folder / CONFIG).get("params")
     raw = params.get("codec") if isinstance(params, dict) else None
+    if isinstance(raw, dict) and raw.get("kind") == RELATED:
+        raise UsageError(
+            f"{folder} holds related tables, which are evaluated one by one: name the file of one of them, with the "
+            "--schema of that table, in which the key is dropped."
+        )
     return None if raw is None else TableCodec.from_dict(raw)
 
 

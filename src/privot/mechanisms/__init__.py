@@ -21,6 +21,7 @@ from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.mechanisms.table_counts.pair_weights import WeightRule
+from privot.mechanisms.table_counts.related_marginals import RelatedMarginals
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.mechanisms.unproven.alignment import AlignmentQuery, PublishedAlignment
 from privot.mechanisms.unproven.interpolation import Interpolation
@@ -58,6 +59,7 @@ __all__ = [
     "Query",
     "RandomProjection",
     "Records",
+    "RelatedMarginals",
     "Representation",
     "RepresentationQuery",
     "SanitizedGradient",

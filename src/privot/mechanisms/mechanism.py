@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.events import Event
+from privot.accounting.events import Event, PerUnit
 from privot.accounting.units import for_unit
 from privot.common.block_sums import BlockSum, Totals
 from privot.common.extras import require
@@ -71,7 +71,9 @@ class Facts:
     `clip` bounds the norm of a row and `classes` the labels 0 … classes − 1; neither is ever estimated from
     data. `columns` say how rows are read, column by column, where that was stated; they follow from the file's header
     or schema, so two facts are equal without them. `unit` is what neighbours differ in where that is not one record;
-    the rows are then those that take part, at most `unit.rows` of each unit, and the adjacency is add-remove.
+    the rows are then those that take part, at most `unit.rows` of each unit, and the adjacency is add-remove. With
+    `whole_units` every row holds all that takes part of one unit, `unit.rows` records of it side by side: neighbours
+    differ in one row, and an event that is stated for one row is the unit's.
     """
 
     dim: int
@@ -82,8 +84,11 @@ class Facts:
     columns: tuple[PublicColumn, ...] = field(default=(), compare=False, repr=False)
     # not in the repr, which marks releases that were paid for: the event that is charged names the unit
     unit: Unit | None = field(default=None, repr=False)
+    whole_units: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.whole_units and self.unit is None:
+            raise UsageError("Rows that hold everything of one unit need the unit.")
         if self.unit is not None and self.adjacency is not Adjacency.ADD_REMOVE:
             raise UsageError(
                 "A unit is protected under add-remove only: under replace-one the number of records would be public, "
@@ -93,7 +98,9 @@ class Facts:
     def plain(self) -> dict[str, Any]:
         """What a design writes down and compares beside the adjacency, as plain JSON types."""
         held = {"dim": self.dim, "records": self.records, "clip": self.clip, "classes": self.classes}
-        return held if self.unit is None else {**held, "unit": self.unit.to_dict()}
+        if self.unit is None:
+            return held
+        return {**held, "unit": self.unit.to_dict(), **({"whole_units": True} if self.whole_units else {})}
 
     @classmethod
     def from_plain(cls, raw: Mapping[str, Any], adjacency: Adjacency) -> Facts:
@@ -104,7 +111,10 @@ class Facts:
         """What an `event` that a mechanism states for one record costs for what these facts protect.
 
         It is what a vault charges: the same event where that is one record, else `privot.accounting.for_unit` of it.
+        Of `whole_units` the event is the unit's already; it is named so, and refused where no theorem covers a unit.
         """
+        if self.whole_units and self.unit is not None:
+            return PerUnit(event, self.unit.name, self.unit.rows)
         return for_unit(event, self.unit)
 
 

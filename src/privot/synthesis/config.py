@@ -15,6 +15,7 @@ from privot.mechanisms.mechanism import Facts
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.tables.codec import TableCodec
+from privot.tables.related_codec import RelatedCodec, codec_from_dict
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class SynthesisConfig:
     encoder: PublicEncoder | None = None
     rules: Rules | None = None
     options: Mapping[str, Any] | None = None
-    codec: TableCodec | None = None
+    codec: TableCodec | RelatedCodec | None = None
     class_names: Sequence[str] | None = None
     device: str = "auto"
     seed: int | None = None
@@ -67,7 +68,7 @@ class SynthesisConfig:
             shape = held.get("shape")
             if shape is not None and not (isinstance(shape, list) and all(type(side) is int for side in shape)):
                 raise DataError("The shape of a synthesis must be a list of whole numbers.")
-            return cls(**held, codec=None if codec is None else TableCodec.from_dict(codec), device=device)
+            return cls(**held, codec=None if codec is None else codec_from_dict(codec), device=device)
         except (KeyError, TypeError) as error:
             raise DataError(f"This is not the configuration of a synthesis ({type(error).__name__}).") from None
 

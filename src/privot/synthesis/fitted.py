@@ -16,10 +16,12 @@ from privot.synthesis.design import shares
 from privot.synthesis.generators.generator import Generator
 from privot.synthesis.generators.record_scale import RecordScale
 from privot.synthesis.refinement.relabelling import Labeller, labels_of
+from privot.synthesis.related.related_model import RelatedModel
 from privot.synthesis.tabular.restricted_rows import restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.conditions import Where, conditions_of
 from privot.tables.frames import FrameForm
+from privot.tables.table import Table
 from privot.transport.slice_directions import check_seed, fresh_seed
 
 _SAMPLE_ROWS = 4096
@@ -101,4 +103,24 @@ class FittedTable:
         return self.model.table_of(rows, y, drawn), y
 
 
-Fitted = FittedGenerator | FittedTable
+@dataclass
+class FittedRelated:
+    """Fitted models of related tables."""
+
+    model: RelatedModel
+    losses: list[float] = field(default_factory=list)
+
+    def sample(
+        self, n: int, labels: Any = None, seed: int | None = None, where: Where | None = None
+    ) -> tuple[dict[str, Table], None]:
+        """`n` parents and their children, as tables by name; `where` states conditions on parents. No labels apart."""
+        if labels is not None:
+            raise UsageError(
+                "The label of a table is drawn with its row: leave out labels, or state a condition on it."
+            )
+        drawn = fresh_seed() if seed is None else check_seed(seed)
+        conditions = conditions_of(where, self.model.codec.parent_codec.schema)
+        return self.model.sample(n, drawn, conditions), None
+
+
+Fitted = FittedGenerator | FittedTable | FittedRelated

@@ -11,17 +11,20 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
 from privot.synthesis.methods import method_named
 from privot.synthesis.methods.method import SynthesisMethod
+from privot.tables.related_codec import RelatedCodec
 
 
 def method_of(config: SynthesisConfig) -> SynthesisMethod:
     """The method that `config` asks for."""
-    return method_named(config.method, table=config.codec is not None)
+    return method_named(config.method, config.codec is not None, isinstance(config.codec, RelatedCodec))
 
 
 def plan(config: SynthesisConfig, facts: Facts) -> Design:
     """What `config` would release and train on records with these `facts`."""
     if config.class_names is not None and len(config.class_names) != facts.classes:
         raise UsageError(f"There are {len(config.class_names)} class names for {facts.classes or 'no'} classes.")
+    if facts.whole_units and not isinstance(config.codec, RelatedCodec):
+        raise UsageError("This vault holds related tables: give the synthesizer their RelatedCodec as codec.")
     if config.codec is None and config.method != "embedding":
         # its noise is found for samples of single records, for which no theorem covers a unit
         refuse_unit(facts, f"The method {config.method} draws single records, so it")

@@ -29,7 +29,7 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.design import Design, facts_of
 from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
+from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.distributed import ALONE, Team
 from privot.synthesis.generator_training.training_state import Progress
@@ -40,10 +40,11 @@ from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.synthesis.refinement.relabelling import Labeller
-from privot.synthesis.tabular.table_model import TableModel
+from privot.synthesis.related.related_folder import made_files
 from privot.tables.codec import TableCodec
 from privot.tables.conditions import Where
 from privot.tables.frames import FrameForm, frame_of
+from privot.tables.related_codec import RelatedCodec
 from privot.transport.slice_directions import check_seed
 from privot.vault import Vault
 
@@ -73,7 +74,8 @@ class Synthesizer(PrivateEstimator):
     options
         The options of the method; "embedding" has one: `labelled`, the share of the budget for labels.
     codec
-        With a `TableCodec` the records are rows of a table, and `model_` takes the place of `generator_`.
+        With a `TableCodec` the records are rows of a table, with a `RelatedCodec` those of several related tables, and
+        `model_` takes the place of `generator_`.
     class_names
         The public names of the classes 0, 1, …, kept with the generator.
     device
@@ -128,7 +130,7 @@ class Synthesizer(PrivateEstimator):
         encoder: PublicEncoder | None = None,
         rules: Rules | None = None,
         options: Mapping[str, Any] | None = None,
-        codec: TableCodec | None = None,
+        codec: TableCodec | RelatedCodec | None = None,
         class_names: Sequence[str] | None = None,
         device: str = "auto",
         seed: int | None = None,
@@ -241,7 +243,8 @@ class Synthesizer(PrivateEstimator):
                 due, rows = design.due(job, spent), LABELS in design.parts
                 vault.check(due, purpose=f"{terms.purpose} {job.mark}", rows=rows)
 
-        payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=MADE, before=BEFORE)
+        made = (*MADE, *made_files(self.codec)) if isinstance(self.codec, RelatedCodec) else MADE
+        payments = JobPayments(job, open_vault, spent, terms, ready, pay_again, made=made, before=BEFORE)
         with job.alone():
             for part in set(BEFORE) - set(design.parts):
                 if (job.folder / f"{part}.npz").exists():
@@ -321,6 +324,9 @@ class Synthesizer(PrivateEstimator):
         DataFrame
             Of a vault made from a DataFrame, and with `frame`: one of that kind alone, the label among its columns,
             with the dtypes that went in (`privot.tables.FrameForm`) and a fresh index.
+        dict
+            Of related tables: every table by its name, `n` parents and their children, linked by made-up keys. `where`
+            states conditions on parents.
 
         Raises
         ------
@@ -330,6 +336,12 @@ class Synthesizer(PrivateEstimator):
             Rows that satisfy them are so rare that too many would have to be drawn; the sentence says how rare.
         """
         fitted = self._fitted
+        if isinstance(fitted, FittedRelated):
+            tables, _ = fitted.sample(n, labels, seed, where)
+            if frame in (None, "table"):
+                return tables
+            schemas = zip(fitted.model.codec.names, fitted.model.codec.output_schemas, strict=True)
+            return {name: frame_of(tables[name], schema, FrameForm(frame)) for name, schema in schemas}
         if not isinstance(fitted, FittedTable):
             if frame is not None or where is not None:
                 raise UsageError("Only a table with a schema has columns to name: leave out frame and where.")
@@ -386,7 +398,7 @@ class Synthesizer(PrivateEstimator):
         assert fitted is not None
         return fitted
 
-    def _of(self, kind: type[Any], name: str) -> Any:
+    def _of(self, kind: Any, name: str) -> Any:
         """The attribute `name` of a fitted model of this `kind`; AttributeError otherwise, as scikit-learn expects."""
         fitted = self._fitted
         if not isinstance(fitted, kind):
@@ -451,10 +463,9 @@ class Synthesizer(PrivateEstimator):
         return found
 
     @property
-    def model_(self) -> TableModel:
-        """The fitted model of a table."""
-        found: TableModel = self._of(FittedTable, "model")
-        return found
+    def model_(self) -> Any:
+        """The fitted model of a table (`TableModel`), or of related tables (`RelatedModel`)."""
+        return self._of(FittedTable | FittedRelated, "model")
 
     outcome_: Outcome
 

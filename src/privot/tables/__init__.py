@@ -10,6 +10,7 @@ from privot.tables.codec import TableCodec
 from privot.tables.columns import Column
 from privot.tables.encoded_columns import EncodedColumn, encoded_columns
 from privot.tables.frames import FrameForm, encode_frame, frame_kind, frame_of
+from privot.tables.related_codec import RelatedCodec
 from privot.tables.schema import Schema, propose
 from privot.tables.schema_proposal import propose_from_sample
 from privot.tables.table import Table
@@ -21,6 +22,7 @@ __all__ = [
     "Column",
     "EncodedColumn",
     "FrameForm",
+    "RelatedCodec",
     "Schema",
     "Table",
     "TableCodec",

@@ -16,7 +16,7 @@ from privot.opening import Meter
 from privot.tables.arrow_columns import encode_batch, python_values
 from privot.tables.codec import TableCodec
 from privot.tables.schema import Schema
-from privot.tables.table_files import CHUNK, csv_chunks, existing, is_parquet, parquet_batches
+from privot.tables.table_files import CHUNK, csv_chunks, existing, is_parquet, parquet_batches, read_header
 
 _WHO = "patient|subject|person|customer|client|user|member|participant|respondent|household|employee|pupil|student"
 _IDENTIFIER = re.compile(
@@ -38,9 +38,12 @@ def schema_for_unit(schema: Schema, unit: str) -> Schema:
 
 
 def encode_file_with_units(
-    path: str | Path, codec: TableCodec, unit: str
+    path: str | Path, codec: TableCodec, unit: str, may_be_empty: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, list[str]]:
-    """Compact rows, labels and the unit of every row of a CSV or Parquet file, from one pass over it."""
+    """Compact rows, labels and the unit of every row of a CSV or Parquet file, from one pass over it.
+
+    A file without records is refused, unless it `may_be_empty`.
+    """
     path = existing(path)
     taken = Meter(path.name)
     rows, labels, units = [], [], []
@@ -50,6 +53,11 @@ def encode_file_with_units(
         units += whose.texts
         if of_block is not None:
             labels.append(of_block)
+    if not rows and may_be_empty:
+        names = read_header(path)
+        codec.check_names(names)
+        _check_there(unit, names)
+        return np.empty((0, len(codec.features))), None if codec.classes is None else np.empty(0, dtype=np.int64), []
     if not rows:
         raise DataError(f"{path.name!r} holds no records: give at least one.")
     return np.concatenate(rows), np.concatenate(labels) if labels else None, units

@@ -23,6 +23,7 @@ from privot.data import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
 from privot.partitions import PartitionedSource
+from privot.vault.related_records import RelatedTables
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
@@ -91,7 +92,7 @@ class LedgerBudget:
     def __init__(
         self,
         ledger: Ledger,
-        rows: NDArray[Any] | PartitionedSource,
+        rows: NDArray[Any] | PartitionedSource | RelatedTables,
         terms: tuple[float, float] | None,
         adjacency: Adjacency,
         label: str,
@@ -201,14 +202,25 @@ def row_key(ledger: Ledger) -> bytes:
     return bytes.fromhex(ledger.fingerprint({"key of the sum of hashes of rows": np.zeros(0)}))
 
 
-def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource) -> str:
+def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource | RelatedTables) -> str:
     """The name under which a ledger has, or would have, a budget for these records.
 
     It is a keyed hash of `records_digest`, the same however the records are cut. Ledgers made before that knew rows by
     `row_digests`, which needs all of them in one place: rows in memory are recognised by it; partitions cannot be
     compared with it, so a ledger that has such a budget refuses them, because they might be the very records.
+
+    Related tables are one data set. A ledger with a budget for one of them alone refuses: the people in it would get a
+    second one.
     """
     key = row_key(ledger)
+    if isinstance(records, RelatedTables):
+        for table, rows in zip(records.codec.names, records.tables, strict=True):
+            if ledger.budget(account_name(ledger, rows)) is not None:
+                raise UsageError(
+                    f"The ledger {ledger.path.name!r} has a budget for {table!r} alone, and together with other tables "
+                    "its rows would get a second one: release from that table alone, or begin with related tables."
+                )
+        return ledger.fingerprint({"related": records.named(key)})
     digest = records.named(key) if isinstance(records, PartitionedSource) else records_digest(key, records)
     name = ledger.fingerprint({"x": digest})
     if ledger.budget(name) is not None or all(known.by_sum for known in ledger.datasets()):
@@ -234,7 +246,7 @@ def expect_ledger(source: PartitionedSource, ledger: Ledger) -> None:
 
 def grouping_name(
     ledger: Ledger,
-    rows: NDArray[Any] | PartitionedSource,
+    rows: NDArray[Any] | PartitionedSource | RelatedTables,
     owners: Sequence[str] | None,
     labels: NDArray[np.int64] | None = None,
 ) -> str:
@@ -244,7 +256,7 @@ def grouping_name(
     another grouping. Partitions know owners and labels themselves, and have the same name as the rows in one place.
     """
     key = owner_key(ledger)
-    if isinstance(rows, PartitionedSource):
+    if isinstance(rows, PartitionedSource | RelatedTables):
         return ledger.fingerprint({"owned": rows.named_owners(key)})
     if owners is None:
         raise UsageError("A unit needs units: say whose record each is.")

@@ -38,11 +38,12 @@ from privot.vault.budget import LedgerBudget, MemoryBudget, expect_ledger, owner
 from privot.vault.contributions import checked_units, kept_rows
 from privot.vault.partitioned_records import PartitionedRecords, one_place
 from privot.vault.record_files import file_label, read_encoded_table, read_file
+from privot.vault.related_records import ORPHANS, RelatedTables, read_related
 from privot.vault.stream import Sealed, Stream
 
 if TYPE_CHECKING:
     from privot.ledger import Ledger
-    from privot.tables import FrameForm, Schema
+    from privot.tables import FrameForm, RelatedCodec, Schema
 
 __all__ = ["CLIP_RANGE", "Stream", "Vault"]
 
@@ -187,9 +188,18 @@ class Vault(Sealed):
     ) -> None:
         adjacency = Adjacency.parse(adjacency)
         source = x if isinstance(x, PartitionedSource) else None
+        related = x if isinstance(x, RelatedTables) else None
         if source is not None:
             unit = _checked_source_unit(source, units, unit)
-        protected = _checked_unit(units is not None or (source is not None and source.unit is not None), unit, per_unit)
+        if related is not None:
+            if y is not None or units is not None or unit not in (None, related.codec.key) or per_unit is not None:
+                raise UsageError("Related tables have their own labels and key: leave out y, classes and units.")
+            unit = related.codec.key
+        if related is None:
+            given = units is not None or (source is not None and source.unit is not None)
+            protected = _checked_unit(given, unit, per_unit)
+        else:
+            protected = related.codec.unit
         if isinstance(clip, bool) or not isinstance(clip, int | float) or not CLIP_RANGE[0] <= clip <= CLIP_RANGE[1]:
             raise UsageError(f"The clip must be a number from {CLIP_RANGE[0]:g} to {CLIP_RANGE[1]:g}, got {clip!r}.")
         if ledger is None and budget is None:
@@ -201,7 +211,10 @@ class Vault(Sealed):
             raise UsageError("A ledger's budget is for a unit with a name: give unit, what one of the units is called.")
         if source is not None and ledger is not None:
             expect_ledger(source, ledger)
-        rows: NDArray[Any] = np.empty((0, 0)) if source is not None else checked_rows(x)
+        rows: NDArray[Any] = np.empty((0, 0))
+        if source is None:
+            # one row per parent, with its children side by side: from here on that is a record
+            rows = checked_rows(x if related is None else related.rows())
         count, dim = rows.shape if source is None else (source.count, source.dim)
         # not under add-remove, where refusing one record and taking two would tell neighbours apart
         if count < 2 and adjacency is Adjacency.REPLACE_ONE:
@@ -215,9 +228,13 @@ class Vault(Sealed):
             raise UsageError("Partitions hold their own labels: leave y out, and give the source's number of classes.")
         public_count = count if adjacency is Adjacency.REPLACE_ONE else None
         named = checked_columns(columns, dim)
-        self.__facts = Facts(dim, public_count, float(clip), adjacency, classes, named, protected)
+        self.__facts = Facts(
+            dim, public_count, float(clip), adjacency, classes, named, protected, whole_units=related is not None
+        )
         self.__records: _Records | PartitionedRecords
-        if source is None and protected is not None:
+        if related is not None:
+            self.__records = _Records(rows, None, self.__facts)
+        elif source is None and protected is not None:
             # from here on no mechanism sees the other rows; only the ledger's fingerprint is of all
             owners = checked_units(units, count, protected.name)
             kept = kept_rows(owners, rows, labels, protected.rows)
@@ -237,10 +254,10 @@ class Vault(Sealed):
             self.__budget = MemoryBudget(*_pair(budget))
         else:
             terms = None if budget is None else _pair(budget)
-            held = rows if source is None else source
+            held = related if related is not None else rows if source is None else source
             whose: tuple[Any, ...] = ()
             if protected is not None:
-                whose = (protected.name, owners, labels) if source is None else (protected.name,)
+                whose = (protected.name, owners, labels) if held is rows else (protected.name,)
             self.__budget = LedgerBudget(ledger, held, terms, adjacency, self.__label, new_records, *whose)
 
     @classmethod
@@ -445,6 +462,69 @@ class Vault(Sealed):
         )
         made.__form = form
         return made
+
+    @classmethod
+    def from_tables(
+        cls,
+        paths: Mapping[str, str | Path],
+        codec: RelatedCodec,
+        *,
+        adjacency: Adjacency | str,
+        orphans: str = ORPHANS[0],
+        ledger: Ledger | None = None,
+        budget: tuple[float, float] | None = None,
+        noise: NoiseSource | None = None,
+        label: str | None = None,
+        new_records: bool = False,
+    ) -> Self:
+        """A vault of a parent table and tables of its children, of which everything of one key is protected.
+
+        Parameters
+        ----------
+        paths
+            The file of every table (`.csv`, `.csv.gz`, `.parquet`), by the names that `codec` has for them.
+        codec
+            What is public about the tables: `privot.tables.RelatedCodec`.
+        adjacency
+            "add-remove": neighbours differ in one parent and all its children.
+        orphans
+            "refuse" refuses children whose key no parent has, "drop" leaves them out.
+        label
+            The name by which a ledger lists the tables; those of the files unless given.
+        ledger, budget, noise, new_records
+            As for `Vault`. A ledger knows all tables together as one data set: of each all rows, and which key each
+            has. One that has a budget for one of the tables alone refuses, because its rows would get a second one.
+
+        Raises
+        ------
+        DataError
+            If a table cannot be read, a row does not follow its schema, two parents have one key, or a child has no
+            parent. The sentence names a table, a line or a column, never a value.
+
+        Notes
+        -----
+        Formal guarantee: the vault holds one row per parent, which depends on the rows of that parent's key alone
+        (`privot.vault.related_records`), so neighbouring files give rows of which one is added or removed. Of a parent
+        at most `codec.per_parent` children take part.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from privot.tables import Column, RelatedCodec, Schema
+        >>> people, visits = Schema((Column("age", "integer", 0, 120),)), Schema((Column("days", "integer", 0, 30),))
+        >>> codec = RelatedCodec({"people": people, "visits": visits}, key="person", per_parent=3)
+        >>> with TemporaryDirectory() as folder:
+        ...     files = {name: Path(folder) / f"{name}.csv" for name in codec.names}
+        ...     _ = files["people"].write_text("person,age\\na,31\\nb,54\\n")
+        ...     _ = files["visits"].write_text("person,days\\nb,2\\nb,9\\n")
+        ...     Vault.from_tables(files, codec, adjacency="add-remove", budget=(1.0, 1e-5), label="clinic")
+        <Vault 'clinic': records in 5 dimensions, clip 2.23607, add-remove of one person, at most 4 rows>
+        """
+        related, clip = read_related(paths, codec, orphans)
+        if label is None:
+            label = ", ".join(file_label(paths[name]) for name in codec.names)
+        terms: dict[str, Any] = {"ledger": ledger, "budget": budget, "noise": noise, "new_records": new_records}
+        return cls(related, clip=clip, adjacency=adjacency, label=label, **terms)
 
     @property
     def facts(self) -> Facts:

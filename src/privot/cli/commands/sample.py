@@ -16,10 +16,11 @@ def sample(
     out: Annotated[
         Path,
         typer.Option(
-            help="File: .npz, .npy, .csv; of tables .csv, .csv.gz, .parquet; of images also a new folder (PNG)."
+            help="File: .npz, .npy, .csv; of tables .csv, .csv.gz, .parquet; of images (PNG), and of related tables, "
+            "a new folder."
         ),
     ],
-    n: Annotated[int, typer.Option("-n", "--count", help="Number of records.")] = 10_000,
+    n: Annotated[int, typer.Option("-n", "--count", help="Number of records; of related tables, of parents.")] = 10_000,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,13 +42,26 @@ def sample(
     from privot.cli.table_input import check_spreadsheet_safe, kind_for
     from privot.synthesis import Synthesizer
     from privot.synthesis.output.output_folder import write_drawn
+    from privot.synthesis.related.related_folder import check_folder, kinds_in
+    from privot.tables import RelatedCodec
 
     synthesizer = Synthesizer.load(folder, device)
-    if spreadsheet_safe:
-        check_spreadsheet_safe(kind_for(str(out), synthesizer.codec))
+    kinds: dict[str, str] | None = None
+    written: list[str | None] = []
+    if isinstance(synthesizer.codec, RelatedCodec):
+        check_folder(out)
+        kinds = kinds_in(folder, synthesizer.codec)
+        written = [*kinds.values()]
+    elif spreadsheet_safe:
+        written = [kind_for(str(out), synthesizer.codec)]
+    for kind in written if spreadsheet_safe else []:
+        check_spreadsheet_safe(kind)
     with counting_bar("drawing samples", quiet=as_json) as tell:
-        write_drawn(synthesizer, out, n, seed, spreadsheet_safe, tell, where)
+        rows = write_drawn(synthesizer, out, n, seed, spreadsheet_safe, tell, where, kinds)
     if as_json:
-        print_json({"out": str(out), "samples": n, "guarantee": synthesizer.guarantee_.to_dict()})
+        tables = {} if rows is None else {"tables": rows}
+        print_json({"out": str(out), "samples": n, **tables, "guarantee": synthesizer.guarantee_.to_dict()})
+    elif rows is not None:
+        typer.echo(f"{out}: {', '.join(f'{count} synthetic rows of {name}' for name, count in rows.items())}.")
     else:
         typer.echo(f"{out}: {n} synthetic records.")

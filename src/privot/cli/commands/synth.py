@@ -39,6 +39,11 @@ def synth(
     unit: shared.UnitColumn = None,
     per_unit: shared.RowsPerUnit = None,
     unit_file: shared.UnitFile = None,
+    child: shared.ChildFile = None,
+    child_schema: shared.ChildSchema = None,
+    key: shared.KeyColumn = None,
+    per_parent: shared.ChildrenPerParent = None,
+    orphans: shared.Orphans = None,
     method: Annotated[
         str, typer.Option(help="Method: embedding, sinkhorn, sliced or sinkhorn-parameters.")
     ] = "embedding",
@@ -90,6 +95,8 @@ def synth(
     privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth;
     privot synth visits.csv --schema schema.json --unit patient_id --per-unit 5 --epsilon 1 --delta 1e-6 --adjacency
     add-remove --out visits-synth;
+    privot synth patients.csv --schema patients.json --child visits.csv --child-schema visits.json --key patient_id
+    --epsilon 1 --delta 1e-6 --adjacency add-remove --out clinic-synth;
     privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
     --out scans-synth
 
@@ -103,7 +110,9 @@ def synth(
     On several GPUs: torchrun --nproc-per-node 4 -m privot synth … (embedding only; the first process pays, once).
     """
     from privot.cli.partitioned_input import PartitionOptions
+    from privot.cli.related_input import RelatedOptions, check_meaningful
     from privot.cli.running.open_runs import is_open_run, print_open, refuse_others, synth_open
+    from privot.cli.running.related_job import RelatedJob
     from privot.cli.running.synth_job import SynthJob, SynthOptions, synthesise
     from privot.cli.table_input import UnitOptions
     from privot.errors import UsageError
@@ -128,11 +137,16 @@ def synth(
         allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
         units=UnitOptions(unit, per_unit, unit_file),
+        related=RelatedOptions.of(child, child_schema, key, per_parent, orphans),
     )  # fmt: skip
+    job: type[SynthJob] = SynthJob
+    if options.related.children:
+        check_meaningful(context)
+        job = RelatedJob
     if dry_run:
-        _print_dry_run(SynthJob(options).dry_run(), as_json)
+        _print_dry_run(job(options).dry_run(), as_json)
         return
-    made = synthesise(context, options)
+    made = synthesise(context, options, job)
     if made is not None:
         _print(made, data, out, samples, as_json)
 
@@ -143,6 +157,9 @@ def _print_dry_run(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
+    for name, errors in found.get("tables", {}).items():
+        typer.echo(f"{name}:")
+        _print_expected_errors(errors, stated=found["records"] is not None)
     if "errors" in found:
         _print_expected_errors(found["errors"], stated=found["records"] is not None)
     if "partitions" not in found:
@@ -192,16 +209,20 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
     guarantee, spent = made.guarantee, made.spent
     if as_json:
         answer = {"out": str(out), "samples": samples, "ledger": str(made.ledger), "left_out": list(made.left_out)}
+        if made.tables is not None:
+            answer["tables"] = made.tables
         print_json(with_warnings({**answer, "spent_in_ledger": spent, "guarantee": guarantee.to_dict()}))
         return
-    files = ", ".join(sorted(file.name for file in out.glob("synthetic.*")))
+    files = ", ".join(sorted(file.name for file in out.glob("synthetic.*"))) + f" ({samples} synthetic records)"
+    if made.tables is not None:
+        files = ", ".join(f"{name} ({rows} synthetic rows)" for name, rows in made.tables.items())
     stands = f"at δ = {guarantee.at_delta:g}, {guarantee.relation}, {guarantee.standing}"
     print_facts(
         [
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
-            ("charged to", f"{made.ledger}, the ledger of {label_of(data)}"),
+            ("charged to", f"{made.ledger}, the ledger of {label_of(data) if made.tables is None else 'all tables'}"),
             *[(f"ledger, {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
-            ("folder", f"{out}: {files} ({samples} synthetic records), report.html, guarantee.json, generator"),
+            ("folder", f"{out}: {files}, report.html, guarantee.json, generator"),
         ]
     )
     if made.left_out:

@@ -74,6 +74,30 @@ RowsPerUnit = Annotated[
     int | None,
     typer.Option("--per-unit", metavar="N", help="Rows of one unit that take part, at most. Default: 1."),
 ]
+ChildFile = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--child", metavar="FILE", help="Table of the children of DATA's rows, such as visits; may be repeated."
+    ),
+]
+ChildSchema = Annotated[
+    list[Path] | None,
+    typer.Option("--child-schema", metavar="FILE", help="Public schema of a --child, in the same order."),
+]
+KeyColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="COLUMN", help="Column of DATA and every --child that links them; one key is protected."
+    ),
+]
+ChildrenPerParent = Annotated[
+    list[int] | None,
+    typer.Option("--per-parent", metavar="N", help="Children of one parent that take part, at most. Default: 5."),
+]
+Orphans = Annotated[
+    str | None,
+    typer.Option(metavar="WORD", help="Children without a parent: refuse (default) or drop."),
+]
 WordVectorFile = Annotated[
     Path | None, typer.Option("--words", help="Public word vectors (.npz: words, vectors); the data are then texts.")
 ]

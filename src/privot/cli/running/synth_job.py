@@ -15,6 +15,7 @@ from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
 from privot.cli.partitioned_input import PartitionOptions, expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
+from privot.cli.related_input import NO_CHILDREN, RelatedOptions
 from privot.cli.table_input import (
     NO_UNIT,
     UnitOptions,
@@ -82,6 +83,7 @@ class SynthOptions:
     encoder_size: int | None = None
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
     units: UnitOptions = NO_UNIT
+    related: RelatedOptions = NO_CHILDREN
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,12 @@ class SynthAnswer:
     ledger: Path
     spent: dict[str, Any] | None
     left_out: Sequence[int | str]
+    tables: dict[str, int] | None = None
+    """Of related tables, the number of synthetic rows of each."""
 
 
-def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | None:
-    """Run or resume the job; None in a process that only helps another one to train.
+def synthesise(context: typer.Context, options: SynthOptions, job: type[SynthJob] | None = None) -> SynthAnswer | None:
+    """Run or resume the `job` (`SynthJob` unless given); None in a process that only helps another one to train.
 
     What belongs to `context` is released when the command ends, however it ends.
     """
@@ -115,7 +119,7 @@ def synthesise(context: typer.Context, options: SynthOptions) -> SynthAnswer | N
     if team.size > 1 and options.method != "embedding":
         raise UsageError(f"Only embedding trains with several processes: start {options.method} without torchrun.")
     _check(options)
-    return SynthJob(options).run(context, team)
+    return (SynthJob if job is None else job)(options).run(context, team)
 
 
 def _check(options: SynthOptions) -> None:
@@ -313,8 +317,8 @@ class SynthJob:
             if self._warn is not None:
                 # once the ledger knows the records, and before anything is paid
                 self._warn()
-            if earlier is None and self.codec is not None and o.units.column is None:
-                ask_for_unit(self.codec)
+            if earlier is None:
+                self._ask()
             kept = None if self.source is None else keep_sums(self.source, job, book)
             with job.alone(), telling("synth", job, charges(book)):
                 self._train(job, opened, book, team)
@@ -323,8 +327,13 @@ class SynthJob:
                 spent = spent_in_ledger(book, job)
                 kind = self._kind()
                 with working("drawing samples", quiet=o.as_json):
-                    write_folder(self.synthesizer, o.out, o.samples, o.seed, kind, spent, o.spreadsheet_safe)
-        return SynthAnswer(self.synthesizer.guarantee_, book.path, spent, self._left_out())
+                    rows = write_folder(self.synthesizer, o.out, o.samples, o.seed, kind, spent, o.spreadsheet_safe)
+        return SynthAnswer(self.synthesizer.guarantee_, book.path, spent, self._left_out(), rows)
+
+    def _ask(self) -> None:
+        """Ask for a unit where the schema names what looks like an identifier."""
+        if self.codec is not None and self.options.units.column is None:
+            ask_for_unit(self.codec)
 
     def _prepare(self, context: typer.Context, going_on: bool) -> Job | None:
         """The job to go on with; or None and a new output folder, removed again if no job is started in it."""

@@ -21,10 +21,12 @@ METHODS = {
 }
 TABLE_METHOD = "table_method:TableMethod"
 """The method for tables, which users always call embedding."""
+RELATED_METHOD = "related_method:RelatedMethod"
+"""The method for related tables; it is called embedding, too."""
 
 
-def method_named(name: str, table: bool = False) -> SynthesisMethod:
-    """The method that is called `name`; with `table`, the one for records with a schema.
+def method_named(name: str, table: bool = False, related: bool = False) -> SynthesisMethod:
+    """The method that is called `name`; with `table`, the one for records with a schema, or with `related` schemas.
 
     >>> type(method_named("sliced")).__name__
     'SlicedMethod'
@@ -33,6 +35,6 @@ def method_named(name: str, table: bool = False) -> SynthesisMethod:
         raise UsageError(f"Unknown method {name!r}: expected one of {', '.join(METHODS)}.")
     if table and name != "embedding":
         raise UsageError(f"Tables are synthesised by embedding, not by {name}.")
-    module, kind = (TABLE_METHOD if table else METHODS[name]).split(":")
+    module, kind = (RELATED_METHOD if related else TABLE_METHOD if table else METHODS[name]).split(":")
     made: SynthesisMethod = getattr(import_module(f"privot.synthesis.methods.{module}"), kind)()
     return made

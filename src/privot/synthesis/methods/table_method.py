@@ -11,6 +11,7 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import FittedTable
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.tabular.table_design import TableDesign
+from privot.tables.codec import TableCodec
 
 
 class TableMethod:
@@ -22,12 +23,12 @@ class TableMethod:
         """The design for (ε, δ) and the schema."""
         if config.shape is not None or config.features is not None or config.rules is not None or config.options:
             raise UsageError("The release of a table follows from its schema: leave out all other options.")
-        assert config.codec is not None
+        assert isinstance(config.codec, TableCodec)
         return TableDesign.choose(config.codec, facts, config.epsilon, config.delta, config.seed)
 
     def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> TableDesign:
         """The design that a job wrote down."""
-        assert config.codec is not None
+        assert isinstance(config.codec, TableCodec)
         return TableDesign.from_dict(fields, config.codec)
 
     def run(self, run: SynthesisRun) -> Outcome:

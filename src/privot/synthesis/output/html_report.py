@@ -35,7 +35,9 @@ from privot.report.table_parts import verdict_card
 from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.methods import method_named
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
+from privot.synthesis.related import related_folder
 from privot.synthesis.tabular.table_folder import FIGURES, facts_of
+from privot.tables.related_codec import KIND as RELATED
 
 __all__ = ["AUDIT", "CONFIDENTIAL", "EVALUATION", "PRIVATE_REPORT", "REPORT", "write_report"]
 
@@ -69,7 +71,8 @@ def _pages(
     folder: Path, guarantee: Guarantee, fields: Mapping[str, Any], measured: Mapping[str, Any] | None
 ) -> tuple[Page, Page | None]:
     table = fields["params"].get("codec") is not None
-    subject = "Synthetic table" if table else "Synthetic data"
+    linked = table and _is_related(fields["params"])
+    subject = "Synthetic tables" if linked else "Synthetic table" if table else "Synthetic data"
     open_part = None if measured is None else public_part(measured)
     figures = read_json(folder / FIGURES) if (folder / FIGURES).exists() else {}
     worst = _read(EVALUATION, lambda: _worst(open_part))
@@ -163,10 +166,13 @@ def _limits(guarantee: Guarantee, fields: Mapping[str, Any], table: bool) -> lis
         "More certainty: drawing more synthetic records adds nothing. Intervals and p-values computed from them as if "
         "they were real are too narrow."
     )
-    if table:
+    if table and _is_related(fields["params"]):
+        said.append(related_folder.LIMITS)
+    elif table:
         said.append(
             "Sequences and links between rows, such as several visits of one patient: every row is drawn by itself."
         )
+    if table:
         said.append("Relations of many columns at once beyond those that the release measured.")
     elif fields["params"].get("shape"):
         said.append("Single images and fine detail: what a generator adds there is invented.")
@@ -201,8 +207,21 @@ def _samples(folder: Path) -> list[Section]:
 
 
 def _columns(figures: Mapping[str, Any]) -> list[Section]:
-    made = columns_section(figures, "Synthetic columns", over_real=False), correlations_section(figures)
+    if "tables" in figures:
+        parts = [(f"Synthetic {clean(name)}", of_table) for name, of_table in figures["tables"].items()]
+    else:
+        parts = [("Synthetic columns", figures)]
+    made = [
+        section
+        for title, of_table in parts
+        for section in (columns_section(of_table, title, over_real=False), correlations_section(of_table))
+    ]
     return [section for section in made if section is not None]
+
+
+def _is_related(params: Mapping[str, Any]) -> bool:
+    """Whether the folder is of related tables."""
+    return isinstance(params.get("codec"), Mapping) and params["codec"].get("kind") == RELATED
 
 
 def _training(fields: Mapping[str, Any]) -> list[Section]:
@@ -234,7 +253,9 @@ def _command(guarantee: Guarantee, params: Mapping[str, Any], learned: Mapping[s
     """The command that makes such a folder; the data and the output folder are the user's to name."""
     words = ["privot", "synth", "DATA", "--epsilon", f"{float(params['epsilon']):g}"]
     words += ["--delta", f"{float(params['delta']):g}", "--adjacency", str(guarantee.adjacency)]
-    if params.get("codec") is not None:
+    if _is_related(params):
+        words += related_folder.command_words(params)
+    elif params.get("codec") is not None:
         words += ["--schema", "SCHEMA.json"]
     else:
         words += ["--method", str(params["method"])]
@@ -268,6 +289,8 @@ def _plain(*values: Any) -> bool:
 
 def _facts(fields: Mapping[str, Any]) -> list[list[str]]:
     params, learned = fields["params"], fields["learned"]
+    if _is_related(params):
+        return related_folder.facts_of(params)
     if params.get("codec") is not None:
         return facts_of(params, learned)
     generator, features = learned["generator"], learned["features"]

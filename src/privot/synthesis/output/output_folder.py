@@ -15,8 +15,10 @@ from privot.jobs.spending import write_spent
 from privot.report.image_grid import draw_grid
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.image_folder import check_image_folder, write_image_folder
+from privot.synthesis.related import related_folder as related
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.restricted_rows import restricted_rows
+from privot.tables.related_codec import RelatedCodec
 
 if TYPE_CHECKING:
     from privot.synthesis.synthesizer import Synthesizer
@@ -60,17 +62,23 @@ def write_drawn(
     spreadsheet_safe: bool = False,
     progress: Callable[[int, int], None] | None = None,
     where: Sequence[str] | None = None,
-) -> None:
+    kinds: Mapping[str, str] | None = None,
+) -> dict[str, int] | None:
     """`n` samples, as `path`'s ending says: arrays, or the columns and types of a table (see `write_table`).
 
     Without an ending it is a new folder of PNG files, by class name; `progress` hears (images written, in all). `where`
-    states conditions on the rows of a table.
+    states conditions on the rows of a table. Related tables become a new folder with a file for each, of the endings in
+    `kinds` (.csv unless given); the number of rows of each is returned.
     """
     if spreadsheet_safe and synthesizer.codec is None:
         raise UsageError("Only tables with a schema hold text that a spreadsheet could read as a formula.")
     images = synthesizer.codec is None and not path.suffix
     if images:
         check_image_folder(path, synthesizer.shape)
+    if isinstance(synthesizer.codec, RelatedCodec):
+        endings = dict.fromkeys(synthesizer.codec.names, related.ENDINGS[0]) | dict(kinds or {})
+        made = synthesizer.sample(n, seed=seed, where=where or None, frame="table")
+        return related.write_tables(path, made, synthesizer.codec, endings, spreadsheet_safe)
     x, y = synthesizer.sample(n, seed=seed, where=where or None, frame=None if synthesizer.codec is None else "table")
     if synthesizer.codec is not None:
         tables.write_drawn(path, x, synthesizer.codec, spreadsheet_safe)
@@ -79,6 +87,7 @@ def write_drawn(
         write_image_folder(path, x, y, synthesizer.shape, *span, synthesizer.class_names, progress)
     else:
         write_samples(path, x, y, synthesizer.shape, synthesizer.class_names)
+    return None
 
 
 def write_folder(
@@ -86,15 +95,21 @@ def write_folder(
     folder: Path,
     samples: int,
     seed: int | None,
-    kind: str | None = None,
+    kind: str | Mapping[str, str] | None = None,
     spent: Mapping[str, Any] | None = None,
     spreadsheet_safe: bool = False,
-) -> None:
+) -> dict[str, int] | None:
     """Everything that `privot synth` leaves behind; `kind` is the ending of a table's file, .csv unless given.
 
-    `spent` is what the ledger holds (`spending`).
+    Of related tables it gives the ending by name, and the number of rows of each is returned. `spent` is what the
+    ledger holds (`spending`).
     """
-    if synthesizer.codec is not None:
+    rows = None
+    if isinstance(synthesizer.codec, RelatedCodec):
+        kinds = kind if isinstance(kind, Mapping) else None
+        rows = write_drawn(synthesizer, folder, samples, seed, spreadsheet_safe, kinds=kinds)
+        related.write_figures(folder, synthesizer.model_, max(samples, _PICTURED), 0 if seed is None else seed)
+    elif synthesizer.codec is not None:
         write_drawn(synthesizer, folder / f"{tables.SYNTHETIC}{kind or '.csv'}", samples, seed, spreadsheet_safe)
         drawn = restricted_rows(synthesizer.model_, max(samples, _PICTURED), 0 if seed is None else seed)
         tables.write_figures(folder, *drawn, synthesizer.codec)
@@ -104,6 +119,7 @@ def write_folder(
     synthesizer.save(folder)
     write_spent(folder, spent)
     write_report(folder)
+    return rows
 
 
 def _write_grid(synthesizer: Synthesizer, folder: Path, seed: int | None) -> None:

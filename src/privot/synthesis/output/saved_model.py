@@ -21,12 +21,14 @@ from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
 from privot.synthesis.encoders.public_encoder import EncoderNeededError
 from privot.synthesis.features.fourier import feature_map
-from privot.synthesis.fitted import Fitted, FittedGenerator, FittedTable
+from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
 from privot.synthesis.generators.generator import build
 from privot.synthesis.refinement.relabelling import read_labeller
+from privot.synthesis.related.related_model import RelatedModel
 from privot.synthesis.tabular import table_folder as tables
 from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.frames import FrameForm
+from privot.tables.related_codec import RelatedCodec
 
 CONFIG = "config.json"
 GENERATOR = "generator.safetensors"
@@ -44,6 +46,8 @@ def write_model(
     if isinstance(fitted, FittedTable):
         weights, learned = tables.tensors_of(fitted.model), fitted.model.config()
         learned |= {} if fitted.form is None else {"frame": fitted.form.to_dict()}
+    elif isinstance(fitted, FittedRelated):
+        weights, learned = tables.tensors_of(fitted.model), fitted.model.config()
     else:
         weights, learned = _learned(fitted, rules)
     write_tensors(folder / GENERATOR, weights, {"kind": "generator"})
@@ -86,6 +90,8 @@ def read_model(folder: Path, device: str = "cpu") -> tuple[SynthesisConfig, Fitt
 
 def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Fitted:
     """A fitted model from the parts of its folder."""
+    if isinstance(config.codec, RelatedCodec):
+        return FittedRelated(RelatedModel.build(config.codec, learned, weights))
     if config.codec is not None:
         form = learned.get("frame")
         model = TableModel.build(config.codec, learned, weights)

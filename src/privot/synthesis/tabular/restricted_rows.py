@@ -69,7 +69,7 @@ def restricted_rows(model: TableModel, rows: int, seed: int, where: Sequence[Con
         if kept.proposed + wanted > most and (kept.proposed >= most or kept.proposed >= 5 * BLOCK):
             raise ConvergenceError(kept.sentence(rows, most))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place, 1)))
-        kept.add(*_propose(model, min(max(wanted, 500), BLOCK), rules, where, rng), rng)
+        kept.add(*propose(model, min(max(wanted, 500), BLOCK), rules, where, rng), rng)
         place += 1
     return kept.rows(rows)
 
@@ -177,15 +177,31 @@ class _Cells:
         return np.where(gone, -1.0, below + rng.random(len(cells)) * np.maximum(above - below, 0.0))
 
 
-def _propose(
-    model: TableModel, rows: int, rules: Rules, where: Sequence[Condition], rng: np.random.Generator
+def propose(
+    model: TableModel,
+    rows: int,
+    rules: Rules,
+    where: Sequence[Condition],
+    rng: np.random.Generator,
+    given: Floats | None = None,
 ) -> tuple[Floats, Ints | None, Floats]:
-    """Rows within the constraints and conditions (up to rounding), their labels, and their weights."""
+    """Rows within the constraints and conditions (up to rounding), their labels, and their weights.
+
+    `given` of shape (rows, k) are the first k columns, which are then not drawn; the model must draw them before all
+    others, and no constraint may name them.
+    """
     codec, axes = model.codec, axes_of(model.codec, compact=True)
     groups = np.zeros((rows, len(codec.features)), dtype=np.int64)
     x, labels, weight = np.empty((rows, len(codec.features))), None, np.ones(rows)
     drawn: dict[str, Floats] = {}
+    known = 0 if given is None else given.shape[1]
+    if given is not None:
+        x[:, :known] = given
+        for place in range(known):
+            groups[:, place] = model.levels.groups[place][axes[place].index(x, None)]
     for factor in model.factors:
+        if factor.column is not None and factor.column < known:
+            continue
         cells = _Cells.of(model, axes, factor)
         column, i = cells.column, factor.column
         z = model.levels.one_hot(groups, factor.features)

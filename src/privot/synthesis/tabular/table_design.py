@@ -41,6 +41,8 @@ class TableDesign:
     delta: float
     adjacency: Adjacency
     facts: Facts
+    first: int = 0
+    """How many columns are drawn before all others (`fit_table`): those of the parent, where rows are its children."""
 
     @classmethod
     def choose(cls, codec: TableCodec, facts: Facts, epsilon: float, delta: float, seed: int | None) -> TableDesign:
@@ -80,7 +82,7 @@ class TableDesign:
         }
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any], codec: TableCodec) -> TableDesign:
+    def from_dict(cls, fields: Mapping[str, Any], codec: TableCodec, first: int = 0) -> TableDesign:
         """Read what `to_dict` wrote."""
         try:
             axes = axes_of(codec, compact=True)
@@ -96,7 +98,7 @@ class TableDesign:
                 mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)
             adjacency = Adjacency.parse(fields["adjacency"])
             facts = Facts.from_plain(fields["facts"], adjacency)
-            return cls(codec, mechanism, int(fields["seed"]), float(fields["delta"]), adjacency, facts)
+            return cls(codec, mechanism, int(fields["seed"]), float(fields["delta"]), adjacency, facts, first)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"This does not describe the synthesis of a table ({type(error).__name__}).") from None
 
@@ -124,7 +126,14 @@ class TableDesign:
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose marginals, noise or events are not those that this design pays for."""
-        counts, public = self.counts, release.public
+        events = [dict(e) for e in release.guarantee.events]
+        same = self.describes(release.public) and release.guarantee.at_delta == self.delta
+        if not same or events != [self.event(self.facts).to_dict()]:
+            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+
+    def describes(self, public: Mapping[str, Any]) -> bool:
+        """Whether what is `public` about a release states the marginals and the noise of this design."""
+        counts = self.counts
         fine, scored = counts.fine(), isinstance(self.mechanism, ScoredMarginals)
         wanted = {
             "classes": counts.classes,
@@ -134,7 +143,6 @@ class TableDesign:
             "pairs": counts.sigma[1] if len(counts.axes) > 1 else None,
             "scores": self.mechanism.sigma if scored else None,
         }
-        events = [dict(e) for e in release.guarantee.events]
         try:
             found = {
                 "classes": public["classes"],
@@ -146,11 +154,9 @@ class TableDesign:
             }
         except (KeyError, TypeError):
             found = {}
-        same = found == json.loads(json.dumps(wanted)) and release.guarantee.at_delta == self.delta
-        if not same or events != [self.event(self.facts).to_dict()]:
-            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+        return bool(found == json.loads(json.dumps(wanted)))
 
-    def rehearse(self) -> None:
+    def rehearse(self) -> TableModel:
         """Release and fit a table of two made-up rows, so that a schema that fails is found before paying."""
         rows = np.zeros((2, len(self.codec.features)))
         labels = None if self.codec.classes is None else np.zeros(2, dtype=np.int64)
@@ -167,9 +173,12 @@ class TableDesign:
         if isinstance(mechanism, ScoredMarginals):
             planner = TablePlanner(axes_of(self.codec, compact=True), population=_REHEARSED)
             mechanism = replace(mechanism, planner=planner)
-        fit_table(made_up.release(mechanism, purpose="rehearsal"), self.codec, population=_REHEARSED).sample_rows(2)
+        release = made_up.release(mechanism, purpose="rehearsal")
+        model = fit_table(release, self.codec, population=_REHEARSED, first=self.first)
+        model.sample_rows(2)
+        return model
 
     def fit(self, release: Release, progress: Callable[[int, int, float], None] | None = None) -> TableModel:
         """The model of a release; the same release and seed give the same model."""
         tell = None if progress is None else lambda done, steps: progress(done, steps, float("nan"))
-        return fit_table(release, self.codec, seed=self.seed, progress=tell)
+        return fit_table(release, self.codec, seed=self.seed, progress=tell, first=self.first)

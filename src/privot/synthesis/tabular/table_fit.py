@@ -47,10 +47,12 @@ def fit_table(
     seed: int = 0,
     population: int = POPULATION,
     progress: Callable[[int, int], None] | None = None,
+    first: int = 0,
 ) -> TableModel:
     """Fit the model to a release made by `table_release.table_mechanism`; minutes at most, with no private data.
 
-    `progress` is called with the number of fitted factors and the number of all factors.
+    `progress` is called with the number of fitted factors and the number of all factors. The `first` columns are drawn
+    before all others, so that the others can be drawn beside given values of them.
     """
     steps = len(codec.features) + (codec.classes is not None)
 
@@ -62,7 +64,7 @@ def fit_table(
     rng = np.random.default_rng(seed)
     axes = axes_of(codec)
     levels, bases = _levels(known, axes), _bases(known, axes)
-    factors = _feature_factors(known, levels, bases, population, rng, tell)
+    factors = _feature_factors(known, levels, bases, population, rng, tell, first)
     if codec.classes is not None:
         fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
         if isinstance(release.value, Mapping) and "scores" in release.value:
@@ -114,12 +116,13 @@ def _feature_factors(
     population: int,
     rng: np.random.Generator,
     tell: Callable[[int], None] = lambda done: None,
+    first: int = 0,
 ) -> list[Factor]:
     """p(x₁), p(x₂|x₁), …, each fitted over rows drawn from those before it."""
     rows = np.zeros((population, known.columns), dtype=np.int64)
     factors: list[Factor] = []
     dependence = known.dependence()
-    order = order_of(dependence)
+    order = order_of(dependence, first)
     for step, column in enumerate(order):
         parents = sorted(order[:step], key=lambda j: -dependence[column, j])[:MAX_PARENTS]
         factors.append(_feature_factor(known, column, sorted(parents), rows, levels, bases))
@@ -129,15 +132,19 @@ def _feature_factors(
     return factors
 
 
-def order_of(dependence: Floats) -> list[int]:
-    """Start at the column that depends most on all others; go on with the one that depends most on any so far."""
-    left = set(range(len(dependence)))
-    order = [int(np.argmax(dependence.sum(axis=1)))]
-    left.discard(order[0])
-    while left:
-        following = max(sorted(left), key=lambda i: float(dependence[i, order].max()))
-        order.append(following)
-        left.discard(following)
+def order_of(dependence: Floats, first: int = 0) -> list[int]:
+    """Start at the column that depends most on all others; go on with the one that depends most on any so far.
+
+    The `first` columns come before all others.
+    """
+    ahead = range(first or len(dependence))
+    order = [max(ahead, key=lambda i: float(dependence[i].sum()))]
+    for columns in (ahead, range(len(dependence))):
+        left = set(columns) - set(order)
+        while left:
+            following = max(sorted(left), key=lambda i: float(dependence[i, order].max()))
+            order.append(following)
+            left.discard(following)
     return order
 
 

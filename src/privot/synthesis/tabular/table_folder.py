@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from privot.evaluation.table_figures import Coded, associations, column_shares
 from privot.jobs.released_files import write_bytes, write_json
-from privot.synthesis.tabular.table_model import TableModel
 from privot.tables.codec import TableCodec
+from privot.tables.schema import Schema
 from privot.tables.table import Table
 from privot.tables.table_writing import table_bytes
 
@@ -22,14 +22,27 @@ FIGURES = "figures.json"
 """The numbers behind the report's pictures of columns and pairs."""
 
 
-def tensors_of(model: TableModel) -> dict[str, torch.Tensor]:
+class Arrays(Protocol):
+    """A model that says its arrays by name."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays."""
+        ...
+
+
+def tensors_of(model: Arrays) -> dict[str, torch.Tensor]:
     """The model's arrays, for one safetensors file."""
     return {name: torch.from_numpy(np.array(array)) for name, array in model.arrays().items()}
 
 
 def write_drawn(path: Path, table: Table, codec: TableCodec, spreadsheet_safe: bool = False) -> None:
     """Synthetic rows as `path`'s ending says, whole or not at all."""
-    write_bytes(path, table_bytes(table, path, codec.schema, spreadsheet_safe))
+    write_schema_table(path, table, codec.schema, spreadsheet_safe)
+
+
+def write_schema_table(path: Path, table: Table, schema: Schema, spreadsheet_safe: bool = False) -> None:
+    """The same for the columns that `schema` states."""
+    write_bytes(path, table_bytes(table, path, schema, spreadsheet_safe))
 
 
 def find_synthetic(folder: Path) -> Path | None:
@@ -40,11 +53,14 @@ def find_synthetic(folder: Path) -> Path | None:
 
 def write_figures(folder: Path, rows: NDArray[np.float64], labels: NDArray[np.int64] | None, codec: TableCodec) -> None:
     """The numbers behind the report's pictures, from synthetic rows: shares of columns, associations of pairs."""
+    write_json(folder / FIGURES, figures_of(rows, labels, codec))
+
+
+def figures_of(rows: NDArray[np.float64], labels: NDArray[np.int64] | None, codec: TableCodec) -> dict[str, Any]:
+    """These numbers, as plain JSON types."""
     coded = Coded(rows, labels, codec)
     names, matrix = associations(coded.some())
-    write_json(
-        folder / FIGURES, {"columns": column_shares(coded), "correlations": {"names": names, "synthetic": matrix}}
-    )
+    return {"columns": column_shares(coded), "correlations": {"names": names, "synthetic": matrix}}
 
 
 def facts_of(params: Mapping[str, Any], learned: Mapping[str, Any]) -> list[list[str]]:

@@ -6,7 +6,7 @@ Everything here follows from the schema and the budget; no record is seen.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from privot.accounting import Event, account, calibrate
 from privot.common.privacy_unit import Unit
@@ -48,12 +48,26 @@ def table_mechanism(
     `unit`. `compact` says which layout of rows the vault holds.
     """
     adjacency = Adjacency.parse(adjacency)
-    axes = axes_of(codec, compact)
-    pairs = math.comb(len(axes), 2)
-    by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
     dim = len(codec.features) if compact else codec.dim
     count = 2 if adjacency is Adjacency.REPLACE_ONE else None
     facts = Facts(dim, count, codec.bound(compact), adjacency, codec.classes, unit=unit)
+    make = scaled_mechanism(codec, adjacency, compact)
+
+    def cost(scale: float) -> Event:
+        return facts.cost(make(max(scale, MIN_SCALE)).event(facts))
+
+    if account(cost(MIN_SCALE), delta).epsilon() <= epsilon:
+        return make(MIN_SCALE)
+    return make(calibrate(cost, epsilon=epsilon, delta=delta))
+
+
+def scaled_mechanism(
+    codec: TableCodec, adjacency: Adjacency, compact: bool = True
+) -> Callable[[float], GroupedMarginals | ScoredMarginals]:
+    """From s, the noise per unit of sensitivity of all parts together, to the mechanism for this schema."""
+    axes = axes_of(codec, compact)
+    pairs = math.comb(len(axes), 2)
+    by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
     classes = codec.classes or 1
     rule = group_rule(axes, classes)
     shares = [
@@ -77,12 +91,7 @@ def table_mechanism(
         unit /= math.sqrt(2.0) if adjacency is Adjacency.REPLACE_ONE else 1.0
         return ScoredMarginals(counts, scale * unit / math.sqrt(score_part), planner)
 
-    def cost(scale: float) -> Event:
-        return facts.cost(make(max(scale, MIN_SCALE)).event(facts))
-
-    if account(cost(MIN_SCALE), delta).epsilon() <= epsilon:
-        return make(MIN_SCALE)
-    return make(calibrate(cost, epsilon=epsilon, delta=delta))
+    return make
 
 
 def group_rule(axes: Sequence[Axis], classes: int) -> GroupRule:

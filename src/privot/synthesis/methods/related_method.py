@@ -1,0 +1,44 @@
+"""The method for related tables: noisy marginals of all of them are released once, and a model is fitted to each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from privot.errors import UsageError
+from privot.mechanisms.mechanism import Facts
+from privot.synthesis.config import SynthesisConfig
+from privot.synthesis.fitted import FittedRelated
+from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.related.related_design import RelatedDesign
+from privot.tables.related_codec import RelatedCodec
+
+
+class RelatedMethod:
+    """Noise at the counts of the cells of several tables, released once."""
+
+    watched: ClassVar[str] = "loss of the labels' models"
+
+    def plan(self, config: SynthesisConfig, facts: Facts) -> RelatedDesign:
+        """The design for (ε, δ) and the schemas."""
+        if config.shape is not None or config.features is not None or config.rules is not None or config.options:
+            raise UsageError("The release of related tables follows from their schemas: leave out all other options.")
+        return RelatedDesign.choose(_codec(config), facts, config.epsilon, config.delta, config.seed)
+
+    def read_design(self, fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> RelatedDesign:
+        """The design that a job wrote down."""
+        return RelatedDesign.from_dict(fields, _codec(config))
+
+    def run(self, run: SynthesisRun) -> Outcome:
+        """Pay for the release and fit the models, which takes seconds and gives the same again: no checkpoint."""
+        design: RelatedDesign = run.design
+        release, _ = run.payments.release(lambda: design.mechanism, design.check_release)
+        outcome = Outcome(design, release.guarantee, release)
+        run.paid(outcome)
+        outcome.fitted = FittedRelated(design.fit(release, run.progress))
+        return outcome
+
+
+def _codec(config: SynthesisConfig) -> RelatedCodec:
+    assert isinstance(config.codec, RelatedCodec)
+    return config.codec
