@@ -34,7 +34,7 @@ class GroupRule:
     share: float = 0.005
     sds: float = 6.0
     pair_sds: float = 2.0
-    least: int = 10
+    least: int = 6
     end_sds: float = 3.5
 
     def __post_init__(self) -> None:
