@@ -218,7 +218,7 @@ def edges_of(column: Column) -> NDArray[np.float64]:
     """Where a column of numbers is cut into fixed fine cells, in the scaled coordinate.
 
     Few whole numbers get a cell each. Others are cut evenly in the scaled coordinate, whole numbers halfway between two
-    of them. On a scale of logarithms or quantiles the lowest value, often a spike (no gain, no debt), has a cell of its own.
+    of them. On a scale of logarithms or quantiles the lowest value, often a spike (no gain, no debt), has its own cell.
     """
     low, high = column.range
     if column.is_whole and high - low + 1 <= MAX_VALUES:

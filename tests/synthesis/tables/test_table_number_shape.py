@@ -84,7 +84,9 @@ def released(column: Column, values: Any, seed: int, epsilon: float = 1.0) -> Ta
     codec = TableCodec(Schema((column,)))
     x, _ = codec.encode(Table({column.name: values}), compact=True)
     made = table_mechanism(codec, epsilon=epsilon / 11**0.5, delta=1e-6, adjacency="add-remove")
-    vault = Vault(x, clip=codec.bound(compact=True), adjacency="add-remove", budget=(1.0, 1e-6), noise=SeededNoise(seed))
+    vault = Vault(
+        x, clip=codec.bound(compact=True), adjacency="add-remove", budget=(1.0, 1e-6), noise=SeededNoise(seed)
+    )
     # seeded noise is not secret: nothing here is released
     return fit_table(vault.release(made, purpose="test", allow_unproven=True), codec, population=200)
 

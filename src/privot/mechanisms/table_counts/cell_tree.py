@@ -44,7 +44,9 @@ class TreeRule:
         arguments.whole("The least number of cells of a tree's rule", self.least, 2)
         arguments.whole("The number of outermost cells of a tree's rule", self.ends, 1)
         if not self.least + 2 * (self.ends - 1) <= self.most or not 0.0 <= self.sds < float("inf"):
-            raise UsageError("A tree's rule needs more cells than its least and its ends, and deviations of at least 0.")
+            raise UsageError(
+                "A tree's rule needs more cells than its least and its ends, and deviations of at least 0."
+            )
 
     def levels(self, axis: Axis) -> tuple[Axis, ...]:
         """The axis by runs of each size, the longest runs first; a missing value has a run of its own.

@@ -60,6 +60,7 @@ class Planner(Protocol):
         """From the value of `GroupedMarginals` and what is public about it."""
         ...
 
+
 @runtime_checkable
 class CellPlanner(Planner, Protocol):
     """A planner that can plan for other cells of the same columns, once they are chosen."""
