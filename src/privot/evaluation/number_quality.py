@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import brief
+from privot.tables.cell_grid import grid_of
 from privot.tables.cell_values import numbers_of
 from privot.tables.codec import TableCodec, edges_of, scaled
 from privot.tables.columns import Column
@@ -80,12 +81,14 @@ def kolmogorov(a: Floats, b: Floats) -> float:
 def cell_loss(column: Column, values: Floats) -> float:
     """sup_v |F(v) − F̄(v)| of `values` within the range, F̄ being straight within each of the column's cells.
 
-    Whole numbers are drawn halfway around each and rounded, so they are compared there.
+    Whole numbers are drawn halfway around each and rounded, so they are compared there. Where a release chooses the
+    cells, these are the cells of the grid that it can choose from.
     """
     low, high = column.range
     if high == low:
         return 0.0
-    ends = np.concatenate([[0.0], edges_of(column), [1.0]])
+    grid = grid_of(column)
+    ends = np.concatenate([[0.0], edges_of(column) if grid is None else grid, [1.0]])
     sorted_values = np.sort(values)
     coordinates = scaled(column, sorted_values)
     # as `Axis.index` counts: a value on an edge belongs to the cell above it

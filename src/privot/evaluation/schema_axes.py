@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
 from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.tables.cell_grid import grid_of
 from privot.tables.codec import TableCodec, edges_of
 
 
 def axes_of(codec: TableCodec, compact: bool = False) -> tuple[Axis, ...]:
-    """The fine cells of every column but the label, in the layout of rows that `compact` says."""
+    """The fixed fine cells of every column but the label, in the layout of rows that `compact` says.
+
+    Those of a number without a stated scale are even; a release cuts such a number by noisy counts (`grids_of`).
+    """
     out, start = [], 0
     for column, width in zip(codec.features, codec.widths, strict=True):
         size = 1 if compact else width
@@ -18,4 +28,20 @@ def axes_of(codec: TableCodec, compact: bool = False) -> tuple[Axis, ...]:
             cells = len(column.words) + column.missing
             out.append(Axis(start, cells, None, size, column.missing, ordered=column.type == "ordinal"))
         start += size
+    return tuple(out)
+
+
+def grids_of(codec: TableCodec, compact: bool = False) -> tuple[Axis | None, ...]:
+    """The fine grids of the columns whose cells a release chooses; None where cells are fixed."""
+    edges = [grid_of(column) for column in codec.features]
+    cut = with_edges(axes_of(codec, compact), edges)
+    return tuple(None if own is None else axis for axis, own in zip(cut, edges, strict=True))
+
+
+def with_edges(axes: Sequence[Axis], edges: Sequence[NDArray[np.float64] | None]) -> tuple[Axis, ...]:
+    """The axes cut at other `edges`; where these are None, as they are."""
+    out = []
+    for axis, own in zip(axes, edges, strict=True):
+        cuts = axis.edges if own is None else tuple(float(e) for e in own)
+        out.append(axis if cuts is None else replace(axis, cells=len(cuts) + 1 + axis.missing, edges=cuts))
     return tuple(out)

@@ -65,7 +65,7 @@ def column_shares(coded: Coded) -> list[dict[str, Any]]:
             shares = np.bincount(known, minlength=bins) / max(len(values), 1)
             fields: dict[str, Any] = {"ends": [_end(column, value) for value in column.range], "words": []}
             fields["missing"] = float(gone.mean()) if column.missing else None
-            fields["scale"] = column.scale
+            fields["scale"] = "linear" if column.scale == "auto" else column.scale
         else:
             shares = np.bincount(values.astype(np.int64), minlength=len(words))[:_MAX_WORDS] / max(len(values), 1)
             fields = {"ends": None, "words": words[:_MAX_WORDS], "missing": None, "scale": "linear"}
@@ -167,7 +167,7 @@ def _conditions(coded: Coded) -> list[tuple[str, str, NDArray[np.bool_]]]:
 def _binned(column: Column, values: NDArray[np.float64]) -> tuple[NDArray[np.int64], int]:
     """The bin of each known value, and how many bins there are; uneven bins would look like a comb."""
     low, high = column.range
-    if not column.is_whole or column.scale != "linear":
+    if not column.is_whole or column.scale not in ("auto", "linear"):
         return np.minimum((values * BINS).astype(np.int64), BINS - 1), BINS
     count = int(high - low) + 1
     wide = -(-count // BINS)

@@ -18,6 +18,8 @@ from privot.mechanisms.summaries.mean import Mean
 from privot.mechanisms.summaries.quantiles import Quantiles
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
+from privot.mechanisms.table_counts.cell_tree import TreeRule
+from privot.mechanisms.table_counts.chosen_cells import ChosenCells
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.mechanisms.table_counts.pair_weights import WeightRule
@@ -33,6 +35,7 @@ __all__ = [
     "Answering",
     "ArrayColumn",
     "Axis",
+    "ChosenCells",
     "ClippedGradients",
     "Count",
     "Facts",
@@ -66,6 +69,7 @@ __all__ = [
     "SanitizedParameters",
     "ScoredMarginals",
     "SketchDesign",
+    "TreeRule",
     "WeightRule",
     "directions_of",
     "draw_directions",

@@ -209,32 +209,32 @@ def scaled(column: Column, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 def unscaled(column: Column, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
     """The inverse of `scaled`; whole where the column's numbers are."""
     low, high = column.range
-    numbers = _values_at(column, np.clip(coordinates, 0.0, 1.0))
+    numbers = values_at(column, np.clip(coordinates, 0.0, 1.0))
     out: NDArray[np.float64] = np.clip(np.rint(numbers) if column.is_whole else numbers, low, high)
     return out
 
 
 def edges_of(column: Column) -> NDArray[np.float64]:
-    """Where a column of numbers is cut into fine cells, in the scaled coordinate.
+    """Where a column of numbers is cut into fixed fine cells, in the scaled coordinate.
 
     Few whole numbers get a cell each. Others are cut evenly in the scaled coordinate, whole numbers halfway between two
-    of them. On other than linear scales the lowest value, often a spike (no gain, no debt), has a cell of its own.
+    of them. On a scale of logarithms or quantiles the lowest value, often a spike (no gain, no debt), has its own cell.
     """
     low, high = column.range
     if column.is_whole and high - low + 1 <= MAX_VALUES:
         cuts = np.arange(low, high) + 0.5
     else:
-        cuts = _values_at(column, np.arange(1, CELLS) / CELLS)
+        cuts = values_at(column, np.arange(1, CELLS) / CELLS)
         if column.is_whole:
             cuts = np.floor(cuts) + 0.5
-        elif column.scale != "linear":
+        elif column.scale in ("log", "quantile"):
             cuts = np.concatenate([[low + 1e-9 * (high - low)], cuts])
     cuts = np.unique(cuts[(cuts > low) & (cuts < high)])
     edges: NDArray[np.float64] = np.unique(scaled(column, cuts))
     return edges
 
 
-def _values_at(column: Column, at: NDArray[np.float64]) -> NDArray[np.float64]:
+def values_at(column: Column, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """The inverse of `scaled`, not rounded, for coordinates from 0 to 1."""
     low, high = column.range
     if column.scale == "quantile":

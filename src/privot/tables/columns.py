@@ -12,7 +12,7 @@ from typing import Any, Literal
 from privot.errors import DataError, UsageError, brief
 
 Type = Literal["continuous", "integer", "categorical", "ordinal", "date", "boolean"]
-Scale = Literal["linear", "log", "quantile"]
+Scale = Literal["auto", "linear", "log", "quantile"]
 Unknown = Literal["refuse", "other"]
 
 TYPES = ("continuous", "integer", "categorical", "ordinal", "date", "boolean")
@@ -20,7 +20,7 @@ NUMBERS = ("continuous", "integer", "date")
 """Types whose values lie on a line between `low` and `high`."""
 OTHER = "other"
 """What an unknown category becomes where the schema says so."""
-SCALES = ("linear", "log", "quantile")
+SCALES = ("auto", "linear", "log", "quantile")
 MAX_QUANTILES = 999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2.0**53
@@ -30,9 +30,10 @@ _LARGEST = 2.0**53
 class Column:
     """One column. `low` and `high` are public knowledge about what the column *can* hold, never read off the data.
 
-    `type` continuous, integer or date: values are clamped to [`low`, `high`]; `scale` "log" where small values matter
-    more (incomes, counts), or "quantile" where `quantiles` of such values are public knowledge: k rising numbers that
-    cut them into k + 1 parts of about equal size. `decimals` rounds continuous output. Dates are read and written in
+    `type` continuous, integer or date: values are clamped to [`low`, `high`]. `scale` says where cells are cut: "auto"
+    by noisy counts over a fine grid, "linear" evenly, "log" evenly in the logarithm (incomes, counts), or "quantile"
+    where `quantiles` of such values are public knowledge: k rising numbers that cut them into k + 1 parts of about
+    equal size. `decimals` rounds continuous output. Dates are read and written in
     `format`.
     categorical or ordinal: one of `categories` (in order, for ordinal); an unknown one is refused, or becomes "other".
     boolean: `categories` are the two words for no and yes.
@@ -45,7 +46,7 @@ class Column:
     high: float | None = None
     categories: tuple[str | int, ...] = ()
     missing: bool = False
-    scale: Scale = "linear"
+    scale: Scale = "auto"
     unknown: Unknown = "refuse"
     decimals: int | None = None
     format: str = "%Y-%m-%d"
@@ -140,7 +141,7 @@ class Column:
 
     def _check_categories(self) -> None:
         ranged = self.low is not None or self.high is not None or self.decimals is not None
-        if ranged or self.scale != "linear" or self.quantiles != ():
+        if ranged or self.scale != "auto" or self.quantiles != ():
             raise UsageError(f"{self._who} is of type {self.type}: it has categories and no range.")
         if self.type == "boolean" and not self.categories:
             object.__setattr__(self, "categories", ("false", "true"))

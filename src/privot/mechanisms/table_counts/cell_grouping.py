@@ -25,18 +25,22 @@ class GroupRule:
 
     Fewer where pairs are noisy: with g groups per axis a cell of a pair holds n/g² of the n records, which should be
     `pair_sds` deviations of its noise or more, so g = √(n/(`pair_sds`·σ)); `least` groups are always tried.
+
+    The outermost groups of an ordered axis hold `end_sds` deviations of the noise of all their cells together: in a
+    long stretch that hardly any record reaches, noise alone would else make groups, far from where the records are.
     """
 
     most: int = 24
     share: float = 0.005
     sds: float = 6.0
     pair_sds: float = 2.0
-    least: int = 10
+    least: int = 6
+    end_sds: float = 3.5
 
     def __post_init__(self) -> None:
         arguments.whole("The number of groups of a rule", self.most, 2)
         arguments.whole("The least number of groups of a rule", self.least, 2)
-        if not (0.0 <= self.share < 1.0 and self.sds >= 0.0 and self.pair_sds >= 0.0):
+        if not (0.0 <= self.share < 1.0 and self.sds >= 0.0 and min(self.pair_sds, self.end_sds) >= 0.0):
             raise UsageError("A group rule needs a share of at least 0 and below 1, and deviations of at least 0.")
 
     @property
@@ -60,11 +64,28 @@ class GroupRule:
             return _by_mass(mass, least, most)
         cut = len(mass) - int(missing)
         out = np.zeros(len(mass), dtype=np.int64)
-        out[:cut] = _by_neighbours(mass[:cut], total, least, most)
+        some = np.asarray(counts, dtype=np.float64)[:cut]
+        first, last = self.ends(some, least, sd)
+        # of a stretch the counts as they are: rounded up to 0 one by one, noise would add up
+        for stretch in (slice(0, first), slice(cut - last, cut)):
+            mass[stretch] = max(float(some[stretch].sum()), 0.0) / max(stretch.stop - stretch.start, 1)
+        out[:cut] = _within_ends(mass[:cut], first, last, total, least, most)
         if missing:
             top = int(out[:cut].max()) if cut else -1
             out[cut:] = top + 1 if mass[-1] >= least or cut == 0 else top
         return out
+
+    def ends(self, counts: NDArray[np.float64], least: float, sd: float) -> tuple[int, int]:
+        """How many cells the outermost groups have, from noisy counts.
+
+        Each is the shortest stretch from its end that holds `least` records and `end_sds` deviations of its noise.
+        """
+        found = []
+        for some in (counts, counts[::-1]):
+            held = np.cumsum(some)
+            enough = held >= np.maximum(least, self.end_sds * sd * np.arange(1, len(some) + 1) ** 0.5)
+            found.append(int(np.argmax(enough)) + 1 if enough.any() else len(some))
+        return (found[0], found[1]) if sum(found) <= len(counts) else (len(counts), 0)
 
     def least_mass(self, cells: int, total: float, sd: float, ordered: bool) -> float:
         """How many records a group must hold; of many categories, none of which has a large share, half an even one."""
@@ -100,6 +121,18 @@ def _by_mass(mass: NDArray[np.float64], least: float, most: int) -> NDArray[np.i
     out = np.full(len(mass), len(alone), dtype=np.int64)
     for group, cell in enumerate(sorted(alone)):
         out[cell] = group
+    return out
+
+
+def _within_ends(
+    mass: NDArray[np.float64], first: int, last: int, total: float, least: float, most: int
+) -> NDArray[np.int64]:
+    """Runs of neighbours as below, with the first and the last cells, so many, never cut apart."""
+    stop = len(mass) - last
+    units = np.concatenate([np.zeros(first), np.arange(1, stop - first + 1), np.full(last, stop - first + 1)])
+    units = np.unique(units, return_inverse=True)[1]
+    runs = _by_neighbours(np.bincount(units, mass), total, least, most)
+    out: NDArray[np.int64] = runs[units]
     return out
 
 

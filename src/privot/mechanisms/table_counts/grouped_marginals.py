@@ -103,6 +103,11 @@ class GroupedMarginals:
         """How many classes the fine counts tell apart."""
         return 1 if self.classes is None or self.label_sigma is not None else self.classes
 
+    @property
+    def fine_deviation(self) -> float:
+        """The deviation of the noise of a fine cell, over all classes."""
+        return float(self.sigma[0] * self._fine_classes**0.5)
+
     def _labelled(self, axes: tuple[Axis, ...]) -> Marginals | None:
         return None if self.label_sigma is None else self._with_labels(axes, self.label_sigma)
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,15 @@ class Planner(Protocol):
 
     def law(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> LabelPredictor:
         """From the value of `GroupedMarginals` and what is public about it."""
+        ...
+
+
+@runtime_checkable
+class CellPlanner(Planner, Protocol):
+    """A planner that can plan for other cells of the same columns, once they are chosen."""
+
+    def over(self, axes: tuple[Axis, ...]) -> Planner:
+        """The planner for columns of these cells."""
         ...
 
 
@@ -107,6 +116,12 @@ class ScoredMarginals:
             raise UsageError("This planner has no identity(), so its release cannot be made again: use release.")
         said: bytes = own()
         return self.marginals.identity() + repr(self.sigma).encode() + said
+
+    def over(self, axes: tuple[Axis, ...]) -> ScoredMarginals:
+        """The same over other cells of the same columns: the event does not change."""
+        if not isinstance(self.planner, CellPlanner):
+            raise UsageError("This planner plans for the cells that it was made for, and no others.")
+        return replace(self, marginals=replace(self.marginals, axes=axes), planner=self.planner.over(axes))
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """Of the scores: √(d·(1 or 2)) if a record is added or removed, twice that if one is replaced."""

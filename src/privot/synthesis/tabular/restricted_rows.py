@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import ConvergenceError, UsageError
-from privot.evaluation.schema_axes import axes_of
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.conditional import Floats, draw, probabilities
 from privot.synthesis.tabular.table_model import LEAST_SHARE, Factor, TableModel
@@ -190,7 +189,7 @@ def propose(
     `given` of shape (rows, k) are the first k columns, which are then not drawn; the model must draw them before all
     others, and no constraint may name them.
     """
-    codec, axes = model.codec, axes_of(model.codec, compact=True)
+    codec, axes = model.codec, model.axes
     groups = np.zeros((rows, len(codec.features)), dtype=np.int64)
     x, labels, weight = np.empty((rows, len(codec.features))), None, np.ones(rows)
     drawn: dict[str, Floats] = {}

@@ -11,22 +11,23 @@ import numpy as np
 
 from privot.accounting.events import Event
 from privot.errors import DataError, UsageError
-from privot.evaluation.schema_axes import axes_of
+from privot.evaluation.schema_axes import axes_of, grids_of
 from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
+from privot.mechanisms import ChosenCells, Facts, GroupedMarginals, GroupRule, ScoredMarginals, TreeRule
 from privot.release import Release
 from privot.synthesis.design import check_cost, check_same_facts
 from privot.synthesis.tabular.table_fit import TablePlanner, fit_table
 from privot.synthesis.tabular.table_model import TableModel
-from privot.synthesis.tabular.table_release import table_mechanism
+from privot.synthesis.tabular.table_release import TableMechanism, table_mechanism
 from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 
 EARLIER_RULE = GroupRule(most=16, pair_sds=0.0)
 """The rule of jobs that do not state one: about 16 groups per column, whatever the noise of the pairs."""
+_NOT_PAID_FOR = "The release in this folder is not the one its job paid for: restore it from a backup."
 _REHEARSED = 200
 """Rows of the dry run: enough to run every step once."""
 
@@ -36,7 +37,7 @@ class TableDesign:
     """The marginals that are released, and the seed of the model that is fitted to them."""
 
     codec: TableCodec
-    mechanism: GroupedMarginals | ScoredMarginals
+    mechanism: TableMechanism
     seed: int
     delta: float
     adjacency: Adjacency
@@ -63,18 +64,26 @@ class TableDesign:
         return cls(codec, mechanism, drawn, float(delta), facts.adjacency, facts)
 
     @property
+    def over_cells(self) -> GroupedMarginals | ScoredMarginals:
+        """The release but for its first part, if cells are chosen by that."""
+        return self.mechanism.then if isinstance(self.mechanism, ChosenCells) else self.mechanism
+
+    @property
     def counts(self) -> GroupedMarginals:
         """The part of the release that counts cells."""
-        return self.mechanism.marginals if isinstance(self.mechanism, ScoredMarginals) else self.mechanism
+        return self.over_cells.marginals if isinstance(self.over_cells, ScoredMarginals) else self.over_cells
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; the schema is written by the codec."""
+        chosen = self.mechanism if isinstance(self.mechanism, ChosenCells) else None
         return {
+            "tree_sigma": None if chosen is None else chosen.sigma,
+            "tree_rule": None if chosen is None else asdict(chosen.rule),
             "sigma": list(self.counts.sigma),
             "label_sigma": self.counts.label_sigma,
             "by_class": self.counts.by_class,
             "rule": asdict(self.counts.rule),
-            "score_sigma": self.mechanism.sigma if isinstance(self.mechanism, ScoredMarginals) else None,
+            "score_sigma": self.over_cells.sigma if isinstance(self.over_cells, ScoredMarginals) else None,
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
@@ -87,7 +96,7 @@ class TableDesign:
         try:
             axes = axes_of(codec, compact=True)
             fine, coarse = (float(sigma) for sigma in fields["sigma"])
-            mechanism: GroupedMarginals | ScoredMarginals
+            mechanism: TableMechanism
             # jobs from before counts by class were a part of their own: fine counts by class, and groups by one rule
             labelled = None if fields.get("label_sigma") is None else float(fields["label_sigma"])
             rule = GroupRule(**fields["rule"]) if "rule" in fields else EARLIER_RULE
@@ -96,6 +105,12 @@ class TableDesign:
             if fields["score_sigma"] is not None:
                 planner = TablePlanner(axes)
                 mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)
+            # jobs from before cells were chosen: even ones
+            if fields.get("tree_sigma") is not None:
+                tree = dict(fields["tree_rule"])
+                chosen_by = TreeRule(**{**tree, "sizes": tuple(int(size) for size in tree["sizes"])})
+                grids = grids_of(codec, compact=True)
+                mechanism = ChosenCells(grids, float(fields["tree_sigma"]), mechanism, chosen_by)
             adjacency = Adjacency.parse(fields["adjacency"])
             facts = Facts.from_plain(fields["facts"], adjacency)
             return cls(codec, mechanism, int(fields["seed"]), float(fields["delta"]), adjacency, facts, first)
@@ -127,24 +142,27 @@ class TableDesign:
     def check_release(self, release: Release) -> None:
         """Refuse a release whose marginals, noise or events are not those that this design pays for."""
         events = [dict(e) for e in release.guarantee.events]
-        same = self.describes(release.public) and release.guarantee.at_delta == self.delta
+        same = self.describes(release) and release.guarantee.at_delta == self.delta
         if not same or events != [self.event(self.facts).to_dict()]:
-            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+            raise DataError(_NOT_PAID_FOR)
 
-    def describes(self, public: Mapping[str, Any]) -> bool:
-        """Whether what is `public` about a release states the marginals and the noise of this design."""
-        counts = self.counts
-        fine, scored = counts.fine(), isinstance(self.mechanism, ScoredMarginals)
+    def describes(self, release: Release) -> bool:
+        """Whether a release states the marginals and the noise of this design; refuses cells that its grid lacks."""
+        counts, public = self._counts_of(release), release.public
+        fine = counts.fine()
+        tree = self.mechanism.tree() if isinstance(self.mechanism, ChosenCells) else None
         wanted = {
+            "tree": None if tree is None else [list(tree.shapes), tree.sigma],
             "classes": counts.classes,
             "by_class": counts.by_class,
             "fine": [list(fine.sets), list(fine.shapes), fine.sigma],
             "labelled": counts.label_sigma,
             "pairs": counts.sigma[1] if len(counts.axes) > 1 else None,
-            "scores": self.mechanism.sigma if scored else None,
+            "scores": self.over_cells.sigma if isinstance(self.over_cells, ScoredMarginals) else None,
         }
         try:
             found = {
+                "tree": [public["tree"][name] for name in ("shapes", "sigma")] if "tree" in public else None,
                 "classes": public["classes"],
                 "by_class": public["by_class"],
                 "fine": [public["fine"][name] for name in ("sets", "shapes", "sigma")],
@@ -155,6 +173,16 @@ class TableDesign:
         except (KeyError, TypeError):
             found = {}
         return bool(found == json.loads(json.dumps(wanted)))
+
+    def _counts_of(self, release: Release) -> GroupedMarginals:
+        """The counts over the cells that a release states; refuses cells that its grid does not have."""
+        if not isinstance(self.mechanism, ChosenCells):
+            return self.counts
+        try:
+            over = self.mechanism.chosen(release.value)  # type: ignore[arg-type]
+        except (KeyError, TypeError, ValueError, IndexError, UsageError):
+            raise DataError(_NOT_PAID_FOR) from None
+        return over.marginals if isinstance(over, ScoredMarginals) else over
 
     def rehearse(self) -> TableModel:
         """Release and fit a table of two made-up rows, so that a schema that fails is found before paying."""
@@ -169,10 +197,11 @@ class TableDesign:
             adjacency=self.adjacency,
             budget=(1e6, self.delta),
         )
-        mechanism = self.mechanism
-        if isinstance(mechanism, ScoredMarginals):
+        mechanism, then = self.mechanism, self.over_cells
+        if isinstance(then, ScoredMarginals):
             planner = TablePlanner(axes_of(self.codec, compact=True), population=_REHEARSED)
-            mechanism = replace(mechanism, planner=planner)
+            then = replace(then, planner=planner)
+            mechanism = replace(mechanism, then=then) if isinstance(mechanism, ChosenCells) else then
         release = made_up.release(mechanism, purpose="rehearsal")
         model = fit_table(release, self.codec, population=_REHEARSED, first=self.first)
         model.sample_rows(2)

@@ -13,20 +13,21 @@ and its coefficients are corrected (`corrected_label`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.evaluation.schema_axes import axes_of
+from privot.errors import DataError
+from privot.evaluation.schema_axes import axes_of, grids_of, with_edges
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.release import Release
-from privot.synthesis.tabular.cell_shape import cell_shares
 from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional
 from privot.synthesis.tabular.consistent_marginals import Estimates, estimate, estimate_parts
 from privot.synthesis.tabular.group_basis import Basis, basis_of, pair_ridge, stacked
 from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, label_factor
+from privot.synthesis.tabular.number_shape import shape_of
 from privot.synthesis.tabular.population import on_population
 from privot.synthesis.tabular.table_model import Factor, Levels, TableModel, draw_groups
 from privot.tables.codec import TableCodec
@@ -62,7 +63,7 @@ def fit_table(
 
     known = estimate(release)
     rng = np.random.default_rng(seed)
-    axes = axes_of(codec)
+    axes = released_axes(release, codec)
     levels, bases = _levels(known, axes), _bases(known, axes)
     factors = _feature_factors(known, levels, bases, population, rng, tell, first)
     if codec.classes is not None:
@@ -74,9 +75,25 @@ def fit_table(
         else:
             factors.append(label_factor(known, fresh, levels, bases))
         tell(steps)
-    parts = zip(known.fine, known.groups, axes, strict=True)
-    fine = [cell_shares(counts, groups, axis, known.fine_spread) for counts, groups, axis in parts]
-    return TableModel(codec, tuple(factors), levels, fine)
+    shapes = [
+        shape_of(column, axes[i], known.fine[i], known.groups[i], known.fine_spread, known.one(i))
+        for i, column in enumerate(codec.features)
+    ]
+    drawn = Levels([shape.groups for shape in shapes], levels.blocks)
+    return TableModel(codec, tuple(factors), drawn, [s.shares for s in shapes], tuple(s.edges for s in shapes))
+
+
+def released_axes(release: Release, codec: TableCodec) -> tuple[Axis, ...]:
+    """The cells over which a release counts: those of the schema, or those that its first part chose."""
+    axes = axes_of(codec)
+    try:
+        value: Any = release.value
+        if "edges" not in value:
+            return axes
+        parts = iter(np.split(np.asarray(value["edges"], dtype=np.float64), np.cumsum(value["cuts"])[:-1]))
+        return with_edges(axes, [None if grid is None else next(parts) for grid in grids_of(codec)])
+    except (KeyError, TypeError, ValueError, IndexError, StopIteration):
+        raise DataError("This is not a release of a table's marginals.") from None
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,10 @@ class TablePlanner:
     def identity(self) -> bytes:
         """Every choice."""
         return repr((self.axes, self.population, self.seed)).encode()
+
+    def over(self, axes: tuple[Axis, ...]) -> TablePlanner:
+        """The planner for columns of these cells."""
+        return replace(self, axes=axes)
 
     def law(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> LabelLaw:
         """The law that `fit_table` would use if there were no scores."""

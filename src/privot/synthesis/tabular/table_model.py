@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from privot.errors import DataError, UsageError
-from privot.evaluation.schema_axes import axes_of
+from privot.evaluation.schema_axes import axes_of, with_edges
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.synthesis.tabular.conditional import Floats, draw, one_hot
 from privot.tables.codec import TableCodec
@@ -87,12 +88,23 @@ def draw_groups(
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """Factors in the order in which they are drawn; `fine` shares of each column's cells, within groups."""
+    """Factors in the order in which they are drawn; `fine` shares of each column's cells, within groups.
+
+    `edges` are where each column of numbers is cut; None where the schema's fixed cells are meant, as in models of
+    before.
+    """
 
     codec: TableCodec
     factors: tuple[Factor, ...]
     levels: Levels
     fine: list[Floats]
+    edges: tuple[Floats | None, ...] | None = None
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The cells of every column, for compact rows."""
+        fixed = axes_of(self.codec, compact=True)
+        return fixed if self.edges is None else with_edges(fixed, self.edges)
 
     def sample(self, rows: int, seed: int = 0) -> Table:
         """A synthetic table of `rows` rows; the same seed gives the same rows."""
@@ -122,7 +134,7 @@ class TableModel:
     def _coordinates(self, drawn: NDArray[np.int64], rng: np.random.Generator) -> Floats:
         """A fine cell within each group, then a place within each cell."""
         out = np.empty(drawn.shape)
-        for i, axis in enumerate(axes_of(self.codec, compact=True)):
+        for i, axis in enumerate(self.axes):
             out[:, i] = self.coordinates_of(i, axis, drawn[:, i], rng)
         return out
 
@@ -157,6 +169,9 @@ class TableModel:
         for place, fine in enumerate(self.fine):
             out[f"groups.{place}"], out[f"blocks.{place}"] = self.levels.groups[place], self.levels.blocks[place]
             out[f"fine.{place}"] = fine
+        for place, edges in enumerate(self.edges or ()):
+            if edges is not None:
+                out[f"edges.{place}"] = edges
         return out
 
     @classmethod
@@ -179,7 +194,9 @@ class TableModel:
                 )
                 for i, raw in enumerate(config["factors"])
             )
-            model = cls(codec, factors, Levels(groups, blocks), fine)
+            edges = [arrays.get(f"edges.{i}") for i in columns]
+            own = tuple(None if e is None else np.asarray(e, dtype=np.float64) for e in edges)
+            model = cls(codec, factors, Levels(groups, blocks), fine, own)
             model._check()
         except DataError:
             raise
@@ -190,7 +207,10 @@ class TableModel:
     def _check(self) -> None:
         """Refuse arrays that do not fit together."""
         levels = self.levels
-        parts = zip(axes_of(self.codec, compact=True), levels.groups, levels.blocks, self.fine, strict=True)
+        for axis in self.axes:
+            if axis.edges and not (axis.edges[0] > 0.0 and axis.edges[-1] < 1.0):
+                raise ValueError
+        parts = zip(self.axes, levels.groups, levels.blocks, self.fine, strict=True)
         for axis, groups, blocks, fine in parts:
             if axis.grouped(groups).size != len(blocks):
                 raise ValueError

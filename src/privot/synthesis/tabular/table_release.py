@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from privot.accounting import Event, account, calibrate
 from privot.common.privacy_unit import Unit
 from privot.errors import UsageError
-from privot.evaluation.schema_axes import axes_of
+from privot.evaluation.schema_axes import axes_of, grids_of
 from privot.guarantee import Adjacency
-from privot.mechanisms import Facts, GroupedMarginals, GroupRule, ScoredMarginals
+from privot.mechanisms import ChosenCells, Facts, GroupedMarginals, GroupRule, ScoredMarginals
 from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.chosen_cells import DEFAULT_TREE
 from privot.mechanisms.table_counts.marginals import MAX_CELLS
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS
 from privot.synthesis.tabular.table_fit import TablePlanner
@@ -23,6 +24,9 @@ from privot.tables.codec import TableCodec
 FINE_SHARE, LABEL_SHARE, PAIR_SHARE, SCORE_SHARE = 0.2, 0.1, 0.45, 0.25
 """Shares of the budget (in 1/σ², which is additive) for the fine one-way counts, the counts by class, the pairs and the
 scores. The share of a part that a table does not have goes to the others, in proportion."""
+TREE_SHARE = 0.03
+"""What of the share of the fine counts goes to the trees by which cells are chosen, in a table whose columns all have
+one; in proportion where fewer have."""
 MIN_SCALE = 2.0**-9
 """The smallest noise that can be added to counts safely; no realistic budget needs so little."""
 MOST_GROUPS = (24, 16, 10)
@@ -30,6 +34,9 @@ MOST_GROUPS = (24, 16, 10)
 MAX_CLASSES, MAX_PAIRS_BY_CLASS = 4, 15
 """With more labels, or more pairs, pairs of columns are not counted by class: the sum over classes would carry more
 noise into the model of the columns, and noise would hide the interaction of a pair with the label."""
+
+
+TableMechanism = GroupedMarginals | ScoredMarginals | ChosenCells
 
 
 def table_mechanism(
@@ -40,7 +47,7 @@ def table_mechanism(
     adjacency: Adjacency | str,
     compact: bool = True,
     unit: Unit | None = None,
-) -> GroupedMarginals | ScoredMarginals:
+) -> TableMechanism:
     """The mechanism that spends (ε, δ) on this schema's marginals: give it to `Vault.release`.
 
     The parts get σ = s·Δ/√f, Δ the sensitivity and f the share of each, so that their composition is one Gaussian
@@ -63,23 +70,34 @@ def table_mechanism(
 
 def scaled_mechanism(
     codec: TableCodec, adjacency: Adjacency, compact: bool = True
-) -> Callable[[float], GroupedMarginals | ScoredMarginals]:
+) -> Callable[[float], TableMechanism]:
     """From s, the noise per unit of sensitivity of all parts together, to the mechanism for this schema."""
     axes = axes_of(codec, compact)
     pairs = math.comb(len(axes), 2)
     by_class = codec.classes is not None and codec.classes <= MAX_CLASSES and pairs <= MAX_PAIRS_BY_CLASS
     classes = codec.classes or 1
     rule = group_rule(axes, classes)
+    grids = grids_of(codec, compact)
+    trees = sum(grid is not None for grid in grids)
+    tree_share = TREE_SHARE * trees / len(axes)
     shares = [
-        FINE_SHARE,
+        tree_share,
+        FINE_SHARE - tree_share,
         LABEL_SHARE if classes > 1 else 0.0,
         PAIR_SHARE if pairs else 0.0,
         SCORE_SHARE if 0 < _coefficients(axes, rule, classes) <= MAX_COEFFICIENTS else 0.0,
     ]
-    fine_part, label_part, pair_part, score_part = (share / sum(shares) for share in shares)
+    tree_part, fine_part, label_part, pair_part, score_part = (share / sum(shares) for share in shares)
     planner = TablePlanner(axes)
 
-    def make(scale: float) -> GroupedMarginals | ScoredMarginals:
+    def make(scale: float) -> TableMechanism:
+        then = over_cells(scale)
+        if not trees:
+            return then
+        runs = trees * len(DEFAULT_TREE.sizes)
+        return ChosenCells(grids, scale * math.sqrt(runs / tree_part), then)
+
+    def over_cells(scale: float) -> GroupedMarginals | ScoredMarginals:
         fine = scale * math.sqrt(len(axes) / fine_part)
         coarse = scale * math.sqrt(pairs / pair_part) if pairs else scale
         labelled = scale * math.sqrt(len(axes) / label_part) if label_part else None
