@@ -131,7 +131,7 @@ def _within_ends(
     stop = len(mass) - last
     units = np.concatenate([np.zeros(first), np.arange(1, stop - first + 1), np.full(last, stop - first + 1)])
     units = np.unique(units, return_inverse=True)[1]
-    runs = _by_neighbours(np.bincount(units, mass), total, least, most)
+    runs = _by_neighbours(np.bincount(units, mass).astype(np.float64), total, least, most)
     out: NDArray[np.int64] = runs[units]
     return out
 

@@ -102,8 +102,9 @@ def _split(counts: Floats, total: float, sd: float) -> Floats:
     if kept == 0.0 or total <= 1.0:
         return even
     # nearest_counts keeps a total of at least 1
-    out: Floats = nearest_counts(even + kept * apart)
-    return out * (total / out.sum())
+    parts = nearest_counts(even + kept * apart)
+    out: Floats = parts * (total / float(parts.sum()))
+    return out
 
 
 def _at_quantiles(mass: Floats, wanted: int) -> set[int]:

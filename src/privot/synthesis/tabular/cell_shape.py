@@ -57,7 +57,7 @@ def cell_shares(
 def _kept(apart: Floats, free: int, sd: float) -> float:
     """The share of residuals that noise of deviation `sd` does not explain, `free` of them independent."""
     noise = sd**2 * (free + (2.0 * free) ** 0.5)
-    return max(1.0 - noise / max(float(apart @ apart), 1e-300), 0.0)
+    return float(max(1.0 - noise / max(float(apart @ apart), 1e-300), 0.0))
 
 
 def _like(law: Floats, counts: Floats, sd: float) -> Floats:
