@@ -112,6 +112,37 @@ def test_what_is_unclear_is_refused_and_nothing_is_quoted(scans: Path, text: str
     assert ".png" not in str(refused.value).replace("healthy/17.png", "")
 
 
+@pytest.mark.parametrize("fault", ["no line", "another shape", "no image", "a link", "closed"])
+def test_a_sub_folder_that_is_no_stated_class_is_not_named(
+    scans: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without labels a sub-folder may be called after the child whose images lie there."""
+    place = scans / f"{SECRET}7"
+    (scans / "healthy").rename(place)
+    text = (scans / "units.csv").read_text().replace("healthy/", f"{SECRET}7/")
+    (scans / "units.csv").write_text(text.replace("7/0.png", "7/gone.png") if fault == "no line" else text)
+    if fault == "another shape":
+        Image.fromarray(np.zeros((5, 4), dtype=np.uint8)).save(place / "0.png")
+    elif fault == "no image":
+        (place / "0.png").unlink()
+        (place / "0.png").mkdir()
+    elif fault == "a link":
+        (place / "0.png").unlink()
+        (place / "0.png").symlink_to("1.png")
+    elif fault == "closed":
+        closed, plain = place, Path.iterdir
+
+        def iterdir(self: Path) -> Any:
+            if self == closed:
+                raise PermissionError
+            return plain(self)
+
+        monkeypatch.setattr(Path, "iterdir", iterdir)
+    with pytest.raises(DataError, match="sub-folder 1") as refused:
+        read(scans, classes=0)
+    assert SECRET not in str(refused.value)
+
+
 @pytest.mark.parametrize("value", ["", " ", "NA", "none", "?"])
 def test_an_image_that_is_nobodys_is_refused_as_a_row_of_a_table_is(scans: Path, value: str) -> None:
     text = (scans / "units.csv").read_text().replace(f",{SECRET}3\n", f",{value}\n")

@@ -2,7 +2,7 @@
 
 What an image becomes depends on that image, its sub-folder's name and the stated facts alone: a class keeps its number
 when its sub-folder is empty or missing. What an image file is called may say whose it is, so a refusal counts files
-instead of naming them; an unknown sub-folder is not named either.
+instead of naming them; nor is a sub-folder named that is no stated class.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,15 @@ from privot.opening import Meter, open_file, stays_inside
 ENDINGS = (".png", ".jpg", ".jpeg")
 _MAX_PIXELS = 2**24
 """Of one image; a file of some kilobytes can unpack to far more."""
+
+
+class _File(NamedTuple):
+    """An image with the number of its class, its sub-folder, and what errors call it."""
+
+    number: int
+    place: Path
+    file: Path
+    which: str
 
 
 def read_images(
@@ -48,13 +57,16 @@ def read_images(
             "classes, or say that labels are left out."
         )
     classes = _numbered(folder, places, stated)
-    files = [(number, place, file) for number, place in classes for file in enumerate(_shown(place), 1)]
+    files = [
+        _File(number, place, file, f"File {count} by name in {where}")
+        for number, place, where in classes
+        for count, file in enumerate(_shown(place, where), 1)
+    ]
     if not files:
         raise DataError(f"The sub-folders of {folder.name!r} hold no images: put PNG or JPEG files there.")
     owners = None if units is None else _owners(files, units)
     form, rows = _form(stated.shape), np.empty((0, 0), dtype=np.uint8)
-    for row, (_, place, (count, file)) in enumerate(files):
-        which = f"File {count} by name in {place.name!r}"
+    for row, (_, _, file, which) in enumerate(files):
         if not file.is_file() or not _is_image(file):
             raise DataError(f"{which} is no image: keep PNG and JPEG files there, and nothing else.")
         if not stays_inside(file, folder):
@@ -66,15 +78,14 @@ def read_images(
             Meter(folder.name).claim(8 * len(files) * pixels.size)
             rows = np.empty((len(files), pixels.size), dtype=np.uint8)
         rows[row] = pixels
-    return rows, np.array([number for number, _, _ in files], dtype=np.int64) if stated.labels else None, owners
+    return rows, np.array([file.number for file in files], dtype=np.int64) if stated.labels else None, owners
 
 
-def _owners(files: list[tuple[int, Path, tuple[int, Path]]], units: Mapping[str, str]) -> list[str]:
+def _owners(files: list[_File], units: Mapping[str, str]) -> list[str]:
     """Whose each image is; refuses one that nobody has, and one file under two names."""
     known: set[tuple[int, int]] = set()
     out = []
-    for _, place, (count, file) in files:
-        which = f"File {count} by name in {place.name!r}"
+    for _, place, file, which in files:
         out.append(unit_of(units, f"{place.name}/{file.name}", which))
         try:
             facts = file.stat()
@@ -87,10 +98,11 @@ def _owners(files: list[tuple[int, Path, tuple[int, Path]]], units: Mapping[str,
     return out
 
 
-def _numbered(folder: Path, places: list[Path], stated: StatedFacts) -> list[tuple[int, Path]]:
-    """The sub-folders in the stated order of their classes, each with its class."""
+def _numbered(folder: Path, places: list[Path], stated: StatedFacts) -> list[tuple[int, Path, str]]:
+    """The sub-folders in the stated order of their classes, each with its class and what errors call it."""
     if not stated.labels:
-        return [(0, place) for place in places]
+        # their names are not stated: they may be those of people
+        return [(0, place, f"sub-folder {count}") for count, place in enumerate(places, 1)]
     number_of = {name: number for number, name in enumerate(stated.names or ())}
     for count, place in enumerate(places, 1):
         if place.name not in number_of:
@@ -99,7 +111,7 @@ def _numbered(folder: Path, places: list[Path], stated: StatedFacts) -> list[tup
                 f"Sub-folder {count} by name of {folder.name!r} is none of the {stated.count} stated classes{only}: "
                 "state the names of all classes, or remove it."
             )
-    return sorted(((number_of[place.name], place) for place in places), key=lambda found: found[0])
+    return sorted(((number_of[place.name], place, repr(place.name)) for place in places), key=lambda found: found[0])
 
 
 def _form(shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
@@ -112,12 +124,12 @@ def _form(shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
     return (shape[1], shape[0]), MODES[channels]
 
 
-def _shown(folder: Path) -> list[Path]:
-    """What lies in `folder` and is not hidden, by name."""
+def _shown(folder: Path, where: str = "") -> list[Path]:
+    """What lies in `folder` and is not hidden, by name; errors call it `where`, or by its name."""
     try:
         return sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=lambda p: p.name)
     except OSError:
-        raise DataError(f"The folder {folder.name!r} cannot be read: check its permissions.") from None
+        raise DataError(f"What lies in {where or repr(folder.name)} cannot be read: check its permissions.") from None
 
 
 def _is_image(path: Path) -> bool:
