@@ -209,12 +209,12 @@ def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource | Rel
     `row_digests`, which needs all of them in one place: rows in memory are recognised by it; partitions cannot be
     compared with it, so a ledger that has such a budget refuses them, because they might be the very records.
 
-    Related tables are one data set. A ledger with a budget for one of them alone refuses: the people in it would get a
-    second one.
+    Related tables are one data set. A ledger with a budget for one of them alone, with or without the orphans that are
+    dropped, refuses: the people in it would get a second one.
     """
     key = row_key(ledger)
     if isinstance(records, RelatedTables):
-        for table, rows in zip(records.codec.names, records.tables, strict=True):
+        for table, rows in records.alone:
             if ledger.budget(account_name(ledger, rows)) is not None:
                 raise UsageError(
                     f"The ledger {ledger.path.name!r} has a budget for {table!r} alone, and together with other tables "
