@@ -199,14 +199,30 @@ def test_a_ledger_knows_all_tables_as_one_data_set(tmp_path: Path):
         Vault(RelatedTables(codec(per_parent=2), tables(5)), **{**told, "clip": codec(per_parent=2).bound()})
         (known,) = ledger.datasets()
         assert known.unit == KEY
-        with pytest.raises(OtherRecordsError):
-            Vault(related(6), budget=(1.0, 1e-6), **told)
+        with pytest.raises(UsageError, match="together with other related tables"):
+            Vault(related(6), budget=(1.0, 1e-6), new_records=True, **told)
         # one of the tables alone
         for name in ("patients", "visits"):
             x, _, keys = tables(5)[name]
             for units in ({}, {"units": keys, "unit": KEY}):
-                with pytest.raises(OtherRecordsError):
-                    Vault(x, clip=3.0, ledger=ledger, adjacency="add-remove", budget=(1.0, 1e-6), **units)
+                for new in (False, True):
+                    alone: dict[str, Any] = {"adjacency": "add-remove", "new_records": new, **units}
+                    with pytest.raises(UsageError, match="together with other related tables"):
+                        Vault(x, clip=3.0, ledger=ledger, budget=(1.0, 1e-6), **alone)
+        # the same parents with other children, and the same children with other parents
+        for name in ("patients", "visits"):
+            x, y, keys = tables(5)[name]
+            changed = RelatedTables(codec(), {**tables(5), name: (x[:, ::-1] * 0.5, y, keys)})
+            with pytest.raises(UsageError, match="together with other related tables"):
+                Vault(changed, budget=(1.0, 1e-6), new_records=True, **told)
+        # others are new, and no children at all are nobody's
+        x, y, keys = tables(5, seed=4)["patients"]
+        nobody = tables(5)["visits"][0][:0], None, []
+        for scale, visits in ((1.0, tables(5, seed=4)["visits"]), (0.5, nobody), (0.25, nobody)):
+            others = RelatedTables(codec(), {"patients": (x * scale, y, keys), "visits": visits})
+            with pytest.raises(OtherRecordsError):
+                Vault(others, budget=(1.0, 1e-6), **told)
+            Vault(others, budget=(1.0, 1e-6), new_records=True, **told)
         # the same rows under other keys
         held = tables(5)
         x, y, keys = held["visits"]
