@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from privot.cli import run
+from privot.cli.running.related_job import RelatedJob
+from privot.errors import UsageError
 from privot.ledger import Ledger
 
 TERMS = "--epsilon 2 --delta 1e-6 --adjacency add-remove".split()
@@ -35,7 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def words(**other: str | None) -> list[str]:
     """The options that state the tables; None leaves one out."""
-    said = {"schema": "patients.json", "child": "visits.csv", "child-schema": "visits.json", "key": "patient_id"}
+    said = {"schema": "patients.json", "child": "visits.csv", "child-schema": "visits.json", "parent-key": "patient_id"}
     return [word for name, value in {**said, **other}.items() if value for word in (f"--{name}", value)]
 
 
@@ -116,12 +118,12 @@ def test_a_dry_run_names_every_table_and_pays_nothing(place: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("more", "other", "code", "said"),
     [
-        ([], {"key": None}, 2, "--key"),
-        ([], {"child": None, "child-schema": None}, 2, "--key describes a table of children"),
+        ([], {"parent-key": None}, 2, "--parent-key"),
+        ([], {"child": None, "child-schema": None}, 2, "--parent-key describes a table of children"),
         ([], {"child-schema": None}, 2, "one --child-schema for each --child"),
         ([], {"schema": None}, 2, "DATA's own schema"),
-        ([], {"key": "nobody"}, 3, "patients.csv: The table lacks column 'nobody'"),
-        ([], {"key": "ill"}, 2, "needs at least one column"),
+        ([], {"parent-key": "nobody"}, 3, "patients.csv: The table lacks column 'nobody'"),
+        ([], {"parent-key": "ill"}, 2, "needs at least one column"),
         ([], {"child": "gone.csv"}, 3, "no file 'gone.csv'"),
         ([], {"child-schema": "gone.json"}, 3, "gone.json"),
         ([], {"child": "patients.csv"}, 2, "are called 'patients'"),
@@ -164,3 +166,21 @@ def test_orphans_and_equal_keys_are_refused_unpaid(place: Path, capsys: pytest.C
     (place / "visits.csv.ledger").write_bytes(b"somebody's")
     assert synth("made", "--orphans", "drop") == 2
     assert "may guard some of these tables" in capsys.readouterr().err
+
+
+def test_a_ledger_beside_a_table_of_children_in_another_folder_is_warned_of(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def stop(job: RelatedJob) -> None:
+        raise UsageError("Enough.")
+
+    monkeypatch.setattr(RelatedJob, "_ask", stop)
+    (place / "far/away/there").mkdir(parents=True)
+    child = (place / "visits.csv").rename(place / "far/away/there/visits.csv")
+    alone = ["--unit", "patient_id", "--delta", "1e-6", "--epsilon", "2", "--adjacency", "add-remove"]
+    assert run(["ledger", "init", f"{child}.ledger", "--data", str(child), "--schema", "visits.json", *alone]) == 0
+    capsys.readouterr()
+    assert synth("made", "--ledger", "new.ledger", child=str(child)) == 2
+    shown = capsys.readouterr().err
+    assert "visits.csv.ledger" in shown
+    assert "a budget for 'visits' alone" in shown

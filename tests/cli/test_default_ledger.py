@@ -67,3 +67,14 @@ def test_ledgers_of_other_files_and_of_built_in_data_are_none_of_its_business(vi
     (visits / "notes.ledger").write_text("no ledger: it has no key")
     assert default_ledger("visits/jan.csv", Path("made")) == visits / "jan.csv.ledger"
     assert default_ledger("digits", visits / "made") == visits / "digits.ledger"
+
+
+def test_a_ledger_of_related_tables_is_near_each_of_them_and_near_no_other_file(visits: Path) -> None:
+    """A file's own name may hold the mark between names, and others may be called like its parts."""
+    for name in ("a+b.csv", "a", "b.csv", "c.csv", "other.csv"):
+        (visits / name).write_text("age,size\n1,2\n")
+    Ledger.create(visits / "a+b.csv+c.csv.ledger").close()
+    for name in ("a+b.csv", "c.csv"):
+        with pytest.raises(UsageError, match="second"):
+            default_ledger(f"visits/{name}", Path("made"))
+    assert default_ledger("visits/other.csv", Path("made")).name == "other.csv.ledger"

@@ -78,7 +78,8 @@ def ledgers_near(file: Path) -> list[Path]:
         # the ledger of related tables is named for all of them, and guards no other file
         together = of.split(TOGETHER)
         named = len(together) > 1 and all((folder / name).exists() for name in together)
-        if not named or file.name in together:
+        # by the joined name: a file's own name may hold the mark
+        if not named or TOGETHER + file.name + TOGETHER in TOGETHER + of + TOGETHER:
             found.append(ledger)
     # a ledger has its key beside it
     return [ledger for ledger in found if ledger.is_file() and ledger.with_name(ledger.name + ".key").exists()]
@@ -225,12 +226,12 @@ def open_vault(
     *,
     terms: tuple[float, float] | None,
     new_records: bool,
-    where: str | None = None,
+    where: str | Sequence[str] | None = None,
     **held: Any,
 ) -> Vault:
     """A vault on the budget that `book` has for these records, else on a new one of `terms` = (ε, δ).
 
-    `where` is the file of the records, beside which other ledgers are looked for.
+    `where` is the file of the records, or the files, beside which other ledgers are looked for.
     """
     from privot.partitions import PartitionedSource
     from privot.vault import Vault
@@ -240,7 +241,7 @@ def open_vault(
         if isinstance(held["x"], PartitionedSource):
             # whose the records are is named in the same pass
             expect_ledger(held["x"], book)
-        places = [] if where is None else [where]
+        places = [where] if isinstance(where, str) else list(where or ())
         # a new ledger knows none of the records: partitions are then read once for it and for those near it
         new = not book.datasets()
         if new and terms is not None:

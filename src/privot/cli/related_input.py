@@ -1,4 +1,4 @@
-"""`--child`, `--child-schema`, `--key`, `--per-parent` and `--orphans`: a parent table and its tables of children."""
+"""`--child`, `--child-schema`, `--parent-key`, `--per-parent`, `--orphans`: a parent table and tables of children."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 MAX_FILE_NAME = 200
 
 MEANINGFUL = {
-    "data", "epsilon", "delta", "adjacency", "out", "schema", "child", "child_schema", "key", "per_parent", "orphans",
-    "method", "device", "ledger", "resume", "pay_again", "new_records", "dry_run", "records", "samples",
+    "data", "epsilon", "delta", "adjacency", "out", "schema", "child", "child_schema", "parent_key", "per_parent",
+    "orphans", "method", "device", "ledger", "resume", "pay_again", "new_records", "dry_run", "records", "samples",
     "spreadsheet_safe", "allow_unproven", "checkpoint", "seed", "as_json",
 }  # fmt: skip
 """Parameters of `privot synth` with a meaning for related tables."""
@@ -47,7 +47,7 @@ class RelatedOptions:
         if not made.children:
             given = {
                 "--child-schema": made.schemas,
-                "--key": key,
+                "--parent-key": key,
                 "--per-parent": made.per_parent,
                 "--orphans": orphans,
             }
@@ -61,7 +61,7 @@ class RelatedOptions:
                 "--child-schema for each --child, in the same order."
             )
         if key is None:
-            raise UsageError("Children name their parent by a column that both tables have: give it with --key.")
+            raise UsageError("Children name their parent by a column that both tables have: give it with --parent-key.")
         if len(made.per_parent) not in (0, 1, len(made.children)):
             raise UsageError("Give --per-parent once for all tables of children, or once for each, in the same order.")
         return made
@@ -163,5 +163,6 @@ def check_meaningful(context: Any) -> None:
         source = context.get_parameter_source(str(parameter.name))
         if parameter.name not in MEANINGFUL and source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT"):
             raise UsageError(
-                f"{parameter.opts[0]} cannot be combined with --child: schemas and --key state all that is public."
+                f"{parameter.opts[0]} cannot be combined with --child: schemas and --parent-key state all that is "
+                "public."
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -206,6 +206,7 @@ class Ledger:
         by_sum: bool = False,
         unit: str | None = None,
         grouping: str | None = None,
+        tables: Sequence[str] = (),
     ) -> Budget:
         """Say what a data set may spend: ε at δ under `adjacency`. Only `raise_budget` changes it.
 
@@ -215,7 +216,8 @@ class Ledger:
         that the fingerprint is of a sum over rows, as a vault takes it: partitions can be compared with it. `unit`
         names the column whose values tell units apart, if everything of one unit is protected and not one record, and
         `grouping` is a fingerprint of whose each record is, as a vault takes it; a data set has one budget, whatever
-        the unit, and it holds for that grouping alone.
+        the unit, and it holds for that grouping alone. `tables` are, of related tables, the fingerprints that each of
+        them would have by itself, so that a vault can tell that one of them alone is not new.
         """
         check_fingerprint(fingerprint)
         terms: dict[str, Any] = {
@@ -236,6 +238,8 @@ class Ledger:
                         terms["new_records"] = True
                     if by_sum:
                         terms["by_sum"] = True
+                    if tables:
+                        terms["tables"] = sorted(check_fingerprint(table) for table in tables)
                     if unit is not None:
                         self._store.raise_version()
                     row = self._append(rows, BUDGET, fingerprint, canonical(terms), label)

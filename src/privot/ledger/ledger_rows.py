@@ -69,6 +69,8 @@ class Budget:
     """A keyed hash of whose each record is, where there is a unit: the budget holds for no other grouping."""
     raises: tuple[BudgetRaise, ...] = ()
     """Every raise since it was set, oldest first; `epsilon` is the last one's."""
+    tables: tuple[str, ...] = ()
+    """Of related tables, the fingerprints that each of them would have as a data set by itself."""
 
     @property
     def relation(self) -> str:
@@ -185,6 +187,7 @@ def as_budget(row: Row) -> Budget:
             by_sum=terms.get("by_sum", False) is True,
             unit=unit,
             grouping=grouping,
+            tables=tuple(check_fingerprint(table) for table in terms.get("tables", ())),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CorruptLedgerError(f"Row {row.id} of the ledger holds no budget this version can read.") from None

@@ -113,6 +113,8 @@ class LedgerBudget:
                     "The ledger knows no budget for these records: give the vault budget=(ε, δ) to set one."
                 )
             stated: dict[str, Any] = {"new_records": new_records, "by_sum": True, "unit": unit, "grouping": grouping}
+            if isinstance(rows, RelatedTables):
+                stated["tables"] = sorted({name for _, name in _names_alone(ledger, rows)})
             found = ledger.set_budget(self._data, *terms, adjacency, label, **stated)
         elif terms is not None and terms not in ((e, found.delta) for e in (found.first_epsilon, found.epsilon)):
             raise UsageError(
@@ -209,18 +211,37 @@ def account_name(ledger: Ledger, records: NDArray[Any] | PartitionedSource | Rel
     `row_digests`, which needs all of them in one place: rows in memory are recognised by it; partitions cannot be
     compared with it, so a ledger that has such a budget refuses them, because they might be the very records.
 
-    Related tables are one data set. A ledger with a budget for one of them alone refuses: the people in it would get a
-    second one.
+    Related tables are one data set. A ledger with a budget for one of them alone, with or without the orphans that are
+    dropped, refuses: the people in it would get a second one. So does a ledger with a budget for one of them together
+    with others, whether it is given alone or with other tables.
     """
-    key = row_key(ledger)
     if isinstance(records, RelatedTables):
-        for table, rows in zip(records.codec.names, records.tables, strict=True):
-            if ledger.budget(account_name(ledger, rows)) is not None:
+        alone = _names_alone(ledger, records)
+        for table, name in alone:
+            if ledger.budget(name) is not None:
                 raise UsageError(
                     f"The ledger {ledger.path.name!r} has a budget for {table!r} alone, and together with other tables "
                     "its rows would get a second one: release from that table alone, or begin with related tables."
                 )
-        return ledger.fingerprint({"related": records.named(key)})
+        name, names = ledger.fingerprint({"related": records.named(row_key(ledger))}), {name for _, name in alone}
+    else:
+        name = _name_of_rows(ledger, records)
+        names = {name}
+    if ledger.budget(name) is None and any(not names.isdisjoint(known.tables) for known in ledger.datasets()):
+        raise UsageError(
+            f"The ledger {ledger.path.name!r} has a budget for these rows together with other related tables, and they "
+            "would get a second one: release from the same tables together."
+        )
+    return name
+
+
+def _names_alone(ledger: Ledger, records: RelatedTables) -> list[tuple[str, str]]:
+    """Each related table and the name that it has, or would have, as a data set by itself; not of empty tables."""
+    return [(table, _name_of_rows(ledger, rows)) for table, rows in records.alone if len(rows)]
+
+
+def _name_of_rows(ledger: Ledger, records: NDArray[Any] | PartitionedSource) -> str:
+    key = row_key(ledger)
     digest = records.named(key) if isinstance(records, PartitionedSource) else records_digest(key, records)
     name = ledger.fingerprint({"x": digest})
     if ledger.budget(name) is not None or all(known.by_sum for known in ledger.datasets()):

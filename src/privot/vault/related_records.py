@@ -66,10 +66,12 @@ class RelatedTables:
             raise UsageError(f"Give one table for each of the names {', '.join(codec.names)}.")
         self.codec = codec
         held: list[Encoded] = []
+        alone: list[tuple[str, NDArray[np.float64]]] = []
         known: dict[str, int] = {}
         for name in codec.names:
             rows, labels, keys = tables[name]
             keys = block_owners(list(keys), len(rows), codec.key).texts
+            alone.append((name, rows))
             if not held:
                 known = {key: place for place, key in enumerate(keys)}
                 if len(known) != len(keys):
@@ -87,18 +89,22 @@ class RelatedTables:
                         )
                     keys = [keys[place] for place in np.flatnonzero(there)]
                     rows, labels = rows[there], None if labels is None else labels[there]
+                    alone.append((name, rows))
             held.append((rows, labels, keys))
         if len(known) * codec.dim > MAX_NUMBERS:
             raise DataError(
                 f"The parents with up to {max(codec.per_parent)} children each take more than {MAX_NUMBERS} numbers: "
                 "let fewer children of a parent take part."
             )
-        self.__held, self.__places = tuple(held), known
+        self.__held, self.__places, self.__alone = tuple(held), known, tuple(alone)
 
     @property
-    def tables(self) -> tuple[NDArray[np.float64], ...]:
-        """The rows of every table by itself, as a vault of that table alone holds them."""
-        return tuple(rows for rows, _, _ in self.__held)
+    def alone(self) -> tuple[tuple[str, NDArray[np.float64]], ...]:
+        """The rows of every table by itself, as a vault of that table alone holds them, after the table's name.
+
+        Where orphans are dropped, once with them and once without: a ledger may know that table either way.
+        """
+        return self.__alone
 
     def rows(self) -> NDArray[np.float64]:
         """One row per parent, in the layout of `privot.tables.related_codec`."""
@@ -129,7 +135,10 @@ class RelatedTables:
         return counts
 
     def named(self, key: bytes) -> NDArray[np.uint64]:
-        """What a ledger knows the tables by: a keyed sum of hashes of each table's rows, all of them, in any order."""
+        """What a ledger knows the tables by: a keyed sum of hashes of each table's rows, in any order.
+
+        They are all rows of parents and of their children, however many take part; not the orphans that are dropped.
+        """
         return np.concatenate([records_digest(key, rows) for rows, _, _ in self.__held])
 
     def named_owners(self, key: bytes) -> NDArray[np.uint64]:

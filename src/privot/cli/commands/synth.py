@@ -41,7 +41,7 @@ def synth(
     unit_file: shared.UnitFile = None,
     child: shared.ChildFile = None,
     child_schema: shared.ChildSchema = None,
-    key: shared.KeyColumn = None,
+    parent_key: shared.KeyColumn = None,
     per_parent: shared.ChildrenPerParent = None,
     orphans: shared.Orphans = None,
     method: Annotated[
@@ -95,8 +95,8 @@ def synth(
     privot synth census.csv --schema schema.json --epsilon 1 --delta 1e-6 --adjacency add-remove --out census-synth;
     privot synth visits.csv --schema schema.json --unit patient_id --per-unit 5 --epsilon 1 --delta 1e-6 --adjacency
     add-remove --out visits-synth;
-    privot synth patients.csv --schema patients.json --child visits.csv --child-schema visits.json --key patient_id
-    --epsilon 1 --delta 1e-6 --adjacency add-remove --out clinic-synth;
+    privot synth patients.csv --schema patients.json --child visits.csv --child-schema visits.json --parent-key
+    patient_id --epsilon 1 --delta 1e-6 --adjacency add-remove --out clinic-synth;
     privot synth scans --classes rare,common --shape 28,28 --range 0,255 --epsilon 1 --delta 1e-5 --adjacency add-remove
     --out scans-synth
 
@@ -137,7 +137,7 @@ def synth(
         allow_unproven=allow_unproven, checkpoint=checkpoint, seed=seed,
         as_json=as_json, partitions=PartitionOptions(query, partitions, engine, scheduler, workers),
         units=UnitOptions(unit, per_unit, unit_file),
-        related=RelatedOptions.of(child, child_schema, key, per_parent, orphans),
+        related=RelatedOptions.of(child, child_schema, parent_key, per_parent, orphans),
     )  # fmt: skip
     job: type[SynthJob] = SynthJob
     if options.related.children:

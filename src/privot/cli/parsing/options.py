@@ -87,7 +87,7 @@ ChildSchema = Annotated[
 KeyColumn = Annotated[
     str | None,
     typer.Option(
-        "--key", metavar="COLUMN", help="Column of DATA and every --child that links them; one key is protected."
+        "--parent-key", metavar="COLUMN", help="Column of DATA and every --child that links them; one key is protected."
     ),
 ]
 ChildrenPerParent = Annotated[

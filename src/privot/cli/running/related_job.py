@@ -89,8 +89,8 @@ class RelatedJob(SynthJob):
 
     def _vault(self, records: RelatedTables | Any, book: Ledger, terms: tuple[float, float] | None) -> Vault:
         held = {"label": self.related.label, "unit": self.related.codec.key, **self._held(records)}
-        new = self.options.new_records
-        return ledgers.open_vault(book, terms=terms, new_records=new, where=self.options.data, **held)
+        new, files = self.options.new_records, [str(path) for path in self.related.files.values()]
+        return ledgers.open_vault(book, terms=terms, new_records=new, where=files, **held)
 
     def _left_out(self) -> list[int | str]:
         return []

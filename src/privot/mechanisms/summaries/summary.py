@@ -64,7 +64,9 @@ class Summary(Once):
 
         It costs (ε, δ) for what the facts protect, one record or one unit.
         """
-        sigma = _sigma(self.epsilon, self.delta, sensitivity, facts.adjacency, facts.unit)
+        # a row that holds everything of one unit is a single record of it
+        unit = None if facts.whole_units else facts.unit
+        sigma = _sigma(self.epsilon, self.delta, sensitivity, facts.adjacency, unit)
         return Gaussian(sigma, sensitivity, facts.adjacency)
 
     def paid_sigma(self, event: Event, wanted: Event) -> float:

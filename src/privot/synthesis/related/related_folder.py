@@ -85,7 +85,7 @@ def command_words(params: Mapping[str, Any]) -> list[str]:
     words = ["--schema", "SCHEMA.json"]
     for name, most in zip(codec.children, codec.per_parent, strict=True):
         words += ["--child", f"{name}.csv", "--child-schema", f"{name}.json", "--per-parent", str(most)]
-    return [*words, "--key", codec.key]
+    return [*words, "--parent-key", codec.key]
 
 
 LIMITS = (
