@@ -50,7 +50,7 @@ def test_a_job_from_before_goes_on(classes: int, tmp_path: Path) -> None:
     scored = isinstance(design.mechanism, ScoredMarginals)
     counts = design.mechanism.marginals if scored else design.mechanism
     assert scored is (classes == 2)
-    assert counts.rule == GroupRule(most=16, pair_sds=0.0)
+    assert counts.rule == GroupRule(most=16, pair_sds=0.0, end_sds=None)
     # as such jobs wrote them into their release: the label, third of the axes, beside each column
     assert counts.fine().sets == ((0, 2), (1, 2))
     assert counts.fine().shapes == ((100, classes), (2, classes))
