@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-
 from typing import Any
 
 import numpy as np
@@ -193,7 +192,7 @@ def test_groups_are_numbered_without_gaps_and_few(
 
 
 def test_a_rule_that_asks_nothing_of_a_group_makes_none_of_each_empty_cell() -> None:
-    rule = GroupRule(most=2, share=0.0, sds=0.0)
+    rule = GroupRule(most=2, share=0.0, sds=0.0, end_sds=None)
     assert rule.groups(np.array([900.0, *[0.0] * 60]), 1.0, True, False).max() + 1 <= rule.bound
 
 
