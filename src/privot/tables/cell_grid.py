@@ -39,6 +39,7 @@ def grid_of(column: Column) -> NDArray[np.float64] | None:
     step = step_of(column)
     if high == low or (column.is_whole and high - low + 1 <= MAX_VALUES):
         return None
+    cuts: NDArray[np.float64]
     if step is not None and (high - low) / step + 1.0 <= GRID + 0.5:
         cuts = low + step * (np.arange(round((high - low) / step)) + 0.5)
     else:
@@ -70,7 +71,8 @@ def _crowded_cuts(low: float, high: float, step: float | None) -> NDArray[np.flo
 def _rounded(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithms differ in their last bits between processors, and a release states places of the grid to the bit."""
     share, power = np.frexp(distances)
-    return np.ldexp(np.rint(np.ldexp(share, BITS)), power - BITS)
+    out: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(share, BITS)), power - BITS)
+    return out
 
 
 def _between_values(cuts: NDArray[np.float64], low: float, step: float | None) -> NDArray[np.float64]:
