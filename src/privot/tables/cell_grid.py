@@ -41,7 +41,7 @@ def grid_of(column: Column) -> NDArray[np.float64] | None:
         return None
     cuts: NDArray[np.float64]
     if step is not None and (high - low) / step + 1.0 <= GRID + 0.5:
-        cuts = low + step * (np.arange(round((high - low) / step)) + 0.5)
+        cuts = low + step * (np.arange(round((high - low) / step), dtype=np.float64) + 0.5)
     else:
         cuts = _between_values(_crowded_cuts(low, high, step), low, step)
     edges: NDArray[np.float64] = np.unique(scaled(column, cuts[(cuts > low) & (cuts < high)]))
