@@ -16,7 +16,9 @@ from privot import Vault
 from privot.accounting import Gaussian, account
 from privot.errors import UsageError
 from privot.guarantee import Adjacency
-from privot.mechanisms import Axis, ChosenCells, GroupedMarginals, TreeRule
+from privot.mechanisms import Axis, ChosenCells, GroupedMarginals, RelatedMarginals, TreeRule
+from privot.mechanisms.table_counts.related_marginals import _Seen
+from privot.mechanisms.table_counts.row_views import ChildView
 from replaced_noise import Answers
 from weaker_noise import WeakerNoise
 
@@ -51,9 +53,13 @@ def test_one_charge_pays_for_the_tree_and_all_that_follows(adjacency: Adjacency,
     assert release.guarantee.epsilon() == pytest.approx(account(whole, 1e-6).epsilon(), rel=1e-3)
 
 
-def exact(part: Any, x: np.ndarray) -> np.ndarray:
-    counts: np.ndarray = part.run(plain(x), Silent(), part.event(plain(x).facts), 0)[0]
+def exact_of(part: Any, records: Any) -> np.ndarray:
+    counts: np.ndarray = part.run(records, Silent(), part.event(records.facts), 0)[0]
     return counts
+
+
+def exact(part: Any, x: np.ndarray) -> np.ndarray:
+    return exact_of(part, plain(x))
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,6 +90,42 @@ def test_the_bound_of_the_tree_is_reached_and_a_level_counted_twice_would_exceed
     # a run more for every record, as a faulty level would have, is more than the bound
     faulty = [np.concatenate([count, count[:7]]) for count in counts]
     assert max(np.linalg.norm(a - b) for a in faulty for b in faulty) > tree.sensitivity(R)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_record_on_an_edge_or_out_of_range_stands_in_one_run_of_each_level_and_in_one_cell(wide: bool) -> None:
+    edges = np.array(GRID.edges)
+    odd = [-1.0, -5.0, -0.0, 0.0, 1.0, 2.0, np.nan, np.inf, -np.inf, 1e308]
+    values = np.concatenate([edges, np.nextafter(edges, -1.0), np.nextafter(edges, 2.0), odd])
+    rows, grid = values[:, None], GRID
+    if wide:
+        gone = np.arange(len(values)) % 3 == 0
+        rows, grid = np.column_stack([values, ~gone, gone]), replace(GRID, width=3)
+    at = grid.index(rows, None)
+    missing = at == grid.cells - 1
+    for size, level in zip(RULE.sizes, RULE.levels(grid), strict=True):
+        np.testing.assert_array_equal(level.index(rows, None), np.where(missing, -(-100 // size), at // size))
+    for cuts in ([], [0], [98], [3, 50, 51], list(range(15))):
+        chosen = replace(grid, cells=len(cuts) + 2, edges=tuple(edges[cuts]))
+        # by hand: a chosen cell begins with the grid cell above its edge
+        above = np.sum(at[:, None] > np.array(cuts, dtype=np.int64)[None, :], axis=1)
+        np.testing.assert_array_equal(chosen.index(rows, None), np.where(missing, len(cuts) + 1, above))
+
+
+def test_a_parent_moves_the_tree_by_as_many_records_as_it_has_children() -> None:
+    view = ChildView(context=0, count=0, start=1, width=2, most=3)
+    mechanism = RelatedMarginals(((MECHANISM, view),))
+    slots = table(18).reshape(6, 6)
+    slots[-1] = [0.3, 2.0] * 3
+    rows = np.column_stack([np.array([0, 1, 2, 3, 1, 3]) / 3, slots])
+    counts = [exact_of(MECHANISM.tree(), _Seen(plain(some), view)) for some in (rows[:-1], rows)]
+    charged = mechanism.event(plain(rows).facts).to_dict()["events"]
+    assert [part["sensitivity"] ** 2 for part in charged] == pytest.approx([9 * 3, 9 * 2, 9 * 1], rel=1e-9)
+    assert np.linalg.norm(counts[1] - counts[0]) == pytest.approx(3 * 3**0.5, rel=1e-12)
+    value, public = mechanism.run(plain(rows), Silent(), mechanism.event(plain(rows).facts), 0)
+    np.testing.assert_array_equal(value["0.tree"], counts[1])
+    assert value["0.fine"].sum() == 2 * 10
+    assert public["tables"][0]["tree"]["sigma"] == 25.0
 
 
 def test_the_cost_is_the_same_whatever_cells_are_chosen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,11 +176,12 @@ def test_contradictions_are_refused() -> None:
     st.booleans(),
     st.integers(2, 20),
     st.floats(0.0, 1e4),
+    st.sampled_from([{}, {"end_sds": None}, {"share": 0.0, "sds": 0.0}]),
 )
 def test_groups_are_numbered_without_gaps_and_few(
-    counts: list[float], sd: float, ordered: bool, missing: bool, most: int, pair_sd: float
+    counts: list[float], sd: float, ordered: bool, missing: bool, most: int, pair_sd: float, more: dict[str, Any]
 ) -> None:
-    rule = GroupRule(most=most)
+    rule = GroupRule(most=most, **more)
     groups = rule.groups(np.array(counts), sd, ordered, missing, pair_sd)
     assert groups.shape == (len(counts),)
     assert set(groups) == set(range(groups.max() + 1))
@@ -187,6 +189,11 @@ def test_groups_are_numbered_without_gaps_and_few(
     if ordered:
         # neighbours: never back to an earlier group
         assert (np.diff(groups) >= 0).all()
+
+
+def test_a_rule_that_asks_nothing_of_a_group_makes_none_of_each_empty_cell() -> None:
+    rule = GroupRule(most=2, share=0.0, sds=0.0, end_sds=None)
+    assert rule.groups(np.array([900.0, *[0.0] * 60]), 1.0, True, False).max() + 1 <= rule.bound
 
 
 def test_full_cells_stand_alone_and_empty_ones_do_not() -> None:

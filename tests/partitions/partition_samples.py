@@ -110,7 +110,8 @@ def table_release(epsilon: float = 5.0) -> Any:
     """All parts of a table's release, with a small model of the label in between."""
     made = table_mechanism(CODEC, epsilon=epsilon, delta=1e-5, adjacency="add-remove")
     planner = TablePlanner(axes_of(CODEC, compact=True), population=50)
-    return replace(made, planner=planner)
+    # `born` has no stated scale, so a tree of counts chooses its cells first
+    return replace(made, then=replace(made.then, planner=planner))
 
 
 def open_table(place: Path | str, **more: Any) -> Vault:

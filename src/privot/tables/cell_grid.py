@@ -24,6 +24,8 @@ OCTAVES = 20
 """The logarithm goes down to the range over 2 to this power, or to the step between two values."""
 POINT = 1e-9
 """The width of the cell of a single point, as a share of the range, where values have no step."""
+BITS = 20
+"""Bits that are kept of a distance that a logarithm gave."""
 
 
 def grid_of(column: Column) -> NDArray[np.float64] | None:
@@ -37,8 +39,9 @@ def grid_of(column: Column) -> NDArray[np.float64] | None:
     step = step_of(column)
     if high == low or (column.is_whole and high - low + 1 <= MAX_VALUES):
         return None
+    cuts: NDArray[np.float64]
     if step is not None and (high - low) / step + 1.0 <= GRID + 0.5:
-        cuts = low + step * (np.arange(round((high - low) / step)) + 0.5)
+        cuts = low + step * (np.arange(round((high - low) / step), dtype=np.float64) + 0.5)
     else:
         cuts = _between_values(_crowded_cuts(low, high, step), low, step)
     edges: NDArray[np.float64] = np.unique(scaled(column, cuts[(cuts > low) & (cuts < high)]))
@@ -60,9 +63,16 @@ def _crowded_cuts(low: float, high: float, step: float | None) -> NDArray[np.flo
     sides = [(low, 1.0), (high, -1.0), *([(0.0, 1.0), (0.0, -1.0)] if low < 0.0 < high else [])]
     for centre, sign in sides:
         reach = (high if sign > 0.0 else low) - centre
-        away = least * np.expm1(np.log1p(abs(reach) / least) * np.arange(1, CROWDED) / CROWDED)
+        away = _rounded(least * np.expm1(np.log1p(abs(reach) / least) * np.arange(1, CROWDED) / CROWDED))
         cuts.append(centre + sign * np.concatenate([[point], away[away > point]]))
     return np.unique(np.concatenate(cuts))
+
+
+def _rounded(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms differ in their last bits between processors, and a release states places of the grid to the bit."""
+    share, power = np.frexp(distances)
+    out: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(share, BITS)), power - BITS)
+    return out
 
 
 def _between_values(cuts: NDArray[np.float64], low: float, step: float | None) -> NDArray[np.float64]:

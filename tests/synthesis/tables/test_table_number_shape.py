@@ -49,6 +49,22 @@ def test_a_grid_is_fine_everywhere_and_lies_between_values(column: Column) -> No
         np.testing.assert_allclose(at - np.floor(at), 0.5, atol=1e-3)
 
 
+@pytest.mark.parametrize("column", [
+    Column("a", "continuous", 0, 50_000), Column("a", "continuous", -0.001, 7), Column("a", "integer", -500, 10**9),
+])  # fmt: skip
+def test_a_grid_is_the_same_where_logarithms_are_rounded_otherwise(
+    column: Column, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = grid_of(column)
+    assert here is not None
+    for name, towards in (("expm1", np.inf), ("log1p", -np.inf)):
+        exact: Any = getattr(np, name)
+        monkeypatch.setattr(np, name, lambda x, exact=exact, towards=towards: np.nextafter(exact(x), towards))
+    there = grid_of(column)
+    assert there is not None
+    assert here.tobytes() == there.tobytes()
+
+
 def test_stated_scales_and_few_whole_numbers_have_fixed_cells() -> None:
     for column in (
         Column("a", "integer", 0, 127),

@@ -28,6 +28,7 @@ class GroupRule:
 
     The outermost groups of an ordered axis hold `end_sds` deviations of the noise of all their cells together: in a
     long stretch that hardly any record reaches, noise alone would else make groups, far from where the records are.
+    None treats them like the others, as rules of earlier jobs did.
     """
 
     most: int = 24
@@ -35,12 +36,12 @@ class GroupRule:
     sds: float = 6.0
     pair_sds: float = 2.0
     least: int = 6
-    end_sds: float = 3.5
+    end_sds: float | None = 3.5
 
     def __post_init__(self) -> None:
         arguments.whole("The number of groups of a rule", self.most, 2)
         arguments.whole("The least number of groups of a rule", self.least, 2)
-        if not (0.0 <= self.share < 1.0 and self.sds >= 0.0 and min(self.pair_sds, self.end_sds) >= 0.0):
+        if not (0.0 <= self.share < 1.0 and self.sds >= 0.0 and min(self.pair_sds, self.end_sds or 0.0) >= 0.0):
             raise UsageError("A group rule needs a share of at least 0 and below 1, and deviations of at least 0.")
 
     @property
@@ -64,26 +65,29 @@ class GroupRule:
             return _by_mass(mass, least, most)
         cut = len(mass) - int(missing)
         out = np.zeros(len(mass), dtype=np.int64)
-        some = np.asarray(counts, dtype=np.float64)[:cut]
-        first, last = self.ends(some, least, sd)
-        # of a stretch the counts as they are: rounded up to 0 one by one, noise would add up
-        for stretch in (slice(0, first), slice(cut - last, cut)):
-            mass[stretch] = max(float(some[stretch].sum()), 0.0) / max(stretch.stop - stretch.start, 1)
-        out[:cut] = _within_ends(mass[:cut], first, last, total, least, most)
+        if self.end_sds is None:
+            out[:cut] = _by_neighbours(mass[:cut], total, least, most)
+        else:
+            some = np.asarray(counts, dtype=np.float64)[:cut]
+            first, last = self.ends(some, least, self.end_sds * sd)
+            # of a stretch the counts as they are: rounded up to 0 one by one, noise would add up
+            for stretch in (slice(0, first), slice(cut - last, cut)):
+                mass[stretch] = max(float(some[stretch].sum()), 0.0) / max(stretch.stop - stretch.start, 1)
+            out[:cut] = _within_ends(mass[:cut], first, last, total, least, most)
         if missing:
             top = int(out[:cut].max()) if cut else -1
             out[cut:] = top + 1 if mass[-1] >= least or cut == 0 else top
         return out
 
-    def ends(self, counts: NDArray[np.float64], least: float, sd: float) -> tuple[int, int]:
+    def ends(self, counts: NDArray[np.float64], least: float, clear: float) -> tuple[int, int]:
         """How many cells the outermost groups have, from noisy counts.
 
-        Each is the shortest stretch from its end that holds `least` records and `end_sds` deviations of its noise.
+        Each is the shortest stretch from its end that holds `least` records and, of k cells, `clear`·√k.
         """
         found = []
         for some in (counts, counts[::-1]):
             held = np.cumsum(some)
-            enough = held >= np.maximum(least, self.end_sds * sd * np.arange(1, len(some) + 1) ** 0.5)
+            enough = held >= np.maximum(least, clear * np.arange(1, len(some) + 1) ** 0.5)
             found.append(int(np.argmax(enough)) + 1 if enough.any() else len(some))
         return (found[0], found[1]) if sum(found) <= len(counts) else (len(counts), 0)
 
@@ -157,7 +161,8 @@ def _by_neighbours(mass: NDArray[np.float64], total: float, least: float, most: 
             continue
         out[cell] = group
         held += float(mass[cell])
-        if held >= target:
+        # not an empty run: where nothing is asked of a group, each empty cell would be one
+        if held >= target and held > 0.0:
             group, held, open_since = group + 1, 0.0, cell + 1
     if open_since < len(mass) and held < 0.5 * least and group > 0:
         out[open_since:] = group - 1

@@ -25,7 +25,7 @@ from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 
-EARLIER_RULE = GroupRule(most=16, pair_sds=0.0)
+EARLIER_RULE = GroupRule(most=16, pair_sds=0.0, end_sds=None)
 """The rule of jobs that do not state one: about 16 groups per column, whatever the noise of the pairs."""
 _NOT_PAID_FOR = "The release in this folder is not the one its job paid for: restore it from a backup."
 _REHEARSED = 200
@@ -99,7 +99,8 @@ class TableDesign:
             mechanism: TableMechanism
             # jobs from before counts by class were a part of their own: fine counts by class, and groups by one rule
             labelled = None if fields.get("label_sigma") is None else float(fields["label_sigma"])
-            rule = GroupRule(**fields["rule"]) if "rule" in fields else EARLIER_RULE
+            # a rule that states nothing of the ends treated them like the rest
+            rule = GroupRule(**{"end_sds": None, **fields["rule"]}) if "rule" in fields else EARLIER_RULE
             by_class = bool(fields["by_class"])
             mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, rule, label_sigma=labelled)
             if fields["score_sigma"] is not None:
