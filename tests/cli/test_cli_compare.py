@@ -223,8 +223,10 @@ def test_bench_accounting_agrees_with_its_peers(capsys):
     assert (found["adjacency"], found["calibration"]) == ("add-remove", [])
     for row in found["speed"]:
         if row["epsilon_dp_accounting"] is not None:
-            # both are upper bounds; on its usual grid dp-accounting's is looser for many steps
-            assert 0.99 * row["epsilon_dp_accounting"] < row["epsilon"] < 1.0005 * row["epsilon_dp_accounting"]
+            # both are upper bounds; on its usual grid dp-accounting's is looser for many steps; at δ = 1e-12 the
+            # rounding of its transforms, which depends on the processor, moves ε by up to a hundredth
+            most = 1.01 if row["delta"] < 1e-9 else 1.0005
+            assert 0.99 * row["epsilon_dp_accounting"] < row["epsilon"] < most * row["epsilon_dp_accounting"]
     for row in found["agreement"]:
         # a Rényi bound is never below composed losses
         if row["renyi"] is not None:

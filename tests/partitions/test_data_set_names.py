@@ -141,7 +141,7 @@ def test_a_release_made_again_is_of_the_very_records(
         )  # fmt: skip
         secret = bytes(range(32))
         assert not vault.released_once(table_release(), secret=secret)
-        released.append(vault.release_once(table_release(), purpose="once", secret=secret).value["fine"])
+        released.append(vault.release_once(table_release(), purpose="once", secret=secret).value["tree"])
         assert vault.released_once(table_release(), secret=secret)
         assert not vault.released_once(table_release(), secret=bytes(32))
     assert vault.charges("once") == 2

@@ -49,7 +49,7 @@ def test_cells_hold_even_shares_where_the_quantiles_are_right() -> None:
     assert len(edges) + 1 == CELLS + 1
     shares = np.bincount(Axis(0, CELLS + 1, edges).index(scaled(column, values)[:, None], None)) / len(values)
     np.testing.assert_allclose(shares[1:], 1 / 64, atol=0.006)
-    linear = Column("spent", "continuous", 0, 50_000)
+    linear = Column("spent", "continuous", 0, 50_000, scale="linear")
     assert cell_loss(column, values) < 0.02 < 0.6 < cell_loss(linear, values)
 
 
