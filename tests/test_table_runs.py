@@ -67,7 +67,7 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespac
     return argparse.Namespace(
         folders=[tmp_path / "small", tmp_path / "large"], peers=sys.executable, methods=["privot", "mst-32", "aim-all"],
         epsilon=[1.0], delta=1e-6, seeds=[0, 1], jobs=1, until=None, limit=9, state=tmp_path / "state", commit="abc",
-        out=tmp_path / "results.jsonl",
+        out=tmp_path / "results.jsonl", as_it_comes=False,
     )  # fmt: skip
 
 
@@ -172,6 +172,7 @@ import numpy as np
 import dpmm.models.aim as aim
 from dpmm.models.base.mbi import FactoredInference
 script, stop = sys.argv[1], int(sys.argv[2])
+sys.path.insert(0, os.path.dirname(script))
 aim.gaussian_noise = lambda sigma, size=None: np.random.default_rng((int(sigma * 1e6), int(np.prod(size)))).normal(
     0, sigma, size)
 plain, count = FactoredInference.estimate, [0]

@@ -5,7 +5,8 @@
 
 FOLDER is as `table_comparison.py` wants it; PYTHON is the interpreter of an environment that has `dpmm`. Peers run on
 cells merged to 32 per column of numbers, and on privot's own cells ("all"). A peer that takes more than `--limit`
-seconds of processor time is noted with `"stopped": true` and no measures.
+seconds of processor time is noted with `"stopped": true` and no measures. Peers run with a faster inference, equal up
+to rounding (`"inference": "fast"`), so that their seconds are less than their own; `--as-it-comes` runs theirs.
 
 Runs that take longest are started first. After `--until` seconds by the clock no run is started and those under way are
 ended; the results have whole lines only. The next call goes on: finished runs are skipped, AIM goes on after its last
@@ -135,6 +136,17 @@ def commit() -> str:
     return found.stdout.strip()
 
 
+def inference(chosen: argparse.Namespace) -> str:
+    """Whose inference peers run with: `dpmm`'s own, or the one of `table_peer_inference.py`."""
+    return "own" if chosen.as_it_comes else "fast"
+
+
+def state_of(chosen: argparse.Namespace, run: Run) -> Path:
+    """Where the rounds of AIM are kept; seconds of the two inferences are not added up."""
+    state: Path = chosen.state / ("-".join(map(str, (*run.key, inference(chosen)))) + ".npz")
+    return state
+
+
 def measures(processes: Processes, chosen: argparse.Namespace, run: Run, held: Path) -> dict[str, Any]:
     """The line of one run."""
     compare = [sys.executable, str(COMPARE)]
@@ -148,7 +160,7 @@ def measures(processes: Processes, chosen: argparse.Namespace, run: Run, held: P
         fit = [chosen.peers, str(PEER), given, drawn, "--method", peer, "--epsilon", str(run.epsilon)]
         fit += ["--delta", str(chosen.delta), "--seed", str(run.seed), "--limit", str(chosen.limit)]
         chosen.state.mkdir(parents=True, exist_ok=True)
-        fit += ["--state", str(chosen.state / ("-".join(map(str, run.key)) + ".npz"))]
+        fit += ["--state", str(state_of(chosen, run)), *(["--as-it-comes"] if chosen.as_it_comes else [])]
         steps = [[*compare, "cells", str(run.folder), given, *most], fit]
         steps += [[*compare, "peer", str(run.folder), drawn, *most, *named]]
     for step in steps:
@@ -168,8 +180,10 @@ def run_one(processes: Processes, chosen: argparse.Namespace, run: Run) -> None:
     print(f"start {run.key}", flush=True)
     with tempfile.TemporaryDirectory() as held:
         line = measures(processes, chosen, run, Path(held))
+    if run.method != "privot":
+        line["inference"] = inference(chosen)
     append(chosen.out, {**line, "delta": chosen.delta, "commit": chosen.commit, "machine": platform.machine()})
-    (chosen.state / ("-".join(map(str, run.key)) + ".npz")).unlink(missing_ok=True)
+    state_of(chosen, run).unlink(missing_ok=True)
 
 
 def run_all(chosen: argparse.Namespace) -> tuple[int, list[str]]:
@@ -215,6 +229,7 @@ def main() -> None:
     parser.add_argument(
         "--state", type=Path, default=None, help="folder for AIM's rounds; beside the results by default"
     )
+    parser.add_argument("--as-it-comes", action="store_true", help="peers with dpmm's own inference, for its seconds")
     parser.add_argument("--commit", default=commit(), help="noted in every line; git's unless given")
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()

@@ -4,7 +4,10 @@
 
 CELLS holds `cells` (records, columns), one whole number each, and `sizes`. SAMPLE gets as many synthetic rows and the
 seconds of processor time. MST and AIM are those of `dpmm`, repaired where they do not run on recent libraries
-(`repair`). With `--state FILE` an AIM fit that was ended goes on where it was (`Rounds`).
+(`repair`). Their inference is that of `table_peer_inference.py` beside this file: the same steps, in a part of the
+time. `--as-it-comes` leaves `dpmm`'s own, which its seconds must be measured with; `--own-seconds` times a small part
+of it and computes the rest (`table_peer_clock.py`). With `--state FILE` an AIM fit that
+was ended goes on where it was (`Rounds`).
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import os
 import resource
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -203,13 +207,23 @@ def main() -> None:
     parser.add_argument("--limit", type=int, required=True, help="seconds of processor time, after which it is ended")
     parser.add_argument("--state", type=Path, default=None, help="where AIM's rounds are kept; read where it exists")
     parser.add_argument("--iterations", type=int, default=None, help="of each estimate; for trials")
+    parser.add_argument("--as-it-comes", action="store_true", help="dpmm's own inference, which takes far longer")
+    parser.add_argument("--own-seconds", action="store_true", help="time a part of dpmm's own beside the faster one")
     chosen = parser.parse_args()
     try:
         import pandas
         from dpmm.pipelines import AIMPipeline, MSTPipeline
     except ImportError:
         sys.exit(NOT_INSTALLED)
+    if chosen.own_seconds and (chosen.as_it_comes or chosen.state):
+        parser.error("--own-seconds is for a whole fit with the faster inference, without --state")
     repair()
+    clock = import_module("table_peer_clock").Clock() if chosen.own_seconds else None
+    if not chosen.as_it_comes:
+        # before AIM's rounds are followed, since these wrap what is there
+        import_module("table_peer_inference").install()
+    if clock:
+        clock.watch()
     rounds = Rounds(chosen.state) if chosen.state and chosen.method == "aim" else None
     left = chosen.limit - int(rounds.spent if rounds else 0)
     resource.setrlimit(resource.RLIMIT_CPU, (max(left, 1), max(left, 1) + 10))
@@ -228,7 +242,8 @@ def main() -> None:
     pipeline.fit(table, domain=domain, random_state=chosen.seed)
     drawn = pipeline.generate(n_records=len(cells), random_state=chosen.seed)
     seconds = time.process_time() - start + (rounds.spent if rounds else 0.0)
-    np.savez_compressed(chosen.sample, cells=drawn[names].to_numpy(), seconds=seconds)
+    own = {"own_seconds": clock.own(seconds)} if clock else {}
+    np.savez_compressed(chosen.sample, cells=drawn[names].to_numpy(), seconds=seconds, **own)
 
 
 if __name__ == "__main__":

@@ -310,8 +310,10 @@ def test_many_classes_are_not_counted_by_pair() -> None:
     table = xor_table(4000, 0)
     labelled = Table({"a": table["a"], "b": table["b"], "k": (10 * table["a"]).astype(int)})
     rows, labels = fitted(codec, labelled, epsilon=3.0, population=1500).sample_rows(3000)
-    # over fourteen draws of the noise it was 0.760 ± 0.009
-    assert np.corrcoef(rows[:, 0], labels)[0, 1] > 0.7
+    # over nine draws of the noise it was 0.90 or more; steps that are not shortened gave −0.02 to 0.9
+    assert np.corrcoef(rows[:, 0], labels)[0, 1] > 0.85
+    # and the classes, a tenth each, were up to 44 % of the rows
+    assert np.bincount(labels, minlength=10).max() < 400
 
 
 def test_columns_are_taken_in_the_order_of_their_dependence() -> None:

@@ -7,9 +7,9 @@ L·B, L functions of the groups of each column (`group_basis`), and B ~ N(0, τ�
 
     J(B) = ½ Σ (T − m(θ))²/V + ½ Σ B²/τ²,
 
-by Gauss–Newton with the whole matrix H = ∂m/∂θ. Where columns nearly repeat each other, some directions of θ hardly
-change m; there T is uninformative, and J leaves θ at θ₀. (The ridge of `conditional` is diagonal and would let the
-noise through in these directions.)
+by Gauss–Newton with the whole matrix H = ∂m/∂θ, each step shortened until J falls. Where columns nearly repeat each
+other, some directions of θ hardly change m; there T is uninformative, and J leaves θ at θ₀. (The ridge of `conditional`
+is diagonal and would let the noise through in these directions.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from scipy.sparse import block_diag, csr_matrix, identity, kron
 
 Floats = NDArray[np.float64]
 MAX_COEFFICIENTS = 4000
-_STEPS = 20
+_STEPS = 30
 _LONGEST = 1.5
 """The largest change of a coefficient in one step."""
+_HALVINGS = 8
+"""How often a step that does not bring J down is halved before the fit ends."""
 _SLOPE_ROWS = 10_000
 """About how many rows H is taken over with several classes."""
 _ROWS = 2048
@@ -59,26 +61,42 @@ def fit_additive(
     spread = np.vstack([variance, np.broadcast_to(totals[1], (1, free))])
     own = np.broadcast_to(1.0 / np.square(prior), functions.shape[1])
     penalty = np.append(own, 1e-6)[:, None] * np.ones(free)
-    found = np.zeros(penalty.shape)
-    theta = np.zeros((features + 1, free))
     stride = 1 if free == 1 else max(rows // _SLOPE_ROWS, 1)
-    for _ in range(_STEPS):
+
+    def seen(found: Floats) -> tuple[Floats, Floats, float]:
+        """The chances of all classes but the first, what is missing of the moments, and J."""
         logits = offsets.copy()
-        logits[:, 1:] += full @ theta
+        logits[:, 1:] += full @ (whole @ found)
         chance = np.exp(logits - logits.max(axis=1, keepdims=True))
         chance /= chance.sum(axis=1, keepdims=True)
         p = chance[:, 1:]
         missing = target - scale * (full.T @ p)
+        loss = 0.5 * float((np.square(missing) / spread).sum() + (penalty * np.square(found)).sum())
+        return p, missing, loss
+
+    found = np.zeros(penalty.shape)
+    p, missing, loss = seen(found)
+    for _ in range(_STEPS):
         # Hᵀ, from functions to moments; H itself is symmetric in the groups. Its products take most of the time where
         # there are several classes, and some of the rows show it well enough: residuals are taken over all of them
         flat = stride * scale * (spanned @ _slopes(full[::stride], p[::stride]))
         slope = flat @ (missing / spread).ravel() - (penalty * found).ravel()
         curve = (flat / spread.ravel()) @ flat.T + np.diag(penalty.ravel())
-        move = np.clip(solve(curve, slope, assume_a="pos"), -_LONGEST, _LONGEST)
-        found += move.reshape(found.shape)
-        theta = whole @ found
+        move = solve(curve, slope, assume_a="pos").reshape(found.shape)
+        move *= min(1.0, _LONGEST / max(float(np.abs(move).max()), 1e-300))
+        # a label that follows from the columns has moments that hardly react: whole steps would go astray
+        for _ in range(_HALVINGS):
+            trial = seen(found + move)
+            if trial[2] < loss:
+                break
+            move *= 0.5
+        else:
+            break
+        found = found + move
+        p, missing, loss = trial
         if np.abs(move).max() < 1e-3:
             break
+    theta = whole @ found
     out = np.hstack([np.zeros((features + 1, 1)), theta])
     return out[:-1], out[-1]
 
