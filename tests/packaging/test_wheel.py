@@ -27,7 +27,7 @@ def test_the_wheel_holds_every_source_its_types_and_nothing_else(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
     source = ROOT / "src"
-    kinds = (".py", ".js", ".json", ".typed")
+    kinds = (".c", ".py", ".js", ".json", ".typed")
     wanted = {str(p.relative_to(source)) for p in (source / "privot").rglob("*") if p.suffix in kinds}
     assert {name for name in held if ".dist-info/" not in name} == wanted
 
