@@ -155,6 +155,8 @@ def test_what_does_not_fit_is_refused_in_python_too() -> None:
         train_generator_openly(x, method="magic")
     with pytest.raises(DataError, match="finite numbers"):
         train_generator_openly(x * np.nan)
+    with pytest.raises(UsageError, match="weight of the L1 cost"):
+        train_generator_openly(x, method="sinkhorn", mixture=-1.0)
     with pytest.raises(DataError, match="Labels"):
         train_generator_openly(x, np.arange(20), classes=3)
     with pytest.raises(UsageError, match="Unknown open baseline"):

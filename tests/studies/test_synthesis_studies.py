@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from privot.studies import StudyRun, find_study
 from privot.studies.dp_sinkhorn.ablation_table import VARIANTS
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 
 def findings(name: str, **settings: Any) -> list[dict[str, Any]]:
@@ -234,3 +235,30 @@ def test_faces_are_scored_with_and_without_privacy(tmp_path: Any) -> None:
     private = face_scores(run, "celeba", "sinkhorn", 5.0, **small)
     assert 4.8 < private["epsilon"] <= 5.0
     assert private["standing"] == "proven"
+
+
+def test_fids_of_several_methods_share_the_real_images_moments(tmp_path: Path) -> None:
+    from privot.evaluation.frechet import fid
+    from privot.studies.study_data import images
+    from privot.studies.synthesis_scores import fid_beside
+
+    class Corners(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, 0, ::149, ::149].flatten(1)
+
+    torch.jit.script(Corners()).save(str(tmp_path / "inception.pt"))
+    run = StudyRun(find_study("dp-sinkhorn-table-1"), data_folder=tmp_path)
+    x, _, shape = images(run, "digits")
+    for records in (200, 300):
+        for drawn in (0.5 * x[:100], x[50:150, ::-1]):
+            expected = fid(x[:records], drawn, shape, tmp_path / "inception.pt")
+            assert fid_beside(run, "digits", records, drawn) == {"fid": pytest.approx(expected, rel=1e-9)}
+
+
+def test_the_open_cost_is_that_of_the_paper() -> None:
+    from privot.synthesis.open_baselines import _sinkhorn_divergence
+
+    # one point each: the plan is that pair, and a point costs nothing beside itself
+    x, y = torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([[0.0, 4.0, 0.0]])
+    assert float(_sinkhorn_divergence(x, y)) == pytest.approx(1 + 4, rel=1e-5)
+    assert float(_sinkhorn_divergence(x, y, mixture=3.0)) == pytest.approx(5 + 3 * (1 + 2), rel=1e-5)

@@ -52,13 +52,28 @@ def fid(
     `network` is a TorchScript file, or a package (.whl) that holds one. It maps (rows, 3, 299, 299) with values in
     `takes` to features (Heusel et al. 2017 use the last pooling layer of Inception-v3).
     """
+    (m1, c1), (m2, c2) = (feature_moments(a, shape, network, span=span, takes=takes, device=device) for a in (x, y))
+    return frechet_distance(m1, c1, m2, c2)
+
+
+def feature_moments(
+    x: NDArray[Any],
+    shape: Sequence[int],
+    network: Path,
+    *,
+    span: tuple[float, float] = (0.0, 1.0),
+    takes: tuple[float, float] = (-1.0, 1.0),
+    device: str = "cpu",
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and covariance of a network's features of flat images; parameters as in `fid`.
+
+    Whoever compares many sets with one computes the moments of that one once, and passes them to `frechet_distance`.
+    """
     if not takes[0] < takes[1]:
         raise UsageError(f"The input range of the network must rise, got {takes[0]:g} to {takes[1]:g}.")
     if not span[0] < span[1]:
         raise UsageError(f"The range of the images must rise, got {span[0]:g} to {span[1]:g}.")
-    inception, axes = _load(network, device), image_axes(shape)
-    (m1, c1), (m2, c2) = (_moments(inception, a, axes, span, takes, device) for a in (x, y))
-    return frechet_distance(m1, c1, m2, c2)
+    return _moments(_load(network, device), x, image_axes(shape), span, takes, device)
 
 
 def _load(network: Path, device: str) -> Any:

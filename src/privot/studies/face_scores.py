@@ -66,7 +66,7 @@ def face_scores(
         kind: score(kind, drawn, marks, real, labels, shape=shape, device=run.device, seed=seed) for kind in classifiers
     }
     # real faces beside themselves say nothing
-    beside = {} if method == REAL else fid_beside(run, x, drawn, shape)
+    beside = {} if method == REAL else fid_beside(run, name, len(x), drawn)
     return {"accuracy": found, **beside, "epsilon": charged, "standing": standing}
 
 

@@ -33,6 +33,7 @@ STUDIES: tuple[Study, ...] = (
         (0.5, 12.0),
         "GPU",
         needs=("mnist", "fashion_mnist"),
+        fid=True,
     ),
     Study(
         "dp-sinkhorn-table-2",
@@ -43,6 +44,7 @@ STUDIES: tuple[Study, ...] = (
         (1.0, 10.0),
         "GPU",
         needs=("mnist",),
+        fid=True,
     ),
     Study(
         "dp-sinkhorn-table-3",

@@ -211,15 +211,26 @@ def provenance(device: str) -> dict[str, Any]:
         "commit": _commit(),
         "versions": {"privot": privot.__version__, "python": platform.python_version(), **loaded},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "device": device,
+        "device": _device_name(device),
     }
 
 
+def _device_name(device: str) -> str:
+    """The device with the name of its GPU: "cuda (NVIDIA H200)"."""
+    torch = sys.modules.get("torch")
+    if torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
+        return device
+    return f"{device} ({torch.cuda.get_device_name(device)})"
+
+
 def _commit() -> str | None:
-    """The commit of a checkout, with "-dirty" if files were changed since; None for an installed package."""
+    """The commit of a checkout, with "-dirty" if files were changed since.
+
+    An installed package or a copy of the source has none: PRIVOT_COMMIT may name it; None otherwise.
+    """
     root = Path(privot.__file__).resolve().parents[2]
     if not (root / ".git").exists():
-        return None
+        return os.environ.get("PRIVOT_COMMIT") or None
     try:
         found = subprocess.run(  # noqa: S603 - the checkout of this very file
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"],  # noqa: S607

@@ -68,21 +68,31 @@ def synthesis_scores(
     }
     return {
         **found,
-        **(fid_beside(run, x, drawn, shape) if with_fid else {}),
+        **(fid_beside(run, data, len(x), drawn) if with_fid else {}),
         "epsilon": float(made.guarantee_.epsilon()),
         "standing": str(made.guarantee_.standing),
         "seconds": round(seconds, 1),
     }
 
 
-def fid_beside(run: StudyRun, x: Any, drawn: Any, shape: tuple[int, ...]) -> dict[str, float]:
-    """{"fid": …} of samples against real images, all of them; {} where the network of FID is not at hand."""
+def fid_beside(run: StudyRun, data: str, records: int, drawn: Any) -> dict[str, float]:
+    """{"fid": …} of samples against the first `records` training images; {} where the network of FID is not at hand."""
     network = run.network()
     if network is None:
         return {}
-    from privot.evaluation.frechet import fid
+    from privot.evaluation.frechet import feature_moments, frechet_distance
 
-    return {"fid": fid(x, drawn, shape, network, device=run.device)}
+    x, _, shape = images(run, data, "train")
+    of = (data, records, run.device)
+    if of not in _REAL_MOMENTS:
+        _REAL_MOMENTS.clear()
+        _REAL_MOMENTS[of] = feature_moments(x[:records], shape, network, device=run.device)
+    (mean, cov), (own_mean, own_cov) = _REAL_MOMENTS[of], feature_moments(drawn, shape, network, device=run.device)
+    return {"fid": frechet_distance(mean, cov, own_mean, own_cov)}
+
+
+_REAL_MOMENTS: dict[tuple[str, int, str], tuple[Any, Any]] = {}
+"""Of the last set of real images: the samples of all methods and seeds are compared with it."""
 
 
 def fid_words(found: Sequence[Mapping[str, Any]]) -> str:
@@ -91,22 +101,40 @@ def fid_words(found: Sequence[Mapping[str, Any]]) -> str:
     return "FID " + ", ".join(f"{value:.1f}" for value in held) if held else "FID left out: no network for it was given"
 
 
+def fid_after(found: Sequence[Mapping[str, Any]]) -> str:
+    """FIDs to stand behind accuracies, after a comma; nothing where they were not computed."""
+    return f", {fid_words(found)}" if any("fid" in each for each in found) else ""
+
+
 def open_scores(
-    run: StudyRun, data: str, method: str, seed: int, *, steps: int, samples: int, classifiers: Sequence[str]
+    run: StudyRun,
+    data: str,
+    method: str,
+    seed: int,
+    *,
+    steps: int,
+    samples: int,
+    classifiers: Sequence[str],
+    mixture: float = 0.0,
+    with_fid: bool = False,
 ) -> dict[str, Any]:
-    """The same for a generator trained without privacy, which the data being open allows; it protects nothing."""
+    """The same for a generator trained without privacy, which the data being open allows; it protects nothing.
+
+    `mixture` is the weight of the L1 cost of "sinkhorn".
+    """
     from privot.evaluation.classifiers import score
     from privot.synthesis.open_baselines import train_generator_openly
 
     (x, y, shape), (test, labels, _) = images(run, data, "train"), images(run, data, "test")
     made = train_generator_openly(
-        x, y, method=method, classes=10, shape=shape, steps=steps, device=run.device, seed=seed
+        x, y, method=method, classes=10, shape=shape, steps=steps, mixture=mixture, device=run.device, seed=seed
     )
     drawn, marks = made.sample(samples, seed=seed)
     assert marks is not None
-    return {
+    found = {
         name: score(name, drawn, marks, test, labels, shape=shape, device=run.device, seed=seed) for name in classifiers
     }
+    return {**found, **(fid_beside(run, data, len(x), drawn) if with_fid else {})}
 
 
 def open_rows(
@@ -118,15 +146,18 @@ def open_rows(
     steps: int,
     samples: int,
     classifiers: Sequence[str],
+    mixture: float = 0.0,
+    with_fid: bool = False,
 ) -> dict[str, list[dict[str, Any]]]:
     """`open_scores` by data set and seed, each kept as a part of the run."""
+    cost = f", m = {mixture:g}" if mixture else ""
     return {
         data: [
             run.part(
-                f"{data}, without privacy, seed {seed}",
+                f"{data}, without privacy{cost}, seed {seed}",
                 partial(
                     open_scores, run, data, method, run.seed + seed, steps=steps, samples=samples,
-                    classifiers=classifiers,
+                    classifiers=classifiers, mixture=mixture, with_fid=with_fid,
                 ),
             )
             for seed in range(seeds)
@@ -139,11 +170,11 @@ def open_finding(
     data: str, method: str, found: Sequence[Mapping[str, Any]], printed: Mapping[str, float], short_run: str
 ) -> StudyFinding:
     """What a generator without privacy reaches beside the printed row of it."""
-    names = [name for name in found[0] if not printed or name in printed]
+    names = [name for name in found[0] if name != "fid" and (not printed or name in printed)]
     missing = max((printed[name] - mean_of(found, name) for name in names if name in printed), default=0.0)
     return StudyFinding(
         f"{data}: the generator without privacy ({method}), within three points",
-        f"{' / '.join(names)} {listed(found, names)}; open data, nothing is protected",
+        f"{' / '.join(names)} {listed(found, names)}{fid_after(found)}; open data, nothing is protected",
         bool(printed) and missing <= 3.0 and not short_run,
         published=" / ".join(f"{printed[name]:g}" for name in names if name in printed),
         why=short_run or f"{missing:.1f} points are missing",

@@ -9,7 +9,7 @@ from typing import Any
 
 from privot.studies.study import StudyFinding
 from privot.studies.study_run import StudyRun
-from privot.studies.synthesis_scores import DELTA, judged, listed, mean_of, shortened, synthesis_scores
+from privot.studies.synthesis_scores import DELTA, fid_after, judged, listed, mean_of, shortened, synthesis_scores
 
 _L2, _L1, _BOTH = {"mixture": 0.0, "square": 1.0}, {"mixture": 1.0, "square": 0.0}, {"mixture": 1.0, "square": 1.0}
 VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[float, float]]] = {
@@ -59,7 +59,7 @@ def compute(
                 f"{name}, seed {seed}",
                 partial(
                     synthesis_scores, run, data, method, epsilon, run.seed + seed, options={**options, **own},
-                    samples=samples, classifiers=classifiers,
+                    samples=samples, classifiers=classifiers, with_fid=True,
                 ),
             )
             for seed in range(seeds)
@@ -87,7 +87,7 @@ def _findings(
     claims = [
         (
             "The semi-debiased loss with L1 + L2 is the best variant",
-            "; ".join(f"{v} {listed(held[v], names)}" for v in held) + f" ({terms})",
+            "; ".join(f"{v} {listed(held[v], names)}{fid_after(held[v])}" for v in held) + f" ({terms})",
             all(v == "L1 + L2, semi-debiased" for v in best.values()),
             "; ".join(f"{v} {' / '.join(map(str, printed))}" for v, (_, _, printed) in VARIANTS.items()),
             f"best: {', '.join(best.values())}",
