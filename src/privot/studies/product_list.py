@@ -20,6 +20,18 @@ PRODUCT_STUDIES: tuple[Study, ...] = (
         fid=True,
     ),
     Study(
+        "privot-colour",
+        PRODUCT,
+        "results: synthesis of images, colour",
+        "Classifiers trained on synthetic colour images, FID, and samples",
+        f"{_IN}.colour_images",
+        (0.5, 10.0),
+        "GPU",
+        needs=("cifar10",),
+        quick_needs=("cifar10",),
+        fid=True,
+    ),
+    Study(
         "privot-adult",
         PRODUCT,
         "results: synthesis of tables",

@@ -1,0 +1,203 @@
+"""Colour images: classifiers trained on synthetic ones, FID, and samples to look at; without and with a public encoder.
+
+Every seed repeats release, noise, training and classifiers. The test set takes no part in anything but the scores.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privot.studies.study import StudyFinding
+from privot.studies.study_data import images
+from privot.studies.study_run import StudyRun
+from privot.studies.synthesis_scores import DELTA, fid_beside, fid_words, mean_of, shortened
+
+GOALS = {
+    ("plain", 10.0): (52.0, 95.0),
+    ("plain", 1.0): (40.0, None),
+    ("encoder", 10.0): (62.0, 45.0),
+    ("encoder", 1.0): (52.0, 60.0),
+}
+"""Accuracy of a network of a million weights and FID to reach on 10,000 images of CIFAR-10."""
+ENCODER_SIZE, ENCODER_RANGE = 64, (-127 / 128, 1.0)
+"""Of the exported EfficientNet-Lite0 that the figures were measured with."""
+SHOWN = 2
+"""Samples of each class that are kept to look at."""
+SETTINGS = {
+    "quick": {
+        "data": "cifar10", "kinds": ["plain"], "epsilons": [10.0], "seeds": 1, "records": 200, "samples": 200,
+        "test": 200, "width": 8, "steps": 5,
+    },
+    "full": {
+        "data": "cifar10", "kinds": ["plain", "encoder"], "epsilons": [10.0, 1.0, 0.2], "seeds": 1, "records": 0,
+        "samples": 50_000, "test": 0, "width": 64, "steps": 0,
+    },
+}  # fmt: skip
+
+
+def compute(
+    run: StudyRun,
+    data: str,
+    kinds: list[str],
+    epsilons: list[float],
+    seeds: int,
+    records: int,
+    samples: int,
+    test: int,
+    width: int,
+    steps: int,
+) -> dict[str, Any]:
+    """Accuracy and FID by kind, ε and seed. "encoder" needs encoder.pt2 in the folder of data, and is left out else.
+
+    `records`, `test` and `steps` shorten a run; 0 leaves them as they are.
+    """
+    if "encoder" in kinds and (run.data_folder is None or not (run.data_folder / "encoder.pt2").is_file()):
+        kinds = [kind for kind in kinds if kind != "encoder"]
+    rows = []
+    # every cell once before any is repeated: a run that is cut off has a table
+    for seed in range(seeds):
+        for kind in kinds:
+            for epsilon in epsilons:
+                found = run.part(
+                    f"{data}, {kind}, ε = {epsilon:g}, seed {seed}",
+                    partial(
+                        _scores, run, data, kind, epsilon, run.seed + seed, records=records, samples=samples,
+                        test=test, width=width, steps=steps,
+                    ),
+                )  # fmt: skip
+                rows.append({"kind": kind, "asked": epsilon, "seed": seed, **found})
+    findings = [
+        f
+        for kind in kinds
+        for epsilon in epsilons
+        for f in _findings(kind, epsilon, [r for r in rows if (r["kind"], r["asked"]) == (kind, epsilon)], steps)
+    ]
+    return {"rows": rows, "data": data, "delta": DELTA, "findings": [f.to_dict() for f in findings]}
+
+
+def _scores(
+    run: StudyRun,
+    name: str,
+    kind: str,
+    epsilon: float,
+    seed: int,
+    *,
+    records: int,
+    samples: int,
+    test: int,
+    width: int,
+    steps: int,
+) -> dict[str, Any]:
+    from privot.evaluation.classifiers import score
+    from privot.evaluation.wide_network import wide_score
+    from privot.synthesis import Synthesizer
+    from privot.synthesis.encoders.public_encoder import PublicEncoder
+    from privot.vault import Vault
+
+    (x, y, shape), (real, labels, _) = images(run, name, "train"), images(run, name, "test")
+    x, y = (x[:records], y[:records]) if records else (x, y)
+    real, labels = (real[:test], labels[:test]) if test else (real, labels)
+    encoder = None
+    if kind == "encoder":
+        assert run.data_folder is not None
+        encoder = PublicEncoder(run.data_folder / "encoder.pt2", size=ENCODER_SIZE, value_range=ENCODER_RANGE)
+    clip = float(np.sqrt(x.shape[1]))
+    # held in memory: one synthesis is paid for, and the data are open
+    vault = Vault(x, y, classes=10, clip=clip, adjacency="add-remove", budget=(epsilon, DELTA))
+    began = time.perf_counter()
+    common: dict[str, Any] = {"shape": shape, "device": run.device, "seed": seed}
+    common["allow_unproven"] = encoder is not None
+    made = Synthesizer(epsilon, DELTA, method="embedding", encoder=encoder, **common)
+    if steps:
+        design: Any = made.design(vault.facts)
+        rules = replace(design.rules, steps=steps, batch=2)
+        made = Synthesizer(epsilon, DELTA, features=design.mechanism.features, rules=rules, **common)
+    made.fit(vault)
+    seconds = time.perf_counter() - began
+    drawn, marks = made.sample(samples, seed=seed)
+    assert made.guarantee_ is not None and marks is not None  # noqa: PT018 - both are set by `fit`
+    shown = np.concatenate([drawn[marks == c][:SHOWN] for c in range(10)])
+    return {
+        "wide": wide_score(drawn, marks, real, labels, shape=shape, width=width, device=run.device, seed=seed),
+        "cnn": score("cnn", drawn, marks, real, labels, shape=shape, device=run.device, seed=seed),
+        **fid_beside(run, name, len(x), drawn),
+        "shares": [round(float(v), 4) for v in np.bincount(marks, minlength=10) / len(marks)],
+        "epsilon": float(made.guarantee_.epsilon()),
+        "standing": str(made.guarantee_.standing),
+        "seconds": round(seconds, 1),
+        "shown": {
+            "classes": [int(c) for c in range(10) for _ in range(min(SHOWN, int((marks == c).sum())))],
+            "shape": list(shape),
+            "bytes": base64.b64encode(np.clip(np.rint(255.0 * shown), 0, 255).astype(np.uint8).tobytes()).decode(),
+        },
+    }
+
+
+def _findings(kind: str, epsilon: float, held: list[dict[str, Any]], steps: int) -> list[StudyFinding]:
+    goal = GOALS.get((kind, epsilon))
+    if goal is None:
+        return []
+    short, (accuracy, distance) = shortened({"steps": steps} if steps else {}), goal
+    named = "with a public encoder" if kind == "encoder" else "without public images"
+    reached = mean_of(held, "wide")
+    fids = [row["fid"] for row in held if "fid" in row]
+    terms = (
+        f"network of a million weights {reached:.1f}, CNN {mean_of(held, 'cnn'):.1f}, {fid_words(held)}; "
+        f"ε = {epsilon:g} at δ = {DELTA:g}, add-remove, {held[0]['standing']}, seeds: {len(held)}, "
+        f"{max(row['seconds'] for row in held):.0f} s per release and training"
+    )
+    out = [
+        StudyFinding(
+            f"{named}, ε = {epsilon:g}: accuracy of {accuracy:g} per cent",
+            terms,
+            reached >= accuracy and not short,
+            published=f"{accuracy:g}",
+            why=short or f"{accuracy - reached:.1f} points are missing",
+        )
+    ]
+    if distance is not None and fids:
+        out.append(
+            StudyFinding(
+                f"{named}, ε = {epsilon:g}: FID of {distance:g}",
+                terms,
+                float(np.mean(fids)) <= distance and not short,
+                published=f"{distance:g}",
+                why=short or f"{float(np.mean(fids)) - distance:.0f} too much",
+            )
+        )
+    return out
+
+
+def draw(found: Mapping[str, Any], out: Path) -> list[Path]:
+    """Samples of the first seed, a row of pictures per class and a block per ε."""
+    from privot.studies.study_charts import new_figure, save_figure
+
+    rows = [row for row in found["rows"] if row["seed"] == 0]
+    figure, axes = new_figure(1, len(rows), (1.1 * len(rows) + 0.6, 5.2))
+    for axis, row in zip(axes[0], rows, strict=True):
+        axis.imshow(_grid(row["shown"]))
+        axis.set(title=f"{row['kind']}\nε = {row['asked']:g}", xticks=[], yticks=[])
+        axis.title.set_fontsize(7)
+    path = out / "privot-colour.png"
+    save_figure(figure, path, dpi=200)
+    return [path]
+
+
+def _grid(shown: Mapping[str, Any]) -> Any:
+    """Pictures of a class side by side, classes below each other; grey where a class has no sample."""
+    height, width, channels = (*shown["shape"], 1)[:3]
+    flat = np.frombuffer(base64.b64decode(shown["bytes"]), np.uint8).reshape(-1, height, width, channels)
+    grid = np.full((10 * height, SHOWN * width, channels), 128, np.uint8)
+    at: dict[int, int] = {}
+    for picture, c in zip(flat, shown["classes"], strict=True):
+        k = at[c] = at.get(c, -1) + 1
+        grid[c * height : (c + 1) * height, k * width : (k + 1) * width] = picture
+    return grid if channels == 3 else grid[..., 0]

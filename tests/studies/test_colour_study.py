@@ -1,0 +1,65 @@
+"""The study of colour images: verdicts follow accuracy and FID; the wide network learns and is what it says."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privot.errors import DataError, UsageError
+from privot.studies import StudyRun, find_study
+
+torch = pytest.importorskip("torch")
+
+
+def scored(monkeypatch: pytest.MonkeyPatch, wide: float, fid: float | None) -> list[Any]:
+    """Put figures in place of training; what was asked for."""
+    asked: list[Any] = []
+
+    def stand_in(run: Any, name: str, kind: str, epsilon: float, seed: int, **more: Any) -> dict[str, Any]:
+        asked.append((kind, epsilon, seed))
+        shown = {"classes": [3], "shape": [2, 2, 3], "bytes": base64.b64encode(bytes(range(12))).decode()}
+        found = {"wide": wide, "cnn": 0.1, "standing": "proven", "epsilon": epsilon, "seconds": 1.0, "shown": shown}
+        return found | ({} if fid is None else {"fid": fid})
+
+    monkeypatch.setattr("privot.studies.product.colour_images._scores", stand_in)
+    return asked
+
+
+def test_verdicts_follow_both_goals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = scored(monkeypatch, 0.53, 100.0)
+    run = StudyRun(find_study("privot-colour"))
+    result = run.result({"steps": 0, "seeds": 2, "epsilons": [10.0, 1.0, 0.2], "kinds": ["plain", "encoder"]})["result"]
+    # without its file nothing is said of an encoder
+    assert {kind for kind, _, _ in asked} == {"plain"}
+    assert [f["verdict"] for f in result["findings"]] == ["reproduced", "not reproduced", "reproduced"]
+    assert "5 too much" in result["findings"][1]["why"]
+    (tmp_path / "encoder.pt2").write_bytes(b"")
+    run = StudyRun(find_study("privot-colour"), data_folder=tmp_path)
+    result = run.result({"steps": 0, "kinds": ["encoder"]})["result"]
+    assert "9.0 points are missing" in result["findings"][0]["why"]
+    # a run that was shortened reaches nothing
+    assert {f["verdict"] for f in run.result({"steps": 5})["result"]["findings"]} == {"not reproduced"}
+    from privot.studies.product.colour_images import _grid, draw
+
+    grid = _grid(result["rows"][0]["shown"])
+    assert grid.shape == (20, 4, 3)
+    assert grid[6, 0].tolist() == [0, 1, 2]
+    assert (grid[6:8, 2:] == 128).all()
+    assert draw(result, tmp_path)[0].stat().st_size > 1000
+
+
+def test_the_wide_network_has_a_million_weights_and_refuses_bad_input() -> None:
+    from privot.evaluation.wide_network import WideNetwork, wide_score
+
+    assert sum(p.numel() for p in WideNetwork(3, 10).parameters()) == 1_000_650
+    x, y = np.zeros((30, 192)), np.arange(30) % 2
+    with pytest.raises(UsageError, match="8 × 8"):
+        wide_score(x[:, :16], y, x[:, :16], y, shape=(4, 4))
+    with pytest.raises(UsageError, match="must rise"):
+        wide_score(x, y, x, y, shape=(8, 8, 3), span=(1.0, 0.0))
+    with pytest.raises(DataError, match="at least 20"):
+        wide_score(x[:5], y[:5], x, y, shape=(8, 8, 3))
