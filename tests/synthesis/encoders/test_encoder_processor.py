@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.synthesis.encoders import arithmetic_checks as checks
 from privot.synthesis.encoders import exact_arithmetic as exact
 
 ENDS = [5e-324, -(2.0**-1060), 2.0**-1022, 1e-300, 0.5, 1.5, 2.5, -3.5, 1.0, -1.0, 6.0, 2.0**52 + 1.0, 1e300, -1.7e308]
@@ -112,14 +113,14 @@ def test_threads_that_round_in_another_direction_are_refused(mode: int) -> None:
     if library is None or modes is None or platform.system() != "Linux":
         pytest.skip("The numbers of the modes are known for Linux on two processors.")
     libm = ctypes.CDLL(library)
-    exact.check_threads()
+    checks.check_threads()
     try:
         assert libm.fesetround(modes[mode]) == 0
         with pytest.raises(PrivotError, match="nearest"):
-            exact.check_threads()
+            checks.check_threads()
     finally:
         libm.fesetround(0)
-    exact.check_threads()
+    checks.check_threads()
 
 
 def test_a_mode_of_other_threads_than_the_calling_one_is_noticed() -> None:
@@ -134,7 +135,7 @@ def test_a_mode_of_other_threads_than_the_calling_one_is_noticed() -> None:
         small = torch.full((1 << 17,), 2.0**-1070, dtype=torch.float64)
         said.append(bool(((small * 0.5).view(torch.int64) == 8).all()))
         try:
-            exact.check_threads()
+            checks.check_threads()
             said.append(None)
         except PrivotError as error:
             said.append(str(error))
@@ -151,10 +152,10 @@ def test_a_mode_of_other_threads_than_the_calling_one_is_noticed() -> None:
     assert (refusal is None) == untouched
     if platform.system() == "Linux" and platform.machine() == "x86_64":
         assert not untouched
-    exact.check_threads()
+    checks.check_threads()
 
 
 def test_checks_look_at_the_processor_whatever_device_is_usual() -> None:
     with torch.device("meta"):
-        exact.check_threads()
-        exact.check_products()
+        checks.check_threads()
+        checks.check_products()

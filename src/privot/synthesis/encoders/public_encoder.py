@@ -213,4 +213,4 @@ def _layer(tape: Tape, value: Any) -> Rows:
     if value.dim == 2:
         return value
     count = math.prod(value.sizes[1:])
-    return tape.add(lambda x: exact.summed(x, (2, 3)) / count, value)
+    return tape.add(lambda x: exact.divided(exact.summed(x, (2, 3)), count), value)
