@@ -50,9 +50,9 @@ def usable_device(name: str, *, auto: bool = False, need: str = "This needs") ->
     Raises
     ------
     UsageError
-        If there is no device of this name, or none here; or if cuBLAS was told to emulate float64 on it. Sums of records
-        are exact because products of whole numbers are. Emulated ones need not be, and the way that is chosen depends
-        on the numbers of all records: one NaN changed the others on an H200.
+        If there is no device of this name, or none here; or if cuBLAS was told to emulate float64 on it. Sums of
+        records are exact because products of whole numbers are. Emulated ones need not be, and the way that is chosen
+        depends on the numbers of all records: one NaN changed the products of the others on an H200.
     MissingDependencyError
         If PyTorch is not installed.
 

@@ -184,8 +184,8 @@ class Tape:
     def rehearse(self, device: torch.device | str = "cpu") -> None:
         """Evaluate public rows as records are evaluated, together and alone: the same to the last bit, or refused.
 
-        Beside them stands a row of numbers that are none. On a GPU, whose library may take another way for more rows or
-        for such numbers, whole blocks are evaluated, with such rows and without; and the processor has to agree.
+        Beside them stands a row of numbers that are none. A GPU, whose library may take another way for more rows or
+        for such numbers, evaluates whole blocks, with such rows and without.
         """
         check_threads(device)
         check_products(device)
@@ -193,29 +193,25 @@ class Tape:
         block = self.block_on(kind)
         count = min(block, _COUNTS[-1])
         random = torch.Generator("cpu").manual_seed(0)
-        rows = torch.rand(count, *self.input.sizes, generator=random, dtype=torch.float64, device="cpu")
+        rows = torch.rand(count, *self.input.sizes, generator=random, dtype=torch.float64, device="cpu").to(device)
         others = block - count if kind != "cpu" else min(1, block - count)
-        lost = torch.full((others, *self.input.sizes), math.nan, dtype=torch.float64, device="cpu")
-        places, companies = [device], [torch.cat([rows, lost])]
+        beside = rows[:1].expand(others, *self.input.sizes)
+        companies = [torch.cat([rows, torch.full_like(beside, math.nan)])]
         if kind != "cpu":
-            places += ["cpu"]
-            companies += [rows, torch.cat([rows, rows[:1].expand(others, *self.input.sizes)])]
+            companies += [rows, torch.cat([rows, beside])]
         try:
             with torch.no_grad():
-                alone = [self.run_checked(row[None].to(place)) for place in places for row in rows]
-                together = [self.run_checked(company.to(device)) for company in companies]
+                alone = [self.run_checked(row[None]) for row in rows]
+                together = [self.run_checked(company) for company in companies]
         except Exception as error:  # anything that a step may meet: no record has been seen yet
             raise RefusedEncoderError(
                 f"The encoder cannot be evaluated on images of this shape ({type(error).__name__})."
             ) from None
-        for number, (own, known) in enumerate(alone):
-            i = number % count
-            for outputs, finite in together:
-                same = all(torch.equal(one[0].cpu(), many[i].cpu()) for one, many in zip(own, outputs, strict=True))
+        for outputs, finite in together:
+            for i, (own, known) in enumerate(alone):
+                same = all(torch.equal(many[i : i + 1], one) for many, one in zip(outputs, own, strict=True))
                 if bool(known[0]) != bool(finite[i]) or (bool(known[0]) and not same):
-                    raise RefusedEncoderError(
-                        "The encoder gives an image other features beside other images, or on this device."
-                    )
+                    raise RefusedEncoderError("The encoder gives an image other features beside other images.")
 
     def run(self, x: Tensor) -> list[Tensor]:
         """The outputs for the rows of `x`."""

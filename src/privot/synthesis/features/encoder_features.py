@@ -17,9 +17,9 @@ from privot.synthesis.encoders.exact_arithmetic import divided, is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
-STANDING = Standing.UNPROVEN
-"""Of every release whose map holds an encoder. The argument in `docs/design/decisions/0008-public-encoders.md` is meant
-to make it PROVEN; UNPROVEN stays until the changes of its second review have been reviewed."""
+PROVEN_ON = ("cpu",)
+"""Devices on which a release whose map holds an encoder is PROVEN; on others it is UNPROVEN. The argument, what it
+rests on, and what is missing for a GPU: `docs/design/decisions/0008-public-encoders.md`."""
 _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
 _ROUNDS = 8
@@ -62,7 +62,7 @@ class EncoderFeatures:
       * where a layer of a record is not finite, or its evaluation fails, z is zero for that record, and no error is
         raised; a failure that a public image meets too, which depends on shapes alone, stops the release.
 
-    Releases are *unproven* all the same (`STANDING`), until an independent review has held.
+    Releases are *proven* where records are encoded on the processor, and *unproven* on a GPU (`PROVEN_ON`).
 
     In float64, which is what mechanisms use, codes are computed by sums that are exact in any order, on the CPU or on
     the GPU that holds the records; a GPU is tried on public rows first, which must agree bit for bit in any company. In
@@ -112,10 +112,9 @@ class EncoderFeatures:
         """Of the Fourier features; the codes are the same to the last bit."""
         return self.fourier.rounding
 
-    @property
-    def standing(self) -> Standing:
-        """Of releases with this map."""
-        return STANDING
+    def standing_on(self, device: str) -> Standing:
+        """Of releases with this map that are computed on `device`."""
+        return Standing.PROVEN if device in PROVEN_ON else Standing.UNPROVEN
 
     @property
     def assumptions(self) -> tuple[str, ...]:
