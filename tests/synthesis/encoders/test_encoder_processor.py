@@ -164,7 +164,7 @@ def test_checks_look_at_the_processor_whatever_device_is_usual() -> None:
 
 
 def test_threads_that_cannot_be_looked_at_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A team that grows after the look, and a pool that gives parts to whichever thread is free; one thread is known."""
+    """A team that grows after the look, and a pool that gives parts to whichever thread is free."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.delenv("OMP_DYNAMIC", raising=False)
     checks.check_threads()
