@@ -44,7 +44,7 @@ def _check_team() -> None:
     if torch.get_num_threads() == 1:
         return
     grows = os.environ.get("OMP_DYNAMIC", "").strip().lower() in ("true", "1", "yes", "on")
-    if grows or "backend: OpenMP" not in torch.__config__.parallel_info():  # type: ignore[no-untyped-call]
+    if grows or "backend: OpenMP" not in torch.__config__.parallel_info():
         raise PrivotError(
             "PyTorch may compute with threads here that cannot be checked (OMP_DYNAMIC, or a pool of threads): "
             "features of an encoder need that, so set OMP_NUM_THREADS=1 and start again."
