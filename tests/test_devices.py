@@ -99,3 +99,15 @@ def test_one_module_looks_for_a_cuda_device() -> None:
     root = Path(privot.__file__).parent
     found = {p.relative_to(root).as_posix() for p in root.rglob("*.py") if "cuda.is_available" in p.read_text("utf-8")}
     assert found == {"common/devices.py"}
+
+
+def test_a_gpu_whose_library_emulates_float64_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of whole numbers would not be exact, and would depend on all records."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    for name in ("cuda", "auto"):
+        with pytest.raises(UsageError, match="CUBLAS_EMULATE_DOUBLE_PRECISION"):
+            usable_device(name, auto=True)
+    assert usable_device("cpu") == "cpu"
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "0")
+    assert usable_device("cuda") == "cuda"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from privot.common.extras import needing
 from privot.errors import UsageError, brief
 
 __all__ = ["check_device", "usable_device"]
+
+_EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"
 
 
 def check_device(name: object, *, auto: bool = False) -> str:
@@ -46,7 +50,9 @@ def usable_device(name: str, *, auto: bool = False, need: str = "This needs") ->
     Raises
     ------
     UsageError
-        If there is no device of this name, or none here.
+        If there is no device of this name, or none here; or if cuBLAS was told to emulate float64 on it. Sums of
+        records are exact because products of whole numbers are. Emulated ones need not be, and the way that is chosen
+        depends on the numbers of all records: one NaN changed the products of the others on an H200.
     MissingDependencyError
         If PyTorch is not installed.
 
@@ -59,6 +65,11 @@ def usable_device(name: str, *, auto: bool = False, need: str = "This needs") ->
         import torch
     check_device(name, auto=auto)
     there = name != "cpu" and torch.cuda.is_available()
+    if there and os.environ.get(_EMULATION, "0").strip() not in ("", "0"):
+        raise UsageError(
+            f"cuBLAS may compute float64 products with fewer digits here ({_EMULATION}): unset that, or use the device "
+            "cpu."
+        )
     if name == "auto":
         return "cuda" if there else "cpu"
     if name == "cuda" and not there:

@@ -7,7 +7,7 @@ Everything after it, a generator's whole training included, is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -36,7 +36,7 @@ from privot.mechanisms.phase_sums import PhaseMap, PhaseSums, has_phases, try_ph
 from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
 
-__all__ = ["MARGIN", "FeatureMap", "MeanEmbedding", "clip_features", "count_share"]
+__all__ = ["MARGIN", "FeatureMap", "MeanEmbedding", "clip_features", "count_share", "weakest_standing"]
 
 _BLOCK_ROWS = 1024
 _BLOCK_NUMBERS = 1 << 24
@@ -50,6 +50,12 @@ def count_share(size: int) -> float:
     public rule: it knows only how many numbers are released.
     """
     return math.sqrt(1.0 / (1.0 + math.sqrt(size)))
+
+
+def weakest_standing(maps: Sequence[FeatureMap], device: str) -> Standing:
+    """Of releases with all of `maps` on `device`; a map without `standing_on` rests on nothing that needs a proof."""
+    said = [each.standing_on(device) for each in maps if hasattr(each, "standing_on")]
+    return Standing.weakest([Standing.PROVEN, *said])
 
 
 @dataclass(frozen=True)
@@ -191,8 +197,8 @@ class MeanEmbedding(Once):
 
     @property
     def standing(self) -> Standing:
-        """PROVEN: the event's own theorem is all it rests on; unless the map says less of itself."""
-        return Standing.weakest([getattr(each, "standing", Standing.PROVEN) for each in self.maps])
+        """PROVEN: the event's own theorem is all it rests on; unless a map says less of itself on this device."""
+        return weakest_standing(self.maps, self.device)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

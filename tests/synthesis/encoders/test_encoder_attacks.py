@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from privot.errors import PrivotError, UsageError
 from privot.synthesis import EncoderFeatures, PublicEncoder
+from privot.synthesis.encoders import arithmetic_checks as checks
 from privot.synthesis.encoders import exact_arithmetic as exact
 from privot.synthesis.encoders import tape as tapes
 from privot.synthesis.encoders.operators import OPERATORS, apply
@@ -251,7 +252,7 @@ def test_threads_that_take_small_numbers_for_zero_are_refused(tmp_path: Path) ->
     """A mode of one thread: with it the features of a row would depend on the thread, and so on its company."""
     features = made(EXTREME["underflow"], tmp_path)
     x = hostile_rows(3, DIM, 5)
-    exact.check_smallest_numbers()
+    checks.check_smallest_numbers()
     if not torch.set_flush_denormal(True):
         pytest.skip("This processor has no such mode.")
     try:
@@ -265,7 +266,7 @@ def test_threads_that_take_small_numbers_for_zero_are_refused(tmp_path: Path) ->
 
 
 def test_products_with_fewer_digits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact.check_products()
+    checks.check_products()
     usual = torch.matmul
 
     def short(a: Tensor, b: Tensor) -> Tensor:
@@ -273,7 +274,7 @@ def test_products_with_fewer_digits_are_refused(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(torch, "matmul", short)
     with pytest.raises(PrivotError, match="fewer digits"):
-        exact.check_products()
+        checks.check_products()
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")], ids=repr)

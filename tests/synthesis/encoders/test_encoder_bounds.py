@@ -105,6 +105,41 @@ def test_a_failure_that_passes_loses_no_record(tmp_path: Path, monkeypatch: pyte
     assert torch.equal(features.codes(x), usual)
 
 
+def test_a_record_that_fails_again_and_again_between_public_images_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory may be short just when the record's turn comes, twice in a row: a zero would be the machine's."""
+    features, x = mapped(tmp_path), torch.rand(1, DIM, dtype=torch.float64)
+    usual, run, calls = features.codes(x), features._tape.run_checked, itertools.count()
+
+    def failing(images: Tensor) -> tuple[list[Tensor], Tensor]:
+        if bool(images.any()) and next(calls) < 5:
+            raise RuntimeError("std::bad_alloc")
+        return run(images)
+
+    monkeypatch.setattr(features._tape, "run_checked", failing)
+    assert torch.equal(features.codes(x), usual)
+
+
+def test_a_mode_that_changes_on_the_way_stops_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that is loaded late may change it."""
+    features, x = mapped(tmp_path), torch.rand(2, DIM, dtype=torch.float64)
+    run = features._tape.run_checked
+    if not torch.set_flush_denormal(False):
+        pytest.skip("This processor has no such mode.")
+
+    def changing(images: Tensor) -> tuple[list[Tensor], Tensor]:
+        torch.set_flush_denormal(True)
+        return run(images)
+
+    monkeypatch.setattr(features._tape, "run_checked", changing)
+    try:
+        with pytest.raises(PrivotError, match="smallest numbers"):
+            features.codes(x)
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def test_lengths_that_are_not_known_stay_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a library makes of the larger of a NaN and a number."""
     features, cut = mapped(tmp_path), torch.Tensor.clamp

@@ -281,7 +281,7 @@ def test_a_record_whose_evaluation_fails_counts_as_zero_whatever_stands_beside_i
 def test_weights_that_change_while_they_are_used_are_noticed(
     features: EncoderFeatures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = features._tape._constants[-1].tensors()[0]
+    held = features._tape._constants[-1].tensors(torch.device("cpu"))[0]
     before = held.clone()
     try:
         held += 1.0

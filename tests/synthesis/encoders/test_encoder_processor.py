@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 
 from privot.errors import PrivotError
+from privot.synthesis.encoders import arithmetic_checks as checks
 from privot.synthesis.encoders import exact_arithmetic as exact
+from privot.synthesis.encoders.operators import apply
+from privot.synthesis.encoders.tape import RefusedEncoderError, Tape
 
 ENDS = [5e-324, -(2.0**-1060), 2.0**-1022, 1e-300, 0.5, 1.5, 2.5, -3.5, 1.0, -1.0, 6.0, 2.0**52 + 1.0, 1e300, -1.7e308]
 STRETCHES = [(start, length) for start in (0, 1, 3, 5) for length in (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 60)]
@@ -112,14 +115,14 @@ def test_threads_that_round_in_another_direction_are_refused(mode: int) -> None:
     if library is None or modes is None or platform.system() != "Linux":
         pytest.skip("The numbers of the modes are known for Linux on two processors.")
     libm = ctypes.CDLL(library)
-    exact.check_threads()
+    checks.check_threads()
     try:
         assert libm.fesetround(modes[mode]) == 0
         with pytest.raises(PrivotError, match="nearest"):
-            exact.check_threads()
+            checks.check_threads()
     finally:
         libm.fesetround(0)
-    exact.check_threads()
+    checks.check_threads()
 
 
 def test_a_mode_of_other_threads_than_the_calling_one_is_noticed() -> None:
@@ -134,7 +137,7 @@ def test_a_mode_of_other_threads_than_the_calling_one_is_noticed() -> None:
         small = torch.full((1 << 17,), 2.0**-1070, dtype=torch.float64)
         said.append(bool(((small * 0.5).view(torch.int64) == 8).all()))
         try:
-            exact.check_threads()
+            checks.check_threads()
             said.append(None)
         except PrivotError as error:
             said.append(str(error))
@@ -151,10 +154,64 @@ def test_a_mode_of_other_threads_than_the_calling_one_is_noticed() -> None:
     assert (refusal is None) == untouched
     if platform.system() == "Linux" and platform.machine() == "x86_64":
         assert not untouched
-    exact.check_threads()
+    checks.check_threads()
 
 
 def test_checks_look_at_the_processor_whatever_device_is_usual() -> None:
     with torch.device("meta"):
-        exact.check_threads()
-        exact.check_products()
+        checks.check_threads()
+        checks.check_products()
+
+
+def test_threads_that_cannot_be_looked_at_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A team that grows after the look, and a pool that gives parts to whichever thread is free."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.delenv("OMP_DYNAMIC", raising=False)
+    checks.check_threads()
+    with monkeypatch.context() as patch:
+        patch.setenv("OMP_DYNAMIC", "TRUE")
+        with pytest.raises(PrivotError, match="OMP_NUM_THREADS=1"):
+            checks.check_threads()
+        patch.setattr(torch, "get_num_threads", lambda: 1)
+        checks.check_threads()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.__config__, "parallel_info", lambda: "ATen parallel backend: native thread pool")
+        with pytest.raises(PrivotError, match="OMP_NUM_THREADS=1"):
+            checks.check_threads()
+
+
+def test_a_library_that_takes_another_way_beside_a_nan_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As emulated products of a GPU do: what one row is would depend on whether another has such a number."""
+    tape = Tape((4,))
+    weights = tape.weights(torch.rand(3, 4, generator=torch.Generator().manual_seed(0)))
+    tape.finish([tape.add(weights.along_last, tape.input)])
+    tape.rehearse()
+    usual = torch.matmul
+
+    def emulated(a: Tensor, b: Tensor) -> Tensor:
+        found = usual(a, b)
+        return found if len(a) == 64 or bool(torch.isnan(a).any()) else found * (1.0 + 2.0**-30)
+
+    monkeypatch.setattr(torch, "matmul", emulated)
+    with pytest.raises(RefusedEncoderError, match="beside other images"):
+        tape.rehearse()
+
+
+def test_numbers_that_were_copied_to_a_device_are_sealed_too() -> None:
+    tape = Tape((4,))
+    constant, weights = tape.constant(torch.ones(4)), tape.weights(torch.ones(3, 4))
+    place = torch.device("cuda:0")
+    constant._held[place, torch.float64] = constant.value.clone()
+    weights._held[place] = weights.whole.clone(), weights.unit.clone()
+    assert tape.digest(place) == tape.digest()
+    for copied in (constant._held[place, torch.float64], *weights._held[place]):
+        copied[0] *= 2.0
+        assert tape.digest(place) != tape.digest()
+        copied[0] *= 0.5
+    assert tape.digest(place) == tape.digest()
+
+
+def test_plain_numbers_are_taken_in_double_precision() -> None:
+    tape = Tape((2,))
+    tape.finish([apply(tape, "aten::maximum", {"self": tape.input, "other": 0.1}, True)])
+    assert tape.run(torch.zeros(1, 2, dtype=torch.float64))[0].tolist() == [[0.1, 0.1]]

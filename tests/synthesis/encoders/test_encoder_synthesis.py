@@ -20,7 +20,7 @@ from privot.errors import UnprovenError, UsageError
 from privot.mechanisms import MeanEmbedding
 from privot.mechanisms.embedding import FeatureSums
 from privot.mechanisms.exact_sums import float_sums, rounding_per_record
-from privot.synthesis import PublicEncoder, Stack, Synthesizer, choose_rules
+from privot.synthesis import Fourier, PublicEncoder, Stack, Synthesizer, choose_rules
 from privot.synthesis.defaults.embedding_defaults import Problem
 from privot.synthesis.encoders import public_encoder
 from privot.synthesis.output.output_folder import write_folder
@@ -49,20 +49,17 @@ def synthesizer(encoder: PublicEncoder | None, **changes: Any) -> Synthesizer:
             "rules": short(),
             "device": "cpu",
             "seed": 3,
-            "allow_unproven": True,
             **changes,
         }
     )
 
 
 def test_a_guarantee_says_that_the_encoder_did_not_see_the_records(encoder: PublicEncoder) -> None:
-    fitted, without = synthesizer(encoder).fit(vault_of()), synthesizer(None, allow_unproven=False).fit(vault_of())
+    fitted, without = synthesizer(encoder).fit(vault_of()), synthesizer(None).fit(vault_of())
     said = f"the encoder with SHA-256 {encoder.digest} was not trained on these records"
     assert said in fitted.guarantee_.assumptions
     assert said in fitted.guarantee_.to_dict()["assumptions"]
-    # until an independent review of encoders has held
-    assert fitted.guarantee_.standing == "unproven"
-    assert without.guarantee_.standing == "proven"
+    assert fitted.guarantee_.standing == without.guarantee_.standing == "proven"
     maps = fitted.release_.public["features"]["maps"]
     assert [m["kind"] for m in maps] == ["fourier", "encoder"]
     assert maps[1]["encoder"]["digest"] == encoder.digest
@@ -143,13 +140,23 @@ def test_a_job_goes_on_with_its_own_encoder_only(encoder: PublicEncoder, tmp_pat
     assert len(ledger.entries()) == 1
 
 
-def test_a_release_with_an_encoder_has_to_be_allowed(encoder: PublicEncoder, tmp_path: Path) -> None:
+def test_a_release_with_an_encoder_has_to_be_allowed_on_a_device_without_a_proof(
+    encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever way the map takes into a mechanism, and before anything is paid."""
+    for features in (_codes(encoder), Stack([_codes(encoder)]), Stack([Stack([_codes(encoder)])])):
+        assert MeanEmbedding(features, sigma=2.0).standing == "proven"
+        assert MeanEmbedding(features, sigma=2.0, device="cuda").standing == "unproven"
+        plain = Fourier(features.dim, 4, [1.0], 0)
+        both = MeanEmbedding(plain, sigma=2.0, device="cuda", common=features, common_share=0.5)
+        assert both.standing == "unproven"
+        assert both.assumptions
+    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ())
     opened = vault_of(ledger=(ledger := Ledger.create(tmp_path / "ledger")))
     with pytest.raises(UnprovenError):
-        synthesizer(encoder, allow_unproven=False).fit(opened)
+        synthesizer(encoder).fit(opened)
     with pytest.raises(UnprovenError):
-        synthesizer(encoder, allow_unproven=False).fit(opened, folder=tmp_path / "job")
+        synthesizer(encoder).fit(opened, folder=tmp_path / "job")
     for features in (_codes(encoder), Stack([_codes(encoder)]), Stack([Stack([_codes(encoder)])])):
         mechanism = MeanEmbedding(features, sigma=2.0)
         assert mechanism.standing == "unproven"
@@ -169,7 +176,7 @@ def _codes(encoder: PublicEncoder) -> Any:
 
 
 def test_an_encoder_given_as_features_is_named_too(encoder: PublicEncoder) -> None:
-    release = vault_of().release(MeanEmbedding(_codes(encoder), sigma=2.0), purpose="codes", allow_unproven=True)
+    release = vault_of().release(MeanEmbedding(_codes(encoder), sigma=2.0), purpose="codes")
     assert any(encoder.digest in said for said in release.guarantee.assumptions)
 
 
@@ -184,7 +191,7 @@ def words(data: Path, out: Path, *more: str) -> list[str]:
     terms = "--epsilon 5 --delta 1e-5 --adjacency add-remove --device cpu --seed 1 --steps 2 --samples 10".split()
     return [
         "synth", str(data), *terms, "--shape", "8,8", "--range", "0,1", "--classes", "3", "--out", str(out),
-        "--allow-unproven", *more,
+        *more,
     ]  # fmt: skip
 
 
@@ -193,6 +200,7 @@ def test_the_command_takes_an_encoder_and_asks_for_it_again(data: Path, tmp_path
     given = ["--encoder", str(path), "--encoder-range", "-1,1", "--encoder-size", "12"]
     assert run(words(data, out, *given, "--json")) == 0
     answer = json.loads(capsys.readouterr().out)
+    assert answer["guarantee"]["standing"] == "proven"
     digest = PublicEncoder(path).digest
     assert f"the encoder with SHA-256 {digest} was not trained on these records" in answer["guarantee"]["assumptions"]
     assert json.loads((out / "config.json").read_text())["params"]["encoder"] == {
@@ -206,7 +214,7 @@ def test_the_command_takes_an_encoder_and_asks_for_it_again(data: Path, tmp_path
     assert "type --encoder FILE again" in capsys.readouterr().err
     assert run(["synth", "--resume", "--out", str(out), *given[:2]]) == 2
     assert "another encoder" in capsys.readouterr().err
-    assert run(["synth", "--resume", "--out", str(out), *given, "--allow-unproven"]) == 0
+    assert run(["synth", "--resume", "--out", str(out), *given]) == 0
     with Ledger.open(data.with_name("data.npz.ledger")) as book:
         assert len(book.entries()) == 1
 
@@ -229,9 +237,11 @@ def test_the_command_refuses_encoders_before_a_ledger_is_made(data: Path, tmp_pa
         assert not list(tmp_path.glob("*.ledger"))
 
 
-def test_the_command_has_to_allow_an_encoder_before_a_ledger_is_made(data: Path, tmp_path: Path, capsys: Any) -> None:
+def test_the_command_has_to_allow_an_encoder_on_a_device_without_a_proof(
+    data: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ())
     given = words(data, tmp_path / "out", "--encoder", str(saved(honest(), tmp_path)))
-    given.remove("--allow-unproven")
     assert run(given) == 5
     assert "allow_unproven" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -50,7 +50,7 @@ EncoderFile = Annotated[
     typer.Option(
         metavar="FILE",
         help="Public network, trained on other images, that torch.export.save wrote; its features are released too. "
-        "Unproven for now: needs --allow-unproven.",
+        "Proven with --device cpu; on a GPU it needs --allow-unproven.",
     ),
 ]
 SchemaFile = Annotated[

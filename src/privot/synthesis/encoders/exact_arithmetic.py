@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from privot.errors import PrivotError, UsageError
+from privot.errors import UsageError
 from privot.mechanisms.exact_sums import exact_root
 
-_HALF = 17
+HALF = 17
 """Bits of each of the two parts that an input is cut into."""
 _WEIGHTS = 35
 """Σ|w| of the weights of one output, in their unit, stays below 2³⁵: 2³⁵ · 2¹⁷ < 2⁵³."""
@@ -37,56 +37,9 @@ def is_exact(x: Tensor) -> bool:
     return x.dtype is torch.float64
 
 
-_STRETCH = 32_768
-"""Numbers from which PyTorch gives a part of an array to another thread."""
-
-
-def check_threads(device: torch.device | str = "cpu") -> None:
-    """Refuse a process in which a thread computes otherwise than IEEE 754 says: `check_smallest_numbers`, and rounding.
-
-    The direction of rounding is a mode of one thread as well: some libraries of interval arithmetic leave it changed.
-    """
-    check_smallest_numbers(device)
-    # two ties: upwards leaves 1, downwards and to zero do not reach the even number 1 + 2⁻⁵¹
-    for start, wanted in ((1.0, 1.0), (1.0 + 2.0**-52, 1.0 + 2.0**-51)):
-        if not bool((_in_every_thread(start, device) + 2.0**-53 == wanted).all()):
-            raise PrivotError(
-                "A thread of this process does not round to the nearest number (fesetround): features of an encoder "
-                "need that, so switch it back and start again."
-            )
-
-
-def _in_every_thread(value: float, device: torch.device | str) -> Tensor:
-    """So many times `value` that every thread gets a part of what is computed of them."""
-    return torch.full((_STRETCH * torch.get_num_threads(),), value, dtype=torch.float64, device=device)
-
-
-def check_smallest_numbers(device: torch.device | str = "cpu") -> None:
-    """Refuse a process in which a thread, or the `device`, takes numbers below 2⁻¹⁰²² for zero.
-
-    `torch.set_flush_denormal`, and some libraries when they are loaded, switch that on for one thread and not for the
-    others. What a row is would then depend on the thread that computes it, and so on the number of rows beside it.
-    """
-    # the bits are compared, since such a thread calls the small numbers equal
-    if not bool(((_in_every_thread(2.0**-1070, device) * 0.5).view(torch.int64) == 1 << 3).all()):
-        raise PrivotError(
-            "PyTorch takes the smallest numbers for zero here (torch.set_flush_denormal): features of an encoder need "
-            "them as they are, so switch that off and start again."
-        )
-
-
-def check_products(device: torch.device | str = "cpu") -> None:
-    """Refuse a library whose matrix products of whole numbers, the largest that occur here, are not exact."""
-    random = torch.Generator("cpu").manual_seed(0)
-    whole = torch.randint(-(2**27), 2**27, (64, 250), generator=random, device="cpu")
-    halved = torch.randint(-(2**_HALF), 2**_HALF + 1, (250, 64), generator=random, device="cpu")
-    # whole numbers of 64 bits, which the processor adds and multiplies as they are
-    found = torch.matmul(whole.double().to(device), halved.double().to(device)).cpu()
-    if not torch.equal(found.to(torch.int64), torch.matmul(whole, halved)):
-        raise PrivotError(
-            "PyTorch computes products of matrices in float64 with fewer digits here: features of an encoder need all "
-            "of them, so use another build of PyTorch."
-        )
+def divided(x: Tensor, number: float) -> Tensor:
+    """x / number, rounded once: by a plain number a GPU multiplies with its reciprocal, which is rounded twice."""
+    return x / x.new_full((), number) if is_exact(x) else x / number
 
 
 def power_of_two(exponent: Tensor) -> Tensor:
@@ -141,9 +94,9 @@ class Constant:
             self._held[x.device, x.dtype] = self.value.to(x)
         return self._held[x.device, x.dtype]
 
-    def tensors(self) -> list[Tensor]:
-        """What is used on records."""
-        return [self.value]
+    def tensors(self, device: torch.device) -> list[Tensor]:
+        """What is used on records that are on `device`."""
+        return [self._held.get((device, torch.float64), self.value)]
 
 
 class Weights:
@@ -167,15 +120,15 @@ class Weights:
             raise UsageError("The encoder has too many weights for one output.")
         self._held: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
-    def tensors(self) -> list[Tensor]:
-        """What is used on records."""
-        return [self.unit, self.whole]
+    def tensors(self, device: torch.device) -> list[Tensor]:
+        """What is used on records that are on `device`."""
+        return list(self._held.get(device, (self.whole, self.unit)))
 
     def times(self, x: Tensor) -> Tensor:
         """W·x along the last axis but one of `x`: (rows, …, inputs, positions) to (rows, …, outputs, positions)."""
         if not is_exact(x):
             return torch.matmul(self.plain.on(x), x)
-        high, low, unit = halves(x, _HALF)
+        high, low, unit = halves(x, HALF)
         whole, units = self.on(x)
         first, second = torch.matmul(whole, torch.cat([high, low], dim=-1)).chunk(2, dim=-1)
         return _joined(first, second) * (unit * units[..., None])
@@ -184,7 +137,7 @@ class Weights:
         """W·x along the last axis of `x`: (rows, …, inputs) to (rows, …, outputs); W has no groups."""
         if not is_exact(x):
             return functional.linear(x, self.plain.on(x))
-        high, low, unit = halves(x, _HALF)
+        high, low, unit = halves(x, HALF)
         whole, units = self.on(x)
         first, second = torch.matmul(torch.cat([high, low]), whole.T).chunk(2)
         return _joined(first, second) * (unit * units)
@@ -200,7 +153,7 @@ class Weights:
 
 def _joined(high: Tensor, low: Tensor) -> Tensor:
     """high·2¹⁷ + low, rounded once."""
-    shifted = high * 2.0**_HALF
+    shifted = high * 2.0**HALF
     return shifted + low
 
 
@@ -218,7 +171,7 @@ def convolved(
         shaped = weights.plain.on(x).reshape(groups * filters, -1, *kernel)
         return functional.conv2d(x, shaped, None, tuple(stride), tuple(padding), tuple(dilation), groups)
     # by one product: other ways to compute it do not sum whole numbers; cut first, for patches repeat every number
-    high, low, unit = halves(x, _HALF)
+    high, low, unit = halves(x, HALF)
     both = torch.cat([high, low])
     patches = functional.unfold(both, tuple(kernel), tuple(dilation), tuple(padding), tuple(stride))
     first, second = torch.matmul(weights.on(x)[0], patches.view(len(both), groups, inputs, -1)).chunk(2)
@@ -317,5 +270,5 @@ def digest_of(tensors: Sequence[Tensor]) -> str:
     seal = hashlib.sha256()
     for tensor in tensors:
         seal.update(repr(tuple(tensor.shape)).encode())
-        seal.update(tensor.numpy().tobytes())
+        seal.update(tensor.cpu().numpy().tobytes())
     return seal.hexdigest()

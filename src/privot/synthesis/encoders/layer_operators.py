@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from privot.synthesis.encoders import exact_arithmetic as exact
 from privot.synthesis.encoders.exact_arithmetic import Constant
-from privot.synthesis.encoders.operators import axes_in, combined, number_in, operator, rows_in
+from privot.synthesis.encoders.operators import axes_in, combined, number_in, operator, quotient, rows_in
 from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
 
 _COPIED = 4
@@ -177,9 +177,9 @@ def _no_training(
 def _standard(x: Tensor, dims: Sequence[int], eps: float) -> Tensor:
     """(x − mean)/√(variance + eps) over `dims` of every row."""
     count = math.prod(x.shape[d] for d in dims)
-    rest = x - exact.summed(x, dims, keepdim=True) / count
+    rest = x - exact.divided(exact.summed(x, dims, keepdim=True), count)
     size = exact.norms(rest, dims, keepdim=True)
-    return rest / exact.root(size * size / count + eps)
+    return rest / exact.root(exact.divided(size * size, count) + eps)
 
 
 @operator("layer_norm")
@@ -263,12 +263,12 @@ def _avg_pool2d(
     ceil = bool(ceil_mode)
     found = tape.add(lambda x: exact.window_sums(x, kernel, step, around, ceil), rows, terms=math.prod(kernel))
     if divisor_override is not None:
-        return combined(tape, python.truediv, found, divisor_override)  # type: ignore[no-any-return]
+        return combined(tape, quotient, found, divisor_override)  # type: ignore[no-any-return]
     tape.room(math.prod(found.sizes[1:]))
     sides = zip(rows.sizes[1:], found.sizes[1:], kernel, step, around, strict=True)
     down, across = (_window_lengths(*side, bool(count_include_pad)) for side in sides)
     # by how many each sum is divided, at every position
-    return _joined(tape, python.truediv, found, down[:, None] * across)
+    return _joined(tape, quotient, found, down[:, None] * across)
 
 
 def _window_lengths(side: int, count: int, kernel: int, step: int, around: int, padded: bool) -> Tensor:
@@ -297,7 +297,7 @@ def _adaptive_avg_pool2d(tape: Tape, self: Any, output_size: Any) -> Rows:
     # the first product has the old columns still, for each of which the second has a row
     terms = rows.sizes[1] * -(-rows.sizes[2] // max(1, wanted[1])) + rows.sizes[2]
     found = tape.add(lambda x: exact.pooled(x, parts[0].on(x), parts[1].on(x)), rows, numbers=between, terms=terms)
-    return _joined(tape, python.truediv, found, counts)
+    return _joined(tape, quotient, found, counts)
 
 
 def _windows_of(side: int, count: int) -> Tensor:
@@ -315,7 +315,7 @@ def _reduction(divide: bool, name: str) -> Any:
         dims = axes_in(dim, rows.dim, name)
         count = math.prod(rows.sizes[d - 1] for d in dims)
         if divide:
-            return tape.add(lambda x: exact.summed(x, dims, bool(keepdim)) / count, rows)
+            return tape.add(lambda x: exact.divided(exact.summed(x, dims, bool(keepdim)), count), rows)
         return tape.add(lambda x: exact.summed(x, dims, bool(keepdim)), rows)
 
     return step

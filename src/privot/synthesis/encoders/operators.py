@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from privot.synthesis.encoders.exact_arithmetic import Constant, exponential, is_exact, root
+from privot.synthesis.encoders.exact_arithmetic import Constant, divided, exponential, is_exact, root
 from privot.synthesis.encoders.tape import MAX_COPIES, RefusedEncoderError, Rows, Tape
 
 Operator = Callable[..., Any]
@@ -162,7 +162,7 @@ def _register_arithmetic() -> None:
 
 def _tensors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     whole = a if isinstance(a, Tensor) else b
-    first, second = (v if isinstance(v, Tensor) else torch.as_tensor(v).to(whole) for v in (a, b))
+    first, second = (v if isinstance(v, Tensor) else whole.new_full((), v) for v in (a, b))
     return first, second
 
 
@@ -173,7 +173,13 @@ _register_arithmetic()
 def _div(tape: Tape, self: Any, other: Any, rounding_mode: Any = None) -> Any:
     if rounding_mode is not None:
         raise RefusedEncoderError("The encoder rounds a quotient, which makes its features jump.")
-    return combined(tape, python.truediv, self, other)
+    return combined(tape, quotient, self, other)
+
+
+def quotient(a: Any, b: Any) -> Tensor:
+    """a / b, one of which is a tensor, rounded once on every device."""
+    found: Tensor = divided(a, b) if isinstance(a, Tensor) and not isinstance(b, Tensor) else a / b
+    return found
 
 
 def _unary(function: Callable[[Tensor], Tensor]) -> Operator:
@@ -204,7 +210,7 @@ def _tanh(x: Tensor) -> Tensor:
 
 
 def _hard_sigmoid(x: Tensor) -> Tensor:
-    return (x + 3.0).clamp(0.0, 6.0) / 6.0
+    return divided((x + 3.0).clamp(0.0, 6.0), 6.0)
 
 
 for _name, _function in {

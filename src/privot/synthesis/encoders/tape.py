@@ -11,13 +11,8 @@ import torch
 from torch import Tensor
 
 from privot.errors import UsageError
-from privot.synthesis.encoders.exact_arithmetic import (
-    Constant,
-    Weights,
-    check_products,
-    check_threads,
-    digest_of,
-)
+from privot.synthesis.encoders.arithmetic_checks import check_products, check_threads
+from privot.synthesis.encoders.exact_arithmetic import Constant, Weights, digest_of
 
 MAX_STEPS = 20_000
 MAX_NUMBERS = 2**28
@@ -187,24 +182,36 @@ class Tape:
             raise RefusedEncoderError("The encoder takes too much memory for one image: use a smaller network.")
 
     def rehearse(self, device: torch.device | str = "cpu") -> None:
-        """Evaluate public rows as records are evaluated, together and alone: the same to the last bit, or refused."""
+        """Evaluate public rows as records are evaluated, together and alone: the same to the last bit, or refused.
+
+        Beside them stands a row of numbers that are none. A GPU, whose library may take another way for more rows or
+        for such numbers, evaluates whole blocks, with such rows and without.
+        """
         check_threads(device)
         check_products(device)
-        count = min(self.block, _COUNTS[-1])
-        random = torch.Generator().manual_seed(0)
-        rows = torch.rand(count, *self.input.sizes, generator=random, dtype=torch.float64).to(device)
+        kind = torch.device(device).type
+        block = self.block_on(kind)
+        count = min(block, _COUNTS[-1])
+        random = torch.Generator("cpu").manual_seed(0)
+        rows = torch.rand(count, *self.input.sizes, generator=random, dtype=torch.float64, device="cpu").to(device)
+        others = block - count if kind != "cpu" else min(1, block - count)
+        beside = rows[:1].expand(others, *self.input.sizes)
+        companies = [torch.cat([rows, torch.full_like(beside, math.nan)])]
+        if kind != "cpu":
+            companies += [rows, torch.cat([rows, beside])]
         try:
             with torch.no_grad():
-                together, finite = self.run_checked(rows)
-                alone = [self.run_checked(rows[i : i + 1]) for i in range(count)]
+                alone = [self.run_checked(row[None]) for row in rows]
+                together = [self.run_checked(company) for company in companies]
         except Exception as error:  # anything that a step may meet: no record has been seen yet
             raise RefusedEncoderError(
                 f"The encoder cannot be evaluated on images of this shape ({type(error).__name__})."
             ) from None
-        for i, (outputs, own) in enumerate(alone):
-            same = all(torch.equal(one[i : i + 1], other) for one, other in zip(together, outputs, strict=True))
-            if bool(own[0]) != bool(finite[i]) or (bool(own[0]) and not same):
-                raise RefusedEncoderError("The encoder gives an image other features beside other images.")
+        for outputs, finite in together:
+            for i, (own, known) in enumerate(alone):
+                same = all(torch.equal(many[i : i + 1], one) for many, one in zip(outputs, own, strict=True))
+                if bool(known[0]) != bool(finite[i]) or (bool(known[0]) and not same):
+                    raise RefusedEncoderError("The encoder gives an image other features beside other images.")
 
     def run(self, x: Tensor) -> list[Tensor]:
         """The outputs for the rows of `x`."""
@@ -239,9 +246,10 @@ class Tape:
                 del held[slot]
         return [held[slot] for slot in self._outputs]
 
-    def digest(self) -> str:
-        """SHA-256 of all numbers that steps use on records."""
-        return digest_of([tensor for constant in self._constants for tensor in constant.tensors()])
+    def digest(self, device: torch.device | str = "cpu") -> str:
+        """SHA-256 of all numbers that steps use on records that are on `device`."""
+        where = torch.device(device)
+        return digest_of([tensor for constant in self._constants for tensor in constant.tensors(where)])
 
 
 class RowCount:

@@ -12,15 +12,19 @@ from torch import Tensor
 from privot.common.image_axes import image_axes
 from privot.errors import PrivotError, UsageError
 from privot.guarantee import Standing
-from privot.synthesis.encoders.exact_arithmetic import check_threads, is_exact, norms
+from privot.synthesis.encoders.arithmetic_checks import check_threads
+from privot.synthesis.encoders.exact_arithmetic import divided, is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
 
-STANDING = Standing.UNPROVEN
-"""Of every release whose map holds an encoder. The argument in `docs/design/decisions/0008-public-encoders.md` is meant
-to make it PROVEN; UNPROVEN stays until the changes of its second review have been reviewed."""
+PROVEN_ON = ("cpu",)
+"""Devices on which a release whose map holds an encoder is PROVEN; on others it is UNPROVEN. The argument, what it
+rests on, and what is missing for a GPU: `docs/design/decisions/0008-public-encoders.md`."""
 _INSIDE = 1.0 - 2.0**-20
 """So that no rounding of a norm brings the features outside of the ball."""
+_ROUNDS = 8
+"""A record fails so often, each time between two public images that do not, before it counts as one that fails by
+itself: memory that is short for a moment does not choose the record each time."""
 
 
 class EncoderFeatures:
@@ -58,7 +62,7 @@ class EncoderFeatures:
       * where a layer of a record is not finite, or its evaluation fails, z is zero for that record, and no error is
         raised; a failure that a public image meets too, which depends on shapes alone, stops the release.
 
-    Releases are *unproven* all the same (`STANDING`), until an independent review has held.
+    Releases are *proven* where records are encoded on the processor, and *unproven* on a GPU (`PROVEN_ON`).
 
     In float64, which is what mechanisms use, codes are computed by sums that are exact in any order, on the CPU or on
     the GPU that holds the records; a GPU is tried on public rows first, which must agree bit for bit in any company. In
@@ -108,10 +112,9 @@ class EncoderFeatures:
         """Of the Fourier features; the codes are the same to the last bit."""
         return self.fourier.rounding
 
-    @property
-    def standing(self) -> Standing:
-        """Of releases with this map."""
-        return STANDING
+    def standing_on(self, device: str) -> Standing:
+        """Of releases with this map that are computed on `device`."""
+        return Standing.PROVEN if device in PROVEN_ON else Standing.UNPROVEN
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -143,7 +146,9 @@ class EncoderFeatures:
         # a number that is none is not cut to the range by any rule that all processors share
         images = torch.where(torch.isnan(x).any(dim=1)[:, None, None, None], math.nan, images)
         parts = [self._exact_codes(images[start : start + step]) for start in range(0, len(images), step)]
-        if self._tape.digest() != self._sealed:
+        # a library that is loaded on the way may change a mode too
+        check_threads(x.device)
+        if self._tape.digest(x.device) != self._sealed:
             raise PrivotError("The numbers of the encoder changed while it ran: start again, and report this.")
         return torch.cat(parts) if parts else x.new_zeros(0, self.width)
 
@@ -164,13 +169,20 @@ class EncoderFeatures:
         # what a step takes depends on shapes alone: where a public image fails too it was the machine, and a zero would
         # be wrong; no library names all its failures, and some name none ("std::bad_alloc")
         public = torch.zeros_like(images)
-        well, found, still = self._tried(public), self._tried(images), self._tried(public)
-        if well is None or still is None:
+        for _ in range(_ROUNDS):
+            self._check_machine(public)
+            if (found := self._tried(images)) is not None:
+                return found
+        self._check_machine(public)
+        # a record whose evaluation fails by itself is zero, whatever stands beside it; nothing is said
+        return images.new_zeros(1, self.width)
+
+    def _check_machine(self, public: Tensor) -> None:
+        """Stop where a public image cannot be evaluated."""
+        if self._tried(public) is None:
             raise PrivotError(
                 "The encoder cannot be evaluated here, most likely for too little memory: free some, and start again."
             )
-        # a record whose evaluation fails by itself is zero, whatever stands beside it; nothing is said
-        return images.new_zeros(1, self.width) if found is None else found
 
     def _tried(self, images: Tensor) -> Tensor | None:
         """The codes, or None where the evaluation fails."""
@@ -186,7 +198,7 @@ class EncoderFeatures:
         lengths = [norms(layer, (1,), keepdim=True) for layer in layers]
         # a comparison, which is false for a NaN by IEEE 754: a length that is not known stays so
         scaled = [layer / torch.where(size < least, least, size) for layer, size in zip(layers, lengths, strict=True)]
-        codes = torch.cat(scaled, dim=1) / math.sqrt(self._layers)
+        codes = divided(torch.cat(scaled, dim=1), math.sqrt(self._layers))
         return torch.where(torch.isfinite(codes).all(dim=1, keepdim=True), codes, 0.0)
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privot.common import arguments
 from privot.errors import DataError, UsageError
 from privot.guarantee import Standing
-from privot.mechanisms.embedding import FeatureMap
+from privot.mechanisms.embedding import FeatureMap, weakest_standing
 from privot.transport.slice_directions import Frame, check_seed, draw_directions
 
 BITS = 16
@@ -177,10 +177,9 @@ class Stack:
         """√(Σ w²r²) ≤ the largest."""
         return max(m.rounding for m in self.maps)
 
-    @property
-    def standing(self) -> Standing:
+    def standing_on(self, device: str) -> Standing:
         """That of the weakest map."""
-        return Standing.weakest([getattr(m, "standing", Standing.PROVEN) for m in self.maps])
+        return weakest_standing(self.maps, device)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
