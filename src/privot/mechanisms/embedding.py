@@ -53,8 +53,12 @@ def count_share(size: int) -> float:
 
 
 def weakest_standing(maps: Sequence[FeatureMap], device: str) -> Standing:
-    """Of releases with all of `maps` on `device`; a map without `standing_on` rests on nothing that needs a proof."""
+    """Of releases with all of `maps` on `device`; a map that says nothing of it rests on nothing that needs a proof.
+
+    A map says it by `standing_on(device)`, or by `standing` where the device does not matter.
+    """
     said = [each.standing_on(device) for each in maps if hasattr(each, "standing_on")]
+    said += [each.standing for each in maps if hasattr(each, "standing")]
     return Standing.weakest([Standing.PROVEN, *said])
 
 
