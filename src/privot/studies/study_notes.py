@@ -18,8 +18,8 @@ NOTES: dict[str, str] = {
 the clipping bound ∆ for that variant alone; a clip that is tuned on the private records without being charged is a
 release of its own, so privot takes the public default (`--set clip` changes it). The other rows share one set of
 settings, as the paper's do, and fewer steps: those that `options` state below.""",
-    "dp-sinkhorn-table-3": """**Where ours is below the paper.** The paper trains on CelebA's 162,770 faces; 10,000 are at
-hand, of which 8,000 train. At the same ε and the same number of updates a sample of a fixed size is a twenty times
+    "dp-sinkhorn-table-3": """**Where ours is below the paper.** The paper trains on CelebA's 162,770 faces; 10,000 are
+at hand, of which 8,000 train. At the same ε and the same number of updates a sample of a fixed size is a twenty times
 larger share of them, and the noise that this costs is larger in proportion. The paper's generator is a residual one of
 twelve layers (BigGAN) with λ = 5; privot's is smaller. Its `embedding`, which releases once, is above the paper's
 figures on the same faces.""",
@@ -33,7 +33,7 @@ noise of 8,192 dimensions and 2,000 directions is computed at the paper's own nu
 classifier of the parties' pooled records; *MR*, *OR* and *GTG* rebuild models of coalitions from the updates of one
 federated training (softmax regression), as their papers do. The paper's figure is of CIFAR-10 with a network that it
 does not name, and prints no numbers.""",
-    "wdp-table-2": """The two ε of a row are of different kinds and cannot be compared: that of DP bounds what an attacker
-learns, that of WDP rests on refuted theorems ([Corollary 1](#wdp-corollary-1)).""",
+    "wdp-table-2": """The two ε of a row are of different kinds and cannot be compared: that of DP bounds what an
+attacker learns, that of WDP rests on refuted theorems ([Corollary 1](#wdp-corollary-1)).""",
 }
 """Markdown by study."""

@@ -24,6 +24,8 @@ Kept = Mapping[Mode, Mapping[str, Any]]
 """Results of one study, by mode."""
 Figures = Mapping[str, list[str]]
 """Files of figures by study, as pages link to them."""
+IMAGES = "images"
+"""The folder of figures, beside the pages."""
 UNJUDGED = "too short to judge"
 """What a quick run says of a claim about long training, in place of a verdict."""
 
@@ -64,7 +66,9 @@ def write_pages(results: Path, out: Path) -> list[Path]:
     if not kept:
         raise DataError(f"There are no results in {results}: run privot study run all --out {results} first.")
     out.mkdir(parents=True, exist_ok=True)
-    figures = {name: draw_figures(name, held, out / "images") for name, held in kept.items()}
+    for name, held in kept.items():
+        draw_figures(name, held, out / IMAGES)
+    figures = figures_in(out / IMAGES)
     written = []
     for paper in PAPERS:
         path = out / f"{paper.key}.md"
@@ -75,20 +79,29 @@ def write_pages(results: Path, out: Path) -> list[Path]:
     return [*written, path]
 
 
-def draw_figures(name: str, kept: Kept, folder: Path) -> list[str]:
-    """Draw the result of a study that is shown first; returns its figures as a page beside `folder` links to them."""
+def draw_figures(name: str, kept: Kept, folder: Path) -> None:
+    """Draw the result of a study that is shown first, into `folder`, in place of its earlier figures."""
     mode = _first(kept)
     if mode is None:
-        return []
+        return
+    for link in figures_in(folder).get(name, []):
+        (folder / Path(link).name).unlink()
     study = next(s for s in STUDIES if s.name == name)
-    links = []
     with TemporaryDirectory() as scratch:
         for drawn in study.draw(kept[mode]["result"], Path(scratch)):
             if drawn.suffix == ".png":
                 folder.mkdir(parents=True, exist_ok=True)
                 write_whole(folder / drawn.name, drawn.read_bytes(), mode=0o644)
-                links.append(f"{folder.name}/{drawn.name}")
-    return links
+
+
+def figures_in(folder: Path) -> dict[str, list[str]]:
+    """Figures in a folder beside the pages, by study: a file belongs to the longest name with which its own begins."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("*.png")):
+        owners = [study.name for study in STUDIES if path.name.startswith(study.name)]
+        if owners:
+            found.setdefault(max(owners, key=len), []).append(f"{folder.name}/{path.name}")
+    return found
 
 
 def paper_page(paper: Paper, kept: Mapping[str, Kept], figures: Figures | None = None) -> str:
@@ -115,7 +128,7 @@ def items_page(kept: Mapping[str, Kept]) -> str:
         "| verdict | of a claim |",
         "|---|---|",
         "| reproduced | it was measured again and holds |",
-        "| reproduced with the corrected method | it holds for privot's method, which differs where the published one is wrong |",
+        "| reproduced with the corrected method | it holds for privot's method, where the published one is wrong |",
         "| not reproduced | it was measured again and does not hold; the page says why, as far as that is known |",
         "| refuted | a counterexample was computed |",
         "| cannot be run | the data set that is missing is named |",
@@ -138,7 +151,14 @@ def _page_of(paper: Paper) -> str:
 
 
 def _study_lines(study: Study, kept: Kept, figures: list[str]) -> list[str]:
-    lines = [f'<a id="{study.name}"></a>', "", f"## {study.item}: {study.title}", "", f"    {_command(study, kept)}", ""]
+    lines = [
+        f'<a id="{study.name}"></a>',
+        "",
+        f"## {study.item}: {study.title}",
+        "",
+        f"    {_command(study, kept)}",
+        "",
+    ]
     mode = _first(kept)
     if mode is None:
         return [*lines, "Not run yet.", ""]

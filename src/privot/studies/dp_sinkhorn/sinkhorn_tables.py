@@ -44,14 +44,14 @@ def _images(found: Found) -> list[ResultTable]:
     rows = []
     for name, held in _openly(found["without_privacy"]):
         for data, seeds in held.items():
-            stated, fid = _OPEN.get((data, name), (None, None))
-            rows.append((data, f"Sinkhorn, {name}", "∞", printed(stated), plain(fid), *_ours(seeds, _KINDS)))
+            openly, fid = _OPEN.get((data, name), (None, None))
+            rows.append((data, f"Sinkhorn, {name}", "∞", printed(openly), plain(fid), *_ours(seeds, _KINDS)))
     for row in found["rows"]:
         data, method = row["data"], row["method"]
         stated = IMAGES.get(data, {}).get(method)
         own = _ours(row["found"], _KINDS)
-        fid = _FIDS.get((data, method))
-        rows.append((data, _NAMES[method], f"{found['epsilon']:g}", printed(stated), plain(fid), *own))
+        beside = (printed(stated), plain(_FIDS.get((data, method))))
+        rows.append((data, _NAMES[method], f"{found['epsilon']:g}", *beside, *own))
     rows.sort(key=lambda row: row[0], reverse=True)
     return [ResultTable("Accuracy on real test images, %", ("data", "method", "ε", *_HEADER), tuple(rows))]
 

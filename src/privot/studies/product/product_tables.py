@@ -25,7 +25,10 @@ def _values(found: Found) -> list[ResultTable]:
         title = f"Values of parties of {n:,} records: mean (standard deviation) of {len(held)} seeds"
         tables.append(ResultTable(title, ("values from", *parties), rows))
         agree = tuple(
-            (_name(source), *(_agreement([row["agree"].get(f"{source} with {other}") for row in held]) for other in _BASES))
+            (
+                _name(source),
+                *(_agreement([row["agree"].get(f"{source} with {other}") for row in held]) for other in _BASES),
+            )
             for source in held[0]["values"]
         )
         title = f"Rank correlation of the values, parties of {n:,} records: mean (least)"
@@ -62,7 +65,14 @@ def _intervals(found: Found) -> list[ResultTable]:
         )
         for row in found["rows"]
     )
-    header = ("parties of", "ε", "95 % intervals that hold the truth", "mean width", "orders decided", "decided wrongly")
+    header = (
+        "parties of",
+        "ε",
+        "95 % intervals that hold the truth",
+        "mean width",
+        "orders decided",
+        "decided wrongly",
+    )
     return [ResultTable("Intervals over draws of all noise", header, rows)]
 
 

@@ -32,9 +32,8 @@ def _mechanisms(found: Found) -> list[ResultTable]:
 def _training(found: Found) -> list[ResultTable]:
     rows = []
     for open_run in found["without_privacy"]:
-        stated = WITHOUT.get(open_run["data"])
-        accuracy = f"{open_run['accuracy']:.3f}"
-        rows.append((open_run["data"], "without privacy", plain(stated), accuracy, "–", "–", "–", "–", "–", "–"))
+        reached = (plain(WITHOUT.get(open_run["data"])), f"{open_run['accuracy']:.3f}")
+        rows.append((open_run["data"], "without privacy", *reached, *["–"] * 6))
     for row in found["rows"]:
         stated, chances = PRINTED.get(row["data"]), PROBABILITIES.get(row["data"])
         held = {(b["accountant"], b["delta"]): b for b in row["budgets"]}
@@ -49,7 +48,9 @@ def _training(found: Found) -> list[ResultTable]:
         "data", "run", "accuracy, published", "ours", "DP (δ = 1e-5), published", "ours", "BDP (δ = 1e-10), published",
         "ours", "WDP (δ = 1e-10), published", "ours",
     )  # fmt: skip
-    budgets = ResultTable("Budgets, in parentheses the probability of an attack's success, 1/(1 + e^−ε)", header, tuple(rows))
+    budgets = ResultTable(
+        "Budgets, in parentheses the probability of an attack's success, 1/(1 + e^−ε)", header, tuple(rows)
+    )
     return [budgets, _curves(found)]
 
 
