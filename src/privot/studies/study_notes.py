@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 NOTES: dict[str, str] = {
-    "dp-sinkhorn-table-1": """**Where ours is below the paper.** What the paper did that privot does not:
+    "dp-sinkhorn-table-1": """**Where ours is below the paper.** Differences that are known; none was tried alone, so which of them makes the gap is
+not known:
 
 - *Noise.* The paper states three noises (∆σ in the equation, 2∆σ in Algorithm 1, rows in Theorem 4.1), and which of
   them stands behind the printed rows cannot be told; they differ by factors of 2 and √n
@@ -12,16 +13,16 @@ NOTES: dict[str, str] = {
   size, which needs more noise for the same ε; the row of `add-remove` is in
   [results](../results/synthesis-images.md#sinkhorn-dp-sinkhorn).
 - *Length.* The published run took 29,626 s and millions of updates; ours as many as `steps` says below.
-- *Choices on the reported benchmark.* p = 0.4 and m were found by a search on MNIST and Fashion-MNIST. privot takes
-  the printed p and m, and searches nothing on a test set.""",
+- *Choices.* The paper found p = 0.4 by a search, and does not say on which images; privot takes the printed p and m.
+  Its own learning rate was kept after a run on the test sets ([results](../results/synthesis-images.md)).""",
     "dp-sinkhorn-table-2": """**Where ours is below the paper.** In the row with noise at the parameters the paper tuned
-the clipping bound ∆ for that variant alone; a clip that is tuned on the private records without being charged is a
-release of its own, so privot takes the public default (`--set clip` changes it). The other rows share one set of
+the clipping bound ∆ for that variant alone, and does not say on which records or whether that was charged; privot takes
+its public default. Whether the clip makes the gap was not tried. The other rows share one set of
 settings, as the paper's do, and fewer steps: those that `options` state below.""",
-    "dp-sinkhorn-table-3": """**Where ours is below the paper.** The paper trains on CelebA's 162,770 faces; 10,000 are
+    "dp-sinkhorn-table-3": """**Where ours is below the paper.** CelebA has 162,770 faces for training; 10,000 are
 at hand, of which 8,000 train. At the same ε and the same number of updates a sample of a fixed size is a twenty times
-larger share of them, and the noise that this costs is larger in proportion. The paper's generator is a residual one of
-twelve layers (BigGAN) with λ = 5; privot's is smaller. Its `embedding`, which releases once, is above the paper's
+larger share of them, which needs more noise. The paper's generator is a residual one of twelve layers (BigGAN) with
+λ = 5; privot's is another. Neither was tried alone. Its `embedding`, which releases once, is above the paper's
 figures on the same faces.""",
     "dp-swd-table-2": """The exact law stands beside both bounds: the paper has no such row. Its σ are those of a bound
 whose failure is charged once, though directions are drawn at every step ([Table 4](#dp-swd-table-4)); here every draw
