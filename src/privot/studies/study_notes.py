@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 NOTES: dict[str, str] = {
-    "dp-sinkhorn-table-1": """**Where ours is below the paper.** Differences that are known; none was tried alone, so which of them makes the gap is
-not known:
+    "dp-sinkhorn-table-1": """**Where ours is below the paper.** Known differences;
+none was tried alone, so which of them makes the gap is not known:
 
 - *Noise.* The paper states three noises (∆σ in the equation, 2∆σ in Algorithm 1, rows in Theorem 4.1), and which of
   them stands behind the printed rows cannot be told; they differ by factors of 2 and √n
