@@ -11,6 +11,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(\s*<?)([^)\s>]+)(>?(?:\s+\"[^\"]*\")?\s*\))")
 _CODE = re.compile(r"`[^`]+`")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_OWN_ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
@@ -67,8 +68,8 @@ def slug(heading: str, separator: str = "-") -> str:
 
 
 def anchors(page: str) -> set[str]:
-    """The anchors of the page's headings."""
-    found: set[str] = set()
+    """The anchors of the page's headings, and those that it sets itself (`<a id="…"></a>`)."""
+    found = set(_OWN_ANCHOR.findall(prose(page)))
     counts: dict[str, int] = {}
     for heading in _HEADING.findall(prose(page)):
         made = slug(heading)

@@ -200,6 +200,9 @@ def test_the_published_variants_of_triangle(capsys, pair):
     assert found()["value"] == pytest.approx(5.0, rel=1e-9)
     assert (found()["factor"], found()["shared"], found()["federated"]) == ("corrected", True, False)
     assert found("--factor", "published")["value"] == pytest.approx(10.0, rel=1e-9)
+    # and whoever reads it is told that it is no distance
+    assert run(["compare", *pair, "--method", "triangle", "--allow-unproven", "--factor", "published"]) == 0
+    assert "gives no distance" in capsys.readouterr().out
     secret = found("--secret", "--defence", "random")
     assert secret["value"] > 5.0 - 1e-9
     assert secret["value"] != found("--defence", "random")["value"]

@@ -10,8 +10,9 @@ import pytest
 
 from privot.errors import DataError, UsageError
 from privot.studies import STUDIES, Study, StudyFinding, StudyRun, StudyVerdict, find_study
+from privot.studies.result_tables import tables_of
 from privot.studies.study_list import DP_SWD, PAPERS
-from privot.studies.study_pages import items_page, overall, paper_page, results_in, write_pages
+from privot.studies.study_pages import figures_in, items_page, overall, paper_page, results_in, write_pages
 
 TABLE = find_study("wdp-table-1")
 calls: list[str] = []
@@ -117,6 +118,54 @@ def test_pages_show_every_claim_with_its_verdict_and_every_item(tmp_path: Path) 
         write_pages(tmp_path / "pages", tmp_path / "other")
 
 
+def test_a_full_run_stands_before_a_quick_one_which_is_folded_away(tmp_path: Path) -> None:
+    study = find_study("wdp-figure-3")
+    quick = StudyRun(study, out=tmp_path).result()
+    short = {**quick, "result": json.loads(json.dumps(quick["result"]))}
+    short["result"]["findings"][0] |= {"verdict": "not reproduced", "why": "a run of 20 steps, too short to judge"}
+    (tmp_path / "wdp-figure-3.quick.json").write_text(json.dumps(short))
+    (tmp_path / "wdp-figure-3.full.json").write_text(json.dumps({**quick, "mode": "full", "device": "cuda (a GPU)"}))
+    kept = results_in(tmp_path)["wdp-figure-3"]
+    assert overall(kept) == "2 reproduced, 2 refuted (full)"
+    # a run that is too short is no verdict
+    assert overall({"quick": kept["quick"]}) == "1 too short to judge, 1 reproduced, 2 refuted (quick)"
+    write_pages(tmp_path, tmp_path / "pages")
+    page = (tmp_path / "pages" / "wdp.md").read_text()
+    at = [
+        page.index(words)
+        for words in ('<a id="wdp-figure-3">', "images/wdp-figure-3a.png", "*Full run", "<details", "*Quick run")
+    ]
+    assert at == sorted(at)
+    assert "[2 reproduced, 2 refuted (full)](wdp.md#wdp-figure-3)" in (tmp_path / "pages" / "README.md").read_text()
+    assert {path.name for path in (tmp_path / "pages" / "images").iterdir()} == {
+        "wdp-figure-3a.png",
+        "wdp-figure-3b.png",
+    }
+
+
+def test_a_figure_belongs_to_the_study_of_the_longest_name(tmp_path: Path) -> None:
+    for name in ("triangle-wad-figure-1.png", "triangle-wad-figure-1c.png", "other.png"):
+        (tmp_path / name).write_bytes(b"")
+    assert {study: [Path(link).name for link in links] for study, links in figures_in(tmp_path).items()} == {
+        "triangle-wad-figure-1": ["triangle-wad-figure-1.png"],
+        "triangle-wad-figure-1c": ["triangle-wad-figure-1c.png"],
+    }
+
+
+def test_every_result_in_the_documents_gives_its_tables() -> None:
+    kept = results_in(Path(__file__).resolve().parents[2] / "docs" / "studies" / "results")
+    for study in STUDIES:
+        for record in kept[study.name].values():
+            for table in tables_of(study, record["result"]):
+                assert table.rows
+                assert all(len(row) == len(table.header) for row in table.rows), study.name
+                assert all(isinstance(cell, str) for row in table.rows for cell in row), study.name
+    found = kept["wdp-table-1"]["quick"]["result"]
+    (table,) = tables_of(find_study("wdp-table-1"), found)
+    # Proposition 8 as printed, ½(Δ/σ)^(1/μ), at σ = 1 and μ = 2
+    assert ("Gaussian", "1", "∞", "1", "1", "0.5", "1") in table.rows
+
+
 def test_a_claim_cannot_break_out_of_its_cell(own: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privot.studies.study_pages.STUDIES", (own,))
     StudyRun(own, out=tmp_path).result()
@@ -128,8 +177,11 @@ def test_the_pages_in_the_documents_are_those_of_their_results() -> None:
     kept = results_in(place / "results")
     assert set(kept) == {study.name for study in STUDIES}
     assert (place / "README.md").read_text() == items_page(kept)
+    figures = figures_in(place / "images")
     for paper in PAPERS:
-        assert (place / f"{paper.key}.md").read_text() == paper_page(paper, kept)
+        assert (place / f"{paper.key}.md").read_text() == paper_page(paper, kept, figures)
+    # a figure of a paper is looked at, not read
+    assert {study.name for study in STUDIES if study.name.startswith("wdp-figure")} <= set(figures)
 
 
 def test_true_and_false_are_verdicts() -> None:

@@ -11,6 +11,13 @@ import pytest
 from privot.errors import DataError
 from privot.studies import StudyRun, find_study
 from privot.studies.triangle_wad.contribution_ranks import CASES, exact_shapley, split, truncated_monte_carlo
+from privot.studies.triangle_wad.federated_shapley import (
+    accuracy_of,
+    guided_truncated,
+    multi_round,
+    one_round,
+    train_federated,
+)
 from privot.studies.triangle_wad.noisy_detection import METHODS, messages, recall
 
 pytest.importorskip("torch")
@@ -157,3 +164,25 @@ def test_words_of_texts_come_back(tmp_path: Path) -> None:
     (missing,) = found("triangle-wad-figure-6")["findings"]
     assert missing["verdict"] == "cannot be run"
     assert "glove50_bbc.npz" in missing["why"]
+
+
+def test_values_of_federated_updates_share_the_accuracy_that_training_gains() -> None:
+    random = np.random.default_rng(3)
+    parties = []
+    for _ in range(3):
+        y = np.arange(60) % 4
+        parties.append((np.eye(4)[y] + 0.6 * random.standard_normal((60, 4)), y))
+    y = np.arange(200) % 4
+    accuracy = accuracy_of((np.eye(4)[y] + 0.6 * random.standard_normal((200, 4)), y))
+    training = train_federated(parties, 4, 6)
+    gain = accuracy(training.of_round(5, 7)) - accuracy(training.models[0])
+    assert gain > 0.3
+    # whatever the rounds gained is shared out, nothing else (efficiency)
+    assert multi_round(training, accuracy).sum() == pytest.approx(gain)
+    assert one_round(training, accuracy).sum() == pytest.approx(gain)
+    # all rounds: the last model is the first and all mean updates
+    np.testing.assert_allclose(training.of_all_rounds(7), training.of_round(5, 7))
+    # without truncation, and with very many orders, GTG's mean over orders is MR's over all coalitions
+    many = guided_truncated(training, accuracy, 0, orders=400, within=0.0, between=0.0)
+    np.testing.assert_allclose(many, multi_round(training, accuracy), atol=0.02)
+    assert not guided_truncated(training, accuracy, 0, between=2.0).any()

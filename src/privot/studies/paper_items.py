@@ -31,34 +31,29 @@ def _definition(paper: Paper, item: str, what: str, command: str) -> PaperItem:
     return PaperItem(paper, item, what, command=command, verdict="used as defined")
 
 
+def _by(paper: Paper, command: str, *rows: tuple[str, str, str]) -> tuple[PaperItem, ...]:
+    """Items that one command runs: name, what it is, verdict."""
+    return tuple(PaperItem(paper, item, what, command=command, verdict=verdict) for item, what, verdict in rows)
+
+
 _ACCOUNT = "`privot account projection`"
 _CLAIMS = "`privot account claims`"
 _HOLDS, _REFUTED = "holds (tested)", "refuted (counterexample computed)"
+_TRIANGLE = "`privot compare --method triangle --allow-unproven`"
+_DRAWN = "drawn: every run writes grid.png of its own samples; papers' pictures are judged by eye only"
+_DRAWING = "a drawing: nothing to run"
 
-ITEMS: tuple[PaperItem, ...] = (
-    _definition(DP_SWD, "Definitions 1, 2, 3", "neighbours, (ε, δ)-DP, Rényi DP", "`privot account`"),
+_SWD_ITEMS = (
+    _definition(DP_SWD, "Definition 1", "neighbouring data sets: one record replaced", "`privot account`"),
+    _definition(DP_SWD, "Definition 2", "(ε, δ)-DP", "`privot account`"),
+    _definition(DP_SWD, "Definition 3", "Rényi DP", "`privot account`"),
+    _definition(DP_SWD, "Remark 1", "an algorithm's outputs as a distribution", "`privot account`"),
     PaperItem(DP_SWD, "Proposition 1", "from Rényi DP to DP", command="`privot account`", verdict=_HOLDS),
     PaperItem(
-        DP_SWD,
-        "Remark 1",
-        "an algorithm's outputs as a distribution",
-        command="`privot account`",
-        verdict="used as defined",
+        DP_SWD, "Remark 2", "Rényi DP of the Gaussian mechanism", command="`privot account embedding`", verdict=_HOLDS
     ),
-    PaperItem(
-        DP_SWD,
-        "Remark 2",
-        "Rényi DP of the Gaussian mechanism",
-        command="`privot account embedding`",
-        verdict=_HOLDS,
-    ),
-    PaperItem(
-        DP_SWD,
-        "section 3.1",
-        "subsampling and composition over mini-batches",
-        command=_ACCOUNT,
-        verdict="corrected: sampler and accountant are one object; as published `--bound published`, unproven",
-    ),
+    _definition(DP_SWD, "Equations 1 and 2", "optimal plan and W_q", "`privot compare --method exact --p`"),
+    _definition(DP_SWD, "Equations 3 and 4", "Radon transform and sliced W_q", "`privot compare --method sliced --p`"),
     PaperItem(
         DP_SWD,
         "Algorithm 1",
@@ -66,36 +61,67 @@ ITEMS: tuple[PaperItem, ...] = (
         command="`privot compare --method dp-swd`, `private_sliced` in Python",
         verdict="corrected: records are clipped to a public bound, σ by the exact law; debiased, with an interval",
     ),
-    PaperItem(DP_SWD, "Lemma 1, Figure 7, Remarks 3 and 4", "law of one squared projection", "dp-swd-figure-7"),
-    PaperItem(DP_SWD, "Lemma 2, CLT bound, Figure 1", "squared sensitivity", "dp-swd-figure-1"),
-    PaperItem(DP_SWD, "Proposition 2, Table 4", "σ for (ε, δ)", "dp-swd-table-4"),
-    PaperItem(DP_SWD, "Properties 1 and 2, Figure 2", "DP-SWD as a distance", "dp-swd-figure-2"),
+    PaperItem(DP_SWD, "Lemma 1, Figure 7", "law of one squared projection", "dp-swd-figure-7"),
+    PaperItem(DP_SWD, "Remark 3", "its mean and variance", "dp-swd-figure-7"),
+    PaperItem(DP_SWD, "Remark 4", "a difference that is not of length 1", "dp-swd-figure-7"),
+    PaperItem(DP_SWD, "Lemma 2, equations 5, 6, 9 and 10", "the Bernstein bound", "dp-swd-figure-1"),
+    PaperItem(DP_SWD, "CLT bound (section 3.1), Figure 1", "the bound without rigour", "dp-swd-figure-1"),
+    PaperItem(DP_SWD, "Proposition 2", "(ε, δ) of projections with noise", "dp-swd-table-4"),
     PaperItem(
         DP_SWD,
-        "Algorithm 2",
+        "Section 3.1, Section 4: tracking the privacy loss",
+        "subsampling and composition over mini-batches",
+        command=_ACCOUNT,
+        verdict="corrected: sampler and accountant are one object; as published `--bound published`, unproven",
+    ),
+    PaperItem(DP_SWD, "Property 1", "0 for equal laws only", "dp-swd-figure-2"),
+    PaperItem(DP_SWD, "Property 2", "symmetry, triangle inequality", "dp-swd-figure-2"),
+    PaperItem(DP_SWD, "Figure 2, section 6.1", "SWD and DP-SWD of two Gaussians", "dp-swd-figure-2"),
+    PaperItem(
+        DP_SWD,
+        "Algorithm 2, equation 7",
         "private adaptation",
         command="`privot adapt --method sliced`; as published `--method published --allow-unproven`",
         verdict="corrected: the published gradient passes through private records",
     ),
-    PaperItem(DP_SWD, "Table 1 (digits)", "domain adaptation", "dp-swd-table-1"),
-    PaperItem(DP_SWD, "Figure 3", "accuracy against ε", "dp-swd-figure-3"),
+    _definition(DP_SWD, "Equation 8", "a generator by DP-SWD", "`privot synth --method sliced`"),
+    PaperItem(DP_SWD, "Table 1 (digits), section 6.2", "domain adaptation", "dp-swd-table-1"),
     PaperItem(
         DP_SWD,
         "Table 1 (VisDA)",
         "domain adaptation",
         command="`privot adapt --method sliced --network features`",
-        verdict="cannot be run: VisDA-2017 is missing; with features of it the command runs",
+        verdict="cannot be run: VisDA-2017 is missing; with ResNet features of it the command runs",
     ),
     PaperItem(
         DP_SWD,
         "Table 1 (Office-31)",
         "domain adaptation",
         command="`privot adapt --method sliced --network features`",
-        verdict="cannot be run: Office-31 is missing; Office-Caltech in its place is in results/stand-in",
+        verdict="cannot be run: Office-31 is missing; Office-Caltech in its place: `privot study run privot-office`",
     ),
-    PaperItem(DP_SWD, "Table 2, Figures 4 and 5", "generative models of grey images", "dp-swd-table-2"),
+    PaperItem(DP_SWD, "Figure 3", "accuracy against ε", "dp-swd-figure-3"),
+    PaperItem(DP_SWD, "Table 2, section 6.3", "generative models of grey images", "dp-swd-table-2"),
+    *_by(
+        DP_SWD,
+        "`privot synth --method sliced`",
+        ("Figure 4", "generated MNIST", _DRAWN),
+        ("Figure 5", "generated Fashion-MNIST", _DRAWN),
+    ),
+    PaperItem(
+        DP_SWD,
+        "Table 2 (GS-WGAN, DP-CGAN)",
+        "rows of other papers",
+        command="`privot study run dp-swd-table-2`",
+        verdict="cannot be run: the programs of those papers are missing; DP-MERF's place has `embedding`",
+    ),
     PaperItem(DP_SWD, "Figure 6", "faces; 32 × 32 in place of 64 × 64", "dp-swd-figure-6"),
-    PaperItem(DP_SWD, "Tables 3 and 5", "generators of grey images and of faces", "dp-swd-table-3"),
+    PaperItem(DP_SWD, "Table 3", "generator of grey images", "dp-swd-table-3"),
+    PaperItem(DP_SWD, "Table 4", "σ of every experiment", "dp-swd-table-4"),
+    PaperItem(DP_SWD, "Table 5", "generator of faces", "dp-swd-table-3"),
+)
+
+_SWD_FIRST_ITEMS = (
     PaperItem(
         DP_SWD_FIRST,
         "Definitions 1 to 3, Remarks 1 and 2, Proposition 1",
@@ -132,37 +158,54 @@ ITEMS: tuple[PaperItem, ...] = (
     ),
     PaperItem(DP_SWD_FIRST, "Table 2, Figures 4 and 5", "the same accuracies", "dp-swd-table-2"),
     PaperItem(DP_SWD_FIRST, "Figure 6", "the same FIDs", "dp-swd-figure-6"),
-    _definition(WDP, "Definitions 1 to 5", "W_μ, (μ, ε)-WDP and its general form", "`privot account`"),
-    *(
-        PaperItem(WDP, f"Proposition {n}", what, command=_CLAIMS, verdict=verdict)
-        for n, what, verdict in (
-            (1, "symmetry", _HOLDS),
-            (2, "triangle inequality", _HOLDS),
-            (3, "non-negativity", _HOLDS),
-            (4, "monotonicity", _HOLDS),
-            (5, "parallel composition", "holds under add-remove; counterexample for replace-one"),
-            (6, "sequential composition", "holds for independent releases; counterexample for adaptive ones"),
-        )
+)
+
+_WDP_ITEMS = (
+    _definition(WDP, "Definition 1, equation 1", "W_μ", "`privot compare --method exact --p`"),
+    _definition(WDP, "Definition 2, equations 2 and 3", "Kantorovich–Rubinstein distance", "`privot account claims`"),
+    _definition(WDP, "Definition 3, equation 4", "(μ, ε)-WDP", "`privot account claims`"),
+    _definition(WDP, "Definition 4, equation 5", "Kantorovich DP, (1, ε)-WDP by duality", "`privot account claims`"),
+    _definition(WDP, "Definition 5, equation 9", "generalised (μ, ε)-WDP", "`privot account claims`"),
+    *_by(
+        WDP,
+        _CLAIMS,
+        ("Proposition 1, equation 6", "symmetry", _HOLDS),
+        ("Proposition 2, equation 7", "triangle inequality", _HOLDS),
+        ("Proposition 3", "non-negativity", _HOLDS),
+        ("Proposition 4", "monotonicity", _HOLDS),
+        ("Proposition 5", "parallel composition", "holds under add-remove; counterexample for replace-one"),
+        (
+            "Proposition 6",
+            "sequential composition",
+            "holds for independent releases; counterexample for adaptive ones",
+        ),
     ),
-    PaperItem(WDP, "Propositions 7 and 8, Table 1", "Laplace and Gaussian mechanism", "wdp-table-1"),
-    *(
-        PaperItem(WDP, f"Proposition {n}", what, command=_CLAIMS, verdict=verdict)
-        for n, what, verdict in (
-            (9, "from DP to WDP", _REFUTED),
-            (10, "from RDP to WDP", _REFUTED),
-            (11, "from WDP to RDP, DP and zCDP", _REFUTED),
-            (12, "post-processing", "refuted; holds for 1-Lipschitz maps"),
-            (13, "group privacy", _HOLDS),
-        )
+    PaperItem(WDP, "Proposition 7", "Laplace mechanism", "wdp-table-1"),
+    PaperItem(WDP, "Proposition 8", "Gaussian mechanism", "wdp-table-1"),
+    PaperItem(WDP, "Table 1", "budgets of DP, RDP and WDP for both", "wdp-table-1"),
+    *_by(
+        WDP,
+        _CLAIMS,
+        ("Proposition 9", "from DP to WDP", _REFUTED),
+        ("Proposition 10", "from RDP to WDP", _REFUTED),
+        ("Proposition 11", "from WDP to RDP and DP", _REFUTED),
+        ("Proposition 12, equation 8", "post-processing", "refuted; holds for 1-Lipschitz maps"),
+        ("Proposition 13", "group privacy", _HOLDS),
+        ("Theorem 1, equation 10", "advanced composition", _REFUTED),
+        ("Theorem 2, equation 11", "loss of a sampled step", _REFUTED),
+        ("Theorem 3, equation 15", "tail bound", _REFUTED),
     ),
-    PaperItem(WDP, "Theorems 1, 2, 3", "the accountant", command=_CLAIMS, verdict=_REFUTED),
-    PaperItem(WDP, "Corollary 1, Table 2 (budgets)", "the accountant, attacked", "wdp-corollary-1"),
-    PaperItem(WDP, "Lemma 1", "raw absolute moment", "wdp-lemma-1"),
-    PaperItem(WDP, "Figure 1", "budgets against the order", "wdp-figure-1"),
-    PaperItem(WDP, "Figure 2", "composition without clipping", "wdp-figure-2"),
-    PaperItem(WDP, "Figure 3", "budgets against β and δ", "wdp-figure-3"),
+    PaperItem(WDP, "Lemma 1, equations 12 to 14", "raw absolute moment", "wdp-lemma-1"),
+    PaperItem(WDP, "Corollary 1, equation 16", "the accountant, attacked", "wdp-corollary-1"),
+    PaperItem(WDP, "Figure 1, Basic Mechanisms", "budgets against the order", "wdp-figure-1"),
+    PaperItem(WDP, "Figure 2, Composition", "composition without clipping", "wdp-figure-2"),
+    PaperItem(WDP, "Figure 3, Effect of β and δ", "budgets against β and δ", "wdp-figure-3"),
     PaperItem(WDP, "Figure 4", "composition with clipping", "wdp-figure-4"),
-    PaperItem(WDP, "Table 2 (MNIST, Fashion-MNIST, CIFAR-10)", "budgets of deep learning", "wdp-table-2"),
+    PaperItem(WDP, "Table 2 (budgets), attacked", "the printed ε of MNIST", "wdp-corollary-1"),
+    PaperItem(
+        WDP, "Table 2 (MNIST, Fashion-MNIST, CIFAR-10), Deep Learning", "budgets of deep learning", "wdp-table-2"
+    ),
+    PaperItem(WDP, "Table 2, Deep Learning: convergence in 16 epochs", "accuracy by epoch", "wdp-table-2"),
     PaperItem(
         WDP,
         "Table 2 (SVHN)",
@@ -170,76 +213,145 @@ ITEMS: tuple[PaperItem, ...] = (
         command="`privot study run wdp-table-2`",
         verdict="cannot be run: SVHN is missing",
     ),
-    _definition(
-        WDP, "Definitions 6 to 11", "DP, privacy loss, sensitivity, RDP, strong and Bayesian DP", "`privot account`"
+    *_by(
+        WDP,
+        _CLAIMS,
+        ("Relations to Other DP Frameworks", "from WDP to zCDP", _REFUTED),
+        (
+            "Advantages from Metric Property",
+            "what follows of a metric",
+            "the metric holds (Propositions 1 to 3); the compositions said to follow do not (6, Theorem 1)",
+        ),
     ),
+    _definition(WDP, "Definition 6", "(ε, δ)-DP", "`privot account`"),
+    _definition(WDP, "Definition 7", "privacy loss", "`privot account compare`"),
+    _definition(WDP, "Definition 8", "sensitivity in the norm p", "`privot account`"),
+    _definition(WDP, "Definition 9", "Rényi DP", "`privot account compare`"),
+    _definition(WDP, "Definition 10", "strong Bayesian DP", "`privot study run wdp-table-2`"),
+    _definition(WDP, "Definition 11", "Bayesian DP", "`privot study run wdp-table-2`"),
+)
+
+_SINKHORN_ITEMS = (
+    _definition(DP_SINKHORN, "Equation 1", "entropic transport", "`privot compare --method sinkhorn --reg`"),
     _definition(DP_SINKHORN, "Definition 3.1", "Sinkhorn divergence", "`privot compare --method sinkhorn`"),
     _definition(DP_SINKHORN, "Definition 3.2", "Rényi DP", "`privot account`"),
-    _definition(
-        DP_SINKHORN,
-        "Definitions 4.1, 4.2, 4.3",
-        "empirical, debiased, semi-debiased loss",
-        "`privot synth --method sinkhorn`",
-    ),
+    _definition(DP_SINKHORN, "Definition 4.1", "empirical loss", "`privot synth --method sinkhorn --set debias=none`"),
+    _definition(DP_SINKHORN, "Definition 4.2", "debiased loss", "`privot synth --method sinkhorn --set p=1`"),
+    _definition(DP_SINKHORN, "Definition 4.3", "semi-debiased loss", "`privot synth --method sinkhorn --set p=0.4`"),
     PaperItem(
         DP_SINKHORN,
-        "Algorithm 1, Figure 1",
+        "Algorithm 1",
         "training by sanitised gradients",
         command="`privot synth --method sinkhorn`",
         verdict="corrected: one noise in place of three, and nothing un-noised is logged",
     ),
-    PaperItem(DP_SINKHORN, "Theorem 4.1", "Rényi DP of one update", "dp-sinkhorn-theorem-4-1"),
-    PaperItem(DP_SINKHORN, "Table 1, Figure 2", "grey images at ε = 10", "dp-sinkhorn-table-1"),
-    PaperItem(DP_SINKHORN, "Table 2", "ablation", "dp-sinkhorn-table-2"),
-    PaperItem(DP_SINKHORN, "Table 3, Figure 3", "faces", "dp-sinkhorn-table-3"),
-    PaperItem(DP_SINKHORN, "Figure 4", "learning rate, ε and resampling fraction", "dp-sinkhorn-figure-4"),
-    _definition(TRIANGLE_WAD, "Definitions 1, 2, 3, 5", "W_p, geodesics, interpolating measures", "`privot compare`"),
-    _definition(TRIANGLE_WAD, "Definition 4", "differential privacy", "`privot account`"),
-    PaperItem(TRIANGLE_WAD, "Property 1", "triangle inequality", command="`privot compare`", verdict=_HOLDS),
-    PaperItem(
-        TRIANGLE_WAD,
-        "Algorithm 1",
-        "TriangleWad",
-        command="`privot compare --method triangle --allow-unproven`",
-        verdict="corrected: the factor is 1 − t on W_p, not t^p (`--factor published`); unproven, records come back",
+    PaperItem(DP_SINKHORN, "Figure 1", "flow diagram", verdict=_DRAWING),
+    PaperItem(DP_SINKHORN, "Theorem 4.1, section 4.3", "Rényi DP of one update", "dp-sinkhorn-theorem-4-1"),
+    _definition(
+        DP_SINKHORN,
+        "Section 4.4: cost function",
+        "squared L2 and m times L1, classes in the cost",
+        "`privot synth --method sinkhorn --set mixture=1`",
     ),
-    PaperItem(TRIANGLE_WAD, "Theorem 1", "error at most the moment of γ", "triangle-wad-theorem-1"),
+    PaperItem(DP_SINKHORN, "Table 1, section 5.2", "grey images at ε = 10", "dp-sinkhorn-table-1"),
+    PaperItem(
+        DP_SINKHORN,
+        "Table 1 (G-PATE, DP-CGAN, DataLens, GS-WGAN)",
+        "rows of other papers",
+        command="`privot study run dp-sinkhorn-table-1`",
+        verdict="cannot be run: the programs of those papers are missing; DP-MERF's place has `embedding`",
+    ),
+    *_by(DP_SINKHORN, "`privot synth --method sinkhorn`", ("Figure 2", "generated grey images", _DRAWN)),
+    PaperItem(DP_SINKHORN, "Table 2, Ablations", "loss, debiasing, place of the noise", "dp-sinkhorn-table-2"),
+    PaperItem(DP_SINKHORN, "Table 3, section 5.3", "faces, DP-MERF beside", "dp-sinkhorn-table-3"),
+    *_by(DP_SINKHORN, "`privot synth --method sinkhorn`", ("Figure 3", "generated faces", _DRAWN)),
+    PaperItem(DP_SINKHORN, "Figure 4 (a), Robustness", "learning rate and optimiser", "dp-sinkhorn-figure-4"),
+    PaperItem(DP_SINKHORN, "Figure 4 (b), Privacy Utility Trade-off", "accuracy against ε", "dp-sinkhorn-figure-4"),
+    PaperItem(DP_SINKHORN, "Figure 4 (c)", "bias and variance against p", "dp-sinkhorn-figure-4"),
+)
+
+_TRIANGLE_ITEMS = (
+    _definition(TRIANGLE_WAD, "Definition 1, equation 1", "W_p", "`privot compare --method exact`"),
     PaperItem(
         TRIANGLE_WAD,
-        "Figure 1 (a, b), equation 5, Remark 3, section 5",
-        "records recovered from messages",
+        "Property 1, equation 2",
+        "triangle inequality",
+        command="`privot compare --method exact`",
+        verdict=_HOLDS,
+    ),
+    _definition(TRIANGLE_WAD, "Definition 2, equation 3", "geodesics, interpolating measure", _TRIANGLE),
+    _definition(TRIANGLE_WAD, "Definition 3", "local and global interpolating measures", _TRIANGLE),
+    _definition(
+        TRIANGLE_WAD, "Equation 4", "FedWad's sum of four", "`privot compare --method fedwad --allow-unproven`"
+    ),
+    PaperItem(
+        TRIANGLE_WAD,
+        "Figure 1 (a, b), equation 5, section 3.1",
+        "the identically distributional attack",
         "triangle-wad-figure-1",
     ),
-    PaperItem(TRIANGLE_WAD, "Theorem 2, Figures 3 and 4", "how Gaussian messages look", "triangle-wad-figure-4"),
+    *_by(
+        TRIANGLE_WAD,
+        "`privot audit protocol --open --out`",
+        (
+            "Figure 1 (a, b), Figure 3, Figure 4: pictures",
+            "records, messages and what comes back",
+            "drawn, with histograms and a check of normality, for any two data sets that nothing must protect",
+        ),
+    ),
+    _definition(TRIANGLE_WAD, "Definition 4, equation 6", "differential privacy", "`privot account`"),
+    PaperItem(
+        TRIANGLE_WAD, "Figure 1 (c), section 3.2", "the gap that noise on the records leaves", "triangle-wad-figure-1c"
+    ),
+    PaperItem(TRIANGLE_WAD, "Figure 2", "overview", verdict=_DRAWING),
+    PaperItem(TRIANGLE_WAD, "Equation 7", "t^p W_p(μ, ν) = W_p(η_μ, η_ν)", "triangle-wad-table-1"),
+    PaperItem(TRIANGLE_WAD, "Theorem 1", "error at most the moment of γ", "triangle-wad-theorem-1"),
+    _definition(TRIANGLE_WAD, "Definition 5", "direct and federated distance", _TRIANGLE),
     PaperItem(
         TRIANGLE_WAD,
-        "Remarks 1 and 2",
-        "no iterations; sides of different sizes",
-        command="`privot compare --method triangle --allow-unproven`",
-        verdict="holds (tested for any sizes); precise for constant defence data only",
+        "Algorithm 1, section 4.2",
+        "TriangleWad",
+        command=_TRIANGLE,
+        verdict="corrected: the factor is 1 − t on W_p, not t^p (`--factor published`); step 7 is `--federated`; "
+        "unproven, records come back",
     ),
+    *_by(
+        TRIANGLE_WAD,
+        _TRIANGLE,
+        ("Remark 1", "no iterations", "holds: one round; precise for constant defence data only"),
+        ("Remark 2", "sides of different sizes", "holds (tested for any sizes)"),
+    ),
+    PaperItem(TRIANGLE_WAD, "Remark 3", "private defence data", "triangle-wad-figure-1"),
+    _definition(
+        TRIANGLE_WAD,
+        "Equation 8, section 4.3",
+        "distance of labelled records (OTDD)",
+        "`privot compare --method exact --labels`",
+    ),
+    _definition(TRIANGLE_WAD, "Equation 9", "calibrated gradients (Lava)", "`privot points`"),
+    PaperItem(TRIANGLE_WAD, "Section 5: complexity, three plans", "time against FedWad", "triangle-wad-table-1"),
+    PaperItem(TRIANGLE_WAD, "Section 5: privacy (1), (2), (3)", "messages inverted", "triangle-wad-figure-1"),
+    PaperItem(TRIANGLE_WAD, "Theorem 2", "messages stay Gaussian", "triangle-wad-figure-4"),
+    PaperItem(TRIANGLE_WAD, "Figure 3", "two different noises", "triangle-wad-figure-4"),
+    PaperItem(TRIANGLE_WAD, "Figure 4, section 6.1", "how Gaussian messages look", "triangle-wad-figure-4"),
+    PaperItem(TRIANGLE_WAD, "Table 1, section 6.1", "direct, FedWad and TriangleWad", "triangle-wad-table-1"),
+    PaperItem(TRIANGLE_WAD, "Figure 5, section 6.2", "contributions of five parties", "triangle-wad-figure-5"),
     PaperItem(
         TRIANGLE_WAD,
-        "Equations 8 and 9",
-        "distance of labelled records, calibrated gradients",
-        command="`privot compare --method exact --labels`, `privot points`",
-        verdict="used as defined (OTDD, Lava)",
+        "Section 6.2 (CIFAR-100)",
+        "named among the data sets, without a result",
+        command="`privot study run triangle-wad-figure-5`",
+        verdict="cannot be run: CIFAR-100 is missing",
     ),
-    PaperItem(TRIANGLE_WAD, "Figure 1 (c)", "the gap that noise on the records leaves", "triangle-wad-figure-1c"),
-    PaperItem(TRIANGLE_WAD, "Figure 2", "overview", verdict="a drawing: nothing to run"),
-    PaperItem(TRIANGLE_WAD, "Table 1, equation 7", "direct, FedWad and TriangleWad", "triangle-wad-table-1"),
+    PaperItem(TRIANGLE_WAD, "Section 6.3", "detection of noisy features", "triangle-wad-section-6-3"),
     PaperItem(TRIANGLE_WAD, "Figure 6, section 6.4", "words recovered from texts", "triangle-wad-figure-6"),
-    PaperItem(
-        TRIANGLE_WAD,
-        "Figure 5",
-        "contributions of five parties",
-        "triangle-wad-figure-5",
-    ),
-    PaperItem(
-        TRIANGLE_WAD,
-        "Section 6.3",
-        "detection of noisy features",
-        "triangle-wad-section-6-3",
-    ),
+)
+
+ITEMS: tuple[PaperItem, ...] = (
+    *_SWD_ITEMS,
+    *_SWD_FIRST_ITEMS,
+    *_WDP_ITEMS,
+    *_SINKHORN_ITEMS,
+    *_TRIANGLE_ITEMS,
     *(PaperItem(PRODUCT, study.item, study.title, study.name) for study in PRODUCT_STUDIES),
 )

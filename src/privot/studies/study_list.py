@@ -182,8 +182,8 @@ STUDIES: tuple[Study, ...] = (
         "Figure 5, section 6.2",
         "Contributions of five parties in four cases",
         f"{_IN}.triangle_wad.contribution_ranks",
-        (2.0, 20.0),
-        needs=("mnist", "fashion_mnist"),
+        (2.0, 40.0),
+        needs=("mnist", "fashion_mnist", "cifar10"),
         quick_needs=("mnist",),
     ),
     Study(

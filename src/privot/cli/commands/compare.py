@@ -124,9 +124,11 @@ def compare(
 
 
 def _print_protocol(answer: dict[str, Any], p: float) -> None:
+    as_printed = [("factor", "published: divided by t^p, which gives no distance; leave --factor out for W")]
     print_facts(
         [
             (f"W_{p:g}", number(answer["value"], 6)),
+            *(as_printed if answer.get("factor") == "published" else []),
             ("rounds", f"{answer['rounds']}, {answer['bytes']} bytes"),
             ("privacy", answer["privacy"]),
         ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privot.cli.parsing.options import AsJson, Device, Settings
 from privot.cli.parsing.typed_values import read_options
 from privot.cli.printing.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from privot.studies import Study
 
 app = typer.Typer(
     help="Recompute published tables and figures, and compare them with their text.",
@@ -26,6 +29,7 @@ def list_studies(out: Results = Path("studies"), as_json: AsJson = False) -> Non
     Example: privot study list
     """
     from privot.studies import STUDIES
+    from privot.studies.study_list import PAPERS
     from privot.studies.study_pages import overall, results_in
 
     kept = results_in(out)
@@ -45,19 +49,23 @@ def list_studies(out: Results = Path("studies"), as_json: AsJson = False) -> Non
         print_json({"studies": listed})
         return
     print_table(
-        ["study", "item", "what", "full needs", "minutes: quick", "full", "state"],
+        ["study", "item", "what", "needs (full)", "minutes: quick, CPU", "full", "state"],
         [
             [
-                row["name"],
-                row["item"],
-                row["title"],
-                ", ".join(row["needs"]) or "–",
-                *(f"{minutes:g}" for minutes in row["minutes"].values()),
+                s.name,
+                s.item,
+                s.title,
+                ", ".join(s.needs) or "–",
+                f"{s.minutes[0]:g}",
+                f"{s.minutes[1]:g}, {s.full_on}",
                 row["state"],
             ]
-            for row in listed
+            for s, row in zip(STUDIES, listed, strict=True)
         ],
     )
+    typer.echo("")
+    for paper in PAPERS:
+        typer.echo(f"{paper.key}-…: {paper.citation}")
 
 
 @app.command()
@@ -104,7 +112,7 @@ def run(
         drawn = study.draw(record["result"], out) if _was_run(record) else []
         records.append({**record, "drawn": [str(path) for path in drawn]})
         if not as_json:
-            _print(record, drawn)
+            _print(study, record, drawn)
     if as_json:
         print_json(records[0] if len(records) == 1 else {"studies": records})
 
@@ -133,11 +141,18 @@ def _was_run(record: dict[str, Any]) -> bool:
     return all(f["verdict"] != "cannot be run" for f in record["result"]["findings"])
 
 
-def _print(record: dict[str, Any], drawn: list[Path]) -> None:
+def _print(study: Study, record: dict[str, Any], drawn: list[Path]) -> None:
+    from privot.studies.result_tables import tables_of
+
     typer.echo(f"{record['title']}\n{record['paper']}, {record['item']}; open data, nothing is protected\n")
     for row in record["result"].get("rows", []):
         if "budgets" in row:
             _print_budgets(row)
+    if _was_run(record):
+        for table in tables_of(study, record["result"]):
+            typer.echo(f"{table.title}:")
+            print_table(list(table.header), [list(row) for row in table.rows])
+            typer.echo("")
     for finding in record["result"]["findings"]:
         typer.echo(f"{finding['verdict']}: {finding['text']}")
         if finding["published"]:
