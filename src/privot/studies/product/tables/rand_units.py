@@ -33,7 +33,7 @@ MADE_ROWS = 20_000
 _COMMON = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove"}
 SETTINGS = {
     "quick": {**_COMMON, "per_unit": [1], "scales": ["auto"], "draws": 1},
-    "full": {**_COMMON, "per_unit": [0, 1, 5], "scales": ["auto", "log"], "draws": 10},
+    "full": {**_COMMON, "per_unit": [0, 1, 5], "scales": ["auto", "log"], "draws": 5},
 }
 
 
