@@ -80,7 +80,7 @@ def _read(path: Path) -> tuple[Table, NDArray[np.int64]]:
     except (KeyError, ValueError):
         raise DataError(f"{path.name!r} is not the table of the RAND health insurance experiment.") from None
     ill = np.select([held["hlthp"] > 0, held["hlthf"] > 0, held["hlthg"] > 0], [3, 2, 1], 0)
-    educated = [None if np.isnan(value) else int(round(value)) for value in held["educdec"]]
+    educated = [None if np.isnan(value) else round(value) for value in held["educdec"]]
     columns: dict[str, Any] = {
         "year": held["year"].astype(np.int64),
         "coinsurance": np.array([str(int(value)) for value in held["coins"]], dtype=object),

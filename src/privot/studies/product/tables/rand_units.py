@@ -1,4 +1,4 @@
-"""The RAND health insurance experiment at ε for a *person* with all years: medians, means, ranks, and what models learn.
+"""The RAND health insurance experiment at ε for a *person* with all years: medians, means, ranks, what models learn.
 
 Each draw is one whole private release with noise of the operating system. Rows of other persons are read for scores
 only. Nothing was chosen by these figures.
@@ -133,15 +133,15 @@ def _judged(
 def _measured(made: Table, test: Table) -> dict[str, float]:
     from privot.evaluation.table_quality import train_and_test
 
-    out = {}
+    out: dict[str, float] = {}
     for name in NUMBERS:
         values = numbers(made[name])
         out |= {f"median {name}": float(np.nanmedian(values)), f"mean {name}": float(np.nanmean(values))}
     out[RANKED] = float(spearmanr(numbers(made["visits"]), numbers(made["dollars"])).statistic)
     for name, without in (("boosting AUC", ()), ("boosting AUC without dollars", ("dollars",))):
         codec = TableCodec(rand_schema(without=without))
-        kept = [Table({c: table[c] for c in codec.schema.names}) for table in (made, test)]
-        out[name] = float(train_and_test(*kept, codec).auc or 0.5)
+        kept, held = (Table({c: table[c] for c in codec.schema.names}) for table in (made, test))
+        out[name] = float(train_and_test(kept, held, codec).auc or 0.5)
     return out
 
 
