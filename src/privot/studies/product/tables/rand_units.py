@@ -85,10 +85,11 @@ def _spread(made: list[dict[str, float]]) -> dict[str, dict[str, float]]:
 def _judged(
     found: Mapping[str, Any], real: Mapping[str, float], epsilon: float, delta: float, adjacency: str
 ) -> list[StudyFinding]:
-    who = f"a person with {found['per_unit']} rows" if found["per_unit"] else "one row"
+    rows = found["per_unit"]
+    who = f"a person with {rows} row{'s' if rows > 1 else ''}" if rows else "one row"
     draws = found["draws"]
     about = f"{who}, scale {found['scale']}"
-    terms = f"ε = {epsilon:g}, δ = {delta:g}, {adjacency}, proven; {len(draws)} draws"
+    terms = f"ε = {epsilon:g}, δ = {delta:g}, {adjacency}, proven; {len(draws)} draw{'s' if len(draws) > 1 else ''}"
     out = []
     for kind, within in (("median", MEDIANS_WITHIN), ("mean", MEANS_WITHIN)):
         off = {name: [each[f"{kind} {name}"] / real[f"{kind} {name}"] - 1.0 for each in draws] for name in NUMBERS}
