@@ -177,6 +177,7 @@ def test_the_summary_takes_the_best_peer_of_every_measure(tmp_path: Path, capsys
     assert "old" not in text
     assert "**behind**: .9000 ± .0006 / .9500 ± .0006 MST-32" in text
     assert "| AIM, 64 cells | 0 (1 ended) |" in text
+    assert "- AIM, 64 cells, seeds: t ε = 1 (0)\n- MST, 64 cells, seeds: t ε = 1 (1)\n" in text
     assert run_privot(["bench", "table-summary", str(file), "--into", str(file)]) == 3
     assert "once each" in capsys.readouterr().err
 

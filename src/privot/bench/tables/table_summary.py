@@ -27,6 +27,8 @@ MEASURES = (*SCORES, "one-way", "pairs", "triples", "queries")
 EVEN = ("even one-way", "even pairs", "even triples")
 """Counts over bins of even public width, of whole cells: noise without what cells lose."""
 OURS = "privot"
+ENOUGH = 3
+"""Seeds."""
 NAMES = {
     "privot": "**privot**", "aim-32": "AIM, 32 cells", "aim-all": "AIM, 64 cells", "mst-32": "MST, 32 cells",
     "mst-all": "MST, 64 cells",
@@ -44,7 +46,7 @@ class Figure(NamedTuple):
     def __str__(self) -> str:
         if not self.seeds:
             return "–"
-        places = 0 if abs(self.mean) >= 5 else 4
+        places = 0 if abs(self.mean) >= 1 else 4
         shown = f"{self.mean:.{places}f}".removeprefix("0" if abs(self.mean) < 1 else "")
         return shown if self.error is None else f"{shown} ± {self.error:.{places}f}".replace("± 0.", "± .")
 
@@ -157,6 +159,17 @@ def figure_lines(found: dict[tuple[str, float], Found]) -> list[str]:
     return out
 
 
+def missing_lines(found: dict[tuple[str, float], Found]) -> list[str]:
+    """What was not run with three seeds or more: nothing is said of it, or little."""
+    out = []
+    for method in NAMES:
+        seeds = {key: methods[method]["pairs"].seeds if method in methods else 0 for key, methods in found.items()}
+        few = [f"{table} ε = {epsilon:g} ({count})" for (table, epsilon), count in seeds.items() if count < ENOUGH]
+        if few:
+            out.append(f"- {NAMES[method]}, seeds: {', '.join(few)}")
+    return out
+
+
 def summary_text(lines: Iterable[dict[str, Any]]) -> str:
     """Words, words over even bins, and all figures, in Markdown."""
     found = figures(lines)
@@ -165,6 +178,8 @@ def summary_text(lines: Iterable[dict[str, Any]]) -> str:
         "\n".join(verdict_lines(found)),
         "The same over bins of even public width, made of whole cells:",
         "\n".join(verdict_lines(found, EVEN)),
+        f"Runs of fewer than {ENOUGH} seeds, with how many there are:",
+        "\n".join(missing_lines(found)) or "- none",
         "All figures:",
         "\n".join(figure_lines(found)),
     ]
