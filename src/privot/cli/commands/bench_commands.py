@@ -130,7 +130,7 @@ def tables(
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Budgets, separated by commas.")] = "1",
     delta: Annotated[float, typer.Option(help="δ of every budget.")] = 1e-6,
-    methods: Annotated[str, typer.Option(help="Methods: privot, mst, aim, separated by commas.")] = "privot,mst,aim",
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "privot,mst,aim",
     peers: Annotated[
         str | None,
         typer.Option(metavar="PYTHON", help="Interpreter of an environment with dpmm; this one unless given."),
@@ -202,14 +202,14 @@ def table_runs(
     epsilon: Annotated[str, typer.Option(help="Budgets, separated by commas.")] = "0.2,1,5",
     delta: Annotated[float, typer.Option(help="δ of every budget.")] = 1e-6,
     methods: Annotated[
-        str, typer.Option(help="Methods, separated by commas; 32 and all are the cells that a peer gets.")
+        str, typer.Option(help="Methods, separated by commas.")
     ] = "privot,mst-32,mst-all,aim-32,aim-all",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0,1,2",
     peers: Annotated[
         str | None,
         typer.Option(metavar="PYTHON", help="Interpreter of an environment with dpmm; this one unless given."),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Runs at once, one thread each.")] = 1,
+    workers: Annotated[int, typer.Option(help="Runs at once, one thread each.")] = 1,
     until: Annotated[float | None, typer.Option(help="Seconds by the clock after which this call ends.")] = None,
     limit: Annotated[int, typer.Option(help="Processor seconds that one run of a peer may take.")] = 7200,
     own_inference: Annotated[
@@ -236,7 +236,7 @@ def table_runs(
         raise UsageError("--epsilon must be positive numbers and --seeds whole numbers, separated by commas.") from None
     chosen = TableRuns(
         tuple(folders), results, budgets, check_delta(delta), tuple(methods.split(",")), numbers,
-        peers or sys.executable, jobs, until, limit, own_inference, lambda line: typer.echo(line, err=True),
+        peers or sys.executable, workers, until, limit, own_inference, lambda line: typer.echo(line, err=True),
     )  # fmt: skip
     left, failed = run_all(chosen)
     if failed:
