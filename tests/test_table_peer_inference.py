@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privot.bench import table_peer, table_peer_inference, table_peer_kernel, table_peer_plan
-from privot.bench.table_peer_plan import Names, Plan, ranks
+from privot.bench.tables import table_peer, table_peer_inference, table_peer_kernel, table_peer_plan
+from privot.bench.tables.table_peer_plan import Names, Plan, ranks
 
 PEERS = os.environ.get("PRIVOT_PEERS")
 """An interpreter with dpmm, where there is one."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import time
-from importlib.util import module_from_spec, spec_from_file_location
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "benchmarks/tables"
+from privot.bench.tables import table_runs as runs
+from privot.bench.tables import table_step
+from privot.bench.tables import table_summary as summary
+from privot.bench.tables.table_runs import TableRuns
+from privot.cli import run as run_privot
+from privot.errors import DataError, UsageError
+from privot.tables import Column, Schema
+
 PEERS = os.environ.get("PRIVOT_PEERS")
 """An interpreter with dpmm, where there is one."""
 
@@ -24,10 +29,8 @@ FAKE_COMPARE = """
 import json, sys, pathlib
 words = sys.argv
 if words[1] != "cells":
-    value = {name: words[words.index(name) + 1] for name in ("--out", "--name", "--epsilon", "--first")}
-    line = {"table": pathlib.Path(words[2]).name, "epsilon": float(value["--epsilon"]), "method": value["--name"],
-            "seed": int(value["--first"]), "seconds": 1.0, "pairs": 0.1, "filler": "x" * 20000}
-    pathlib.Path(value["--out"]).write_text(json.dumps(line) + "\\n")
+    line = {"seconds": 1.0, "pairs": 0.1, "filler": "x" * 20000}
+    pathlib.Path(words[words.index("--out") + 1]).write_text(json.dumps(line) + "\\n")
 """
 FAKE_PEER = """
 import os, pathlib, sys, time
@@ -40,21 +43,8 @@ if (place / "xcpu").exists():
 """
 
 
-def loaded(name: str) -> ModuleType:
-    spec = spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-runs, summary = loaded("table_runs"), loaded("table_summary")
-
-
 @pytest.fixture
-def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
+def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableRuns:
     """Two tables, and commands that only wait and write a long line."""
     for name, rows in (("small", 10), ("large", 1000)):
         (tmp_path / name).mkdir()
@@ -62,20 +52,20 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespac
     (tmp_path / "compare.py").write_text(FAKE_COMPARE)
     (tmp_path / "peer.py").write_text(FAKE_PEER)
     (tmp_path / "wait").write_text("0")
-    monkeypatch.setattr(runs, "COMPARE", tmp_path / "compare.py")
+    monkeypatch.setattr(runs, "STEP", [sys.executable, str(tmp_path / "compare.py")])
+    monkeypatch.setattr(runs, "commit", lambda: "abc")
     monkeypatch.setattr(runs, "PEER", tmp_path / "peer.py")
-    return argparse.Namespace(
-        folders=[tmp_path / "small", tmp_path / "large"], peers=sys.executable, methods=["privot", "mst-32", "aim-all"],
-        epsilon=[1.0], delta=1e-6, seeds=[0, 1], jobs=1, until=None, limit=9, state=tmp_path / "state", commit="abc",
-        out=tmp_path / "results.jsonl", as_it_comes=False,
+    return TableRuns(
+        (tmp_path / "small", tmp_path / "large"), tmp_path / "results.jsonl", (1.0,),
+        methods=("privot", "mst-32", "aim-all"), seeds=(0, 1), limit=9,
     )  # fmt: skip
 
 
-def lines_of(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+def lines_of(chosen: TableRuns) -> list[dict[str, Any]]:
     return [json.loads(line) for line in chosen.out.read_text().splitlines()]
 
 
-def test_the_longest_runs_are_started_first_and_those_done_are_not_started(chosen: argparse.Namespace) -> None:
+def test_the_longest_runs_are_started_first_and_those_done_are_not_started(chosen: TableRuns) -> None:
     runs.append(chosen.out, {"table": "large", "epsilon": 1.0, "method": "aim-all", "seed": 0})
     order = [(run.method, run.seed, run.folder.name) for run in runs.pending(chosen)]
     assert order[:3] == [("aim-all", 0, "small"), ("aim-all", 1, "large"), ("aim-all", 1, "small")]
@@ -84,7 +74,7 @@ def test_the_longest_runs_are_started_first_and_those_done_are_not_started(chose
     assert len(order) == 11
 
 
-def test_half_a_line_is_not_read_and_is_cut_off_by_the_next_one(chosen: argparse.Namespace) -> None:
+def test_half_a_line_is_not_read_and_is_cut_off_by_the_next_one(chosen: TableRuns) -> None:
     first, second = ({"table": "small", "epsilon": 1.0, "method": "privot", "seed": seed} for seed in (0, 1))
     runs.append(chosen.out, first)
     with chosen.out.open("a") as file:
@@ -95,8 +85,8 @@ def test_half_a_line_is_not_read_and_is_cut_off_by_the_next_one(chosen: argparse
     assert lines_of(chosen) == [first, second]
 
 
-def test_several_runs_at_once_write_whole_lines(chosen: argparse.Namespace) -> None:
-    chosen.jobs, chosen.seeds = 4, [0, 1, 2]
+def test_several_runs_at_once_write_whole_lines(chosen: TableRuns) -> None:
+    chosen = replace(chosen, jobs=4, seeds=(0, 1, 2))
     assert runs.run_all(chosen) == (0, [])
     assert len(lines_of(chosen)) == 18
     assert {line["commit"] for line in lines_of(chosen)} == {"abc"}
@@ -104,11 +94,9 @@ def test_several_runs_at_once_write_whole_lines(chosen: argparse.Namespace) -> N
     assert len(lines_of(chosen)) == 18
 
 
-def test_a_deadline_ends_runs_without_a_line_and_the_next_call_goes_on(
-    chosen: argparse.Namespace, tmp_path: Path
-) -> None:
+def test_a_deadline_ends_runs_without_a_line_and_the_next_call_goes_on(chosen: TableRuns, tmp_path: Path) -> None:
     (tmp_path / "wait").write_text("600")
-    chosen.jobs, chosen.until, chosen.seeds, chosen.methods = 3, 4.0, [0], ["privot", "aim-all"]
+    chosen = replace(chosen, jobs=3, until=4.0, seeds=(0,), methods=("privot", "aim-all"))
     start = time.monotonic()
     left, failed = runs.run_all(chosen)
     assert time.monotonic() - start < 60.0
@@ -120,22 +108,19 @@ def test_a_deadline_ends_runs_without_a_line_and_the_next_call_goes_on(
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     (tmp_path / "wait").write_text("0")
-    chosen.until = None
+    chosen = replace(chosen, until=None)
     assert runs.run_all(chosen) == (0, [])
     assert sorted(line["method"] for line in lines_of(chosen)) == ["aim-all", "aim-all", "privot", "privot"]
 
 
-def test_a_peer_beyond_its_processor_time_is_noted_and_a_failure_is_not(
-    chosen: argparse.Namespace, tmp_path: Path
-) -> None:
+def test_a_peer_beyond_its_processor_time_is_noted_and_a_failure_is_not(chosen: TableRuns, tmp_path: Path) -> None:
     (tmp_path / "xcpu").write_text("")
-    chosen.methods, chosen.seeds, chosen.folders = ["mst-32"], [0], chosen.folders[:1]
+    chosen = replace(chosen, methods=("mst-32",), seeds=(0,), folders=chosen.folders[:1])
     assert runs.run_all(chosen) == (0, [])
     assert lines_of(chosen)[0]["stopped"] is True
     assert lines_of(chosen)[0]["seconds"] == 9
     (tmp_path / "peer.py").write_text("raise SystemExit(3)")
-    chosen.seeds = [1]
-    left, failed = runs.run_all(chosen)
+    left, failed = runs.run_all(replace(chosen, seeds=(1,)))
     assert left == 1
     assert "exit code 3" in failed[0]
     assert len(lines_of(chosen)) == 1
@@ -156,8 +141,80 @@ def test_a_verdict_needs_more_than_one_standard_error_of_the_difference() -> Non
             assert summary.verdict(found["privot"][measure], found["mst-32"][measure], sign > 0) == word
     one = summary.figures([*lines("privot", [0.5], "pairs"), *lines("mst-32", [0.1], "pairs")])["t", 1.0]
     assert summary.verdict(one["privot"]["pairs"], one["mst-32"]["pairs"], False) == "–"
-    shown = "\n".join(summary.table_lines(("t", 1.0), one))
-    assert "| privot beside mst-32 |" in shown
+
+
+def results() -> list[dict[str, Any]]:
+    """Three seeds of privot, and peers of which each is the best in something."""
+    out = []
+    for method, boosting, pairs, seeds in (
+        ("privot", 0.90, 0.02, 3), ("aim-32", 0.88, 0.01, 3), ("mst-32", 0.95, 0.03, 3), ("mst-all", 0.70, 0.05, 1)
+    ):  # fmt: skip
+        for seed in range(seeds):
+            off = 0.001 * (seed - 1)
+            line = {"table": "t", "epsilon": 1, "method": method, "seed": seed, "seconds": 2.0}
+            out.append({**line, "boosting": boosting + off, "pairs": pairs + off, "one-way": pairs + off})
+    return [*out, {"table": "t", "epsilon": 1, "method": "aim-all", "seed": 0, "stopped": True, "seconds": 9}]
+
+
+def test_the_summary_takes_the_best_peer_of_every_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {row["measure"]: row for row in summary.to_json(results())}
+    assert (found["boosting"]["peer"], found["boosting"]["verdict"]) == ("mst-32", "behind")
+    assert (found["pairs"]["peer"], found["pairs"]["verdict"]) == ("aim-32", "behind")
+    assert found["pairs"]["privot"]["mean"] == pytest.approx(0.02)
+    assert "peer" not in found["triples"]
+    without = [line for line in results() if line["method"] in ("privot", "mst-all")]
+    assert {row["verdict"] for row in summary.to_json(without) if "peer" in row} == {"ahead*"}
+    # a run that was done again counts once
+    again = {**results()[0], "boosting": 0.96}
+    assert summary.figures([*results(), again])["t", 1.0]["privot"]["boosting"].mean == pytest.approx(0.9203, abs=1e-4)
+    file, page = tmp_path / "runs.jsonl", tmp_path / "page.md"
+    file.write_text("".join(json.dumps(line) + "\n" for line in results()))
+    page.write_text(f"before\n\n{summary.START}\nold\n{summary.END}\nafter\n")
+    assert run_privot(["bench", "table-summary", str(file), "--into", str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
+    assert "**behind**: .9000 ± .0006 / .9500 ± .0006 MST-32" in text
+    assert "| AIM, 64 cells | 0 (1 ended) |" in text
+    assert "- AIM, 64 cells, seeds: t ε = 1 (0)\n- MST, 64 cells, seeds: t ε = 1 (1)\n" in text
+    assert run_privot(["bench", "table-summary", str(file), "--into", str(file)]) == 3
+    assert "once each" in capsys.readouterr().err
+
+
+def test_what_cannot_be_run_is_refused(chosen: TableRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    for changes in ({"methods": ("gan",)}, {"jobs": 0}, {"until": 0.0}, {"seeds": (-1,)}):
+        with pytest.raises(UsageError):
+            replace(chosen, **changes)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="not a folder"):
+        replace(chosen, folders=(Path("nowhere"),))
+    words = ["bench", "table-runs", str(chosen.folders[0]), "--results", str(chosen.out)]
+    assert run_privot(words) == 2
+    assert "add --public" in capsys.readouterr().err
+    assert run_privot([*words, "--public", "--seeds", "one"]) == 2
+
+
+def test_one_step_measures_a_release_and_cells_that_a_peer_hands_back(tmp_path: Path) -> None:
+    schema = Schema((Column("a", "integer", 0, 99), Column("label", "boolean")), label="label")
+    schema.save(tmp_path / "schema.json")
+    values = np.random.default_rng(0).integers(0, 100, 600)
+    lines = [f"{v},{str(bool(v > 50)).lower()}" for v in values]
+    for part, some in (("train", lines[:400]), ("test", lines[400:])):
+        (tmp_path / f"{part}.csv").write_text("a,label\n" + "\n".join(some) + "\n")
+    cells, line = tmp_path / "cells.npz", tmp_path / "line.json"
+    table_step.main(["cells", str(tmp_path), "--file", str(cells), "--most", "1000"])
+    with np.load(cells) as file:
+        np.savez(tmp_path / "sample.npz", cells=file["cells"], seconds=1.5)
+    named = ["--file", str(tmp_path / "sample.npz"), "--most", "1000", "--out", str(line)]
+    table_step.main(["peer", str(tmp_path), *named])
+    found = json.loads(line.read_text())
+    assert found["seconds"] == 1.5
+    # the very records
+    assert max(found[name] for name in ("one-way", "pairs", "even one-way", "even pairs")) < 1e-12
+    table_step.main(["ours", str(tmp_path), "--epsilon", "5", "--out", str(line)])
+    assert 0.0 < json.loads(line.read_text())["even one-way"] < 0.3
+    with pytest.raises(DataError, match=r"schema\.json"):
+        table_step.main(["ours", str(tmp_path / "none"), "--out", str(line)])
 
 
 @pytest.mark.skipif(PEERS is None, reason="PRIVOT_PEERS names no interpreter with dpmm")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privot.bench.table_bench import open_comparison
+from privot.bench.tables.table_bench import open_comparison
 from privot.cli import run
 from privot.tables import Column, Schema
 

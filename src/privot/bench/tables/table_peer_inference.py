@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING or __package__:
-    from privot.bench.table_peer_kernel import descend
-    from privot.bench.table_peer_plan import Floats, Names, Plan, cells_of, ranks
+    from privot.bench.tables.table_peer_kernel import descend
+    from privot.bench.tables.table_peer_plan import Floats, Names, Plan, cells_of, ranks
 else:
     # the peers' interpreter has no privot
     from table_peer_kernel import descend

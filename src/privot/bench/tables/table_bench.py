@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from privot.bench.table_comparison import MEASURES, TableComparison
-from privot.bench.table_peer import NOT_INSTALLED
+from privot.bench.tables.table_comparison import MEASURES, TableComparison
+from privot.bench.tables.table_peer import NOT_INSTALLED
 from privot.errors import DataError, UsageError, brief
 from privot.tables import Schema, Table, TableCodec, read_table
 
