@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 # Hypothesis draws the same examples at every run, so that a pass or a failure can be repeated
@@ -16,6 +17,13 @@ WHOLE_JOBS = {"adaptation", "audit", "cli", "federation", "synthesis", "training
 
 OWN_TABLES = {"test_audit_bounds.py"}
 """Modules that need the whole table."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """No examples are looked for in tests: each process would read every file twice, and load what helpers load."""
+    found = yield
+    return [collector for collector in found if not isinstance(collector, DoctestModule)]
 
 
 @pytest.fixture(scope="module", autouse=True)
