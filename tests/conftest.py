@@ -19,6 +19,18 @@ OWN_TABLES = {"test_audit_bounds.py"}
 """Modules that need the whole table."""
 
 
+FIRST = {
+    "test_flower.py", "test_waits.py", "test_dask_engine.py", "test_synthesis_kills.py", "test_synthesis_team.py",
+    "test_unit_jobs.py", "test_adaptation_python_jobs.py", "test_kills.py", "test_cli_interrupted.py",
+}  # fmt: skip
+"""Modules that start processes and wait for them: begun first, so that other tests fill the time, and none is last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that wait come first; the order within a module stays."""
+    items.sort(key=lambda item: item.path.name not in FIRST)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """No examples are looked for in tests: each process would read every file twice, and load what helpers load."""

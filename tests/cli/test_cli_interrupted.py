@@ -78,8 +78,9 @@ def test_an_interrupted_synthesis_is_resumed_without_repeating_options(data: Pat
     checkpoint = out / "checkpoint.safetensors"
     found = interrupted([*words, "--checkpoint", "0", "--out", str(out)], lambda _: checkpoint.exists(), cwd=tmp_path)
     assert found.returncode == 130, found.stderr
-    assert found.stderr.count("\n") == 1
-    assert "charged once; the release is saved, trained up to step " in found.stderr
+    # on a busy machine lines of progress come before it
+    assert found.stderr.count("privot: ") == 1
+    assert "charged once; the release is saved, trained up to step " in found.stderr.splitlines()[-1]
     assert again(found.stderr) == ["synth", "--resume", "--out", str(out)]
     assert run([*again(found.stderr), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
