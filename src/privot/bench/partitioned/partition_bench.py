@@ -72,7 +72,7 @@ def measure_passes(rows: int, files: int, workers: int, engine: str, folder: Pat
     rng, width = np.random.default_rng(0), sum(axis.size for axis in grouped)
     features = tuple((place,) for place in range(len(axes)))
     blocks = tuple(np.arange(axis.size) for axis in grouped)
-    law = GroupShares(features, blocks, rng.normal(size=(width, 2)), np.zeros(2))
+    law: Any = GroupShares(features, blocks, rng.normal(size=(width, 2)), np.zeros(2))
     return _stages(rows, say, {
         "reading": lambda: source.count,
         "naming": lambda: source.named(bytes(32)),

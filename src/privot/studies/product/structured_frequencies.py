@@ -25,6 +25,8 @@ DRAWS = 25
 DENSE, STRUCTURED = "dense", "structured"
 LEVEL = 0.05
 """Errors of the kernel that differ by less, relatively, count as level: maps differ by as much."""
+MEANS = "85.58 ± 0.12 % dense, 85.71 ± 0.11 % structured (more digits); 71.57 and 71.56 % (Fashion-MNIST)"
+GENERATORS = "83.2 ± 0.6 % dense, 80.5 ± 0.9 % structured (digits); level on Fashion-MNIST"
 SETTINGS = {
     "quick": {"sets": ["digits"], "maps": 8, "frequencies": 500, "epsilon": 1.0, "seeds": 0, "steps": 600},
     "full": {
@@ -44,7 +46,7 @@ def compute(
     """Each set: the kernel's error over `maps` draws of a map, the score of noisy class means, and of `seeds` runs."""
     rows, findings = [], []
     for name in sets:
-        # 64 columns give no more distinct frequencies than that
+        # as in the table that is checked: 64 columns, and fewer frequencies
         count = min(frequencies, 500) if name == "digits" else frequencies
         kernel = run.part(f"{name}, kernel", partial(_kernel, run, name, maps, count))
         means = run.part(f"{name}, class means", partial(_means, run, name, maps, count, epsilon))
@@ -59,15 +61,15 @@ def compute(
                 why=f"the errors differ by more than {LEVEL:.0%}",
             )
         )
-        findings.append(_level(f"{name}: noisy class means say as much", means, epsilon))
+        findings.append(_level(f"{name}: noisy class means say as much", means, epsilon, MEANS))
         if seeds:
             scored = run.part(f"{name}, synthesis", partial(_synthesis, run, name, epsilon, seeds, steps))
             rows.append({"set": name, "what": "synthesis, logistic regression", **scored})
-            findings.append(_level(f"{name}: generators come out as good", scored, epsilon))
+            findings.append(_level(f"{name}: generators come out as good", scored, epsilon, GENERATORS))
     return {"rows": rows, "delta": DELTA, "adjacency": "add-remove", "findings": [f.to_dict() for f in findings]}
 
 
-def _level(text: str, found: Mapping[str, Any], epsilon: float) -> StudyFinding:
+def _level(text: str, found: Mapping[str, Any], epsilon: float, published: str) -> StudyFinding:
     """Structured is not below dense by more than three standard errors of the difference."""
     (ours, spread), (dense, other) = found[STRUCTURED], found[DENSE]
     return StudyFinding(
@@ -75,7 +77,7 @@ def _level(text: str, found: Mapping[str, Any], epsilon: float) -> StudyFinding:
         f"{100 * ours:.2f} ± {100 * spread:.2f} % structured, {100 * dense:.2f} ± {100 * other:.2f} % dense; "
         f"ε = {epsilon:g}, δ = {DELTA:g}, add-remove, proven",
         dense - ours <= 3.0 * math.hypot(spread, other),
-        published="level, but for generators of digits: 2.7 points below",
+        published=published,
         why="below by more than three standard errors",
     )
 
