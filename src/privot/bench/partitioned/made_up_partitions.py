@@ -13,7 +13,7 @@ from privot.tables import Column, Schema
 
 SCHEMA = Schema(
     (
-        Column("visit", "date", "2010-01-01", "2024-12-31", missing=True),
+        Column.from_dict({"name": "visit", "type": "date", "low": "2010-01-01", "high": "2024-12-31", "missing": True}),
         Column("code", "categorical", categories=tuple(f"C{i:02d}" for i in range(50)), missing=True),
         Column("region", "categorical", categories=tuple(f"R{i:02d}" for i in range(16))),
         Column("amount", "continuous", 0, 1e6, scale="log", decimals=2),
