@@ -25,7 +25,9 @@ app = typer.Typer(
 
 Files = Annotated[int, typer.Option(help="Files that the records are cut into.")]
 Workers = Annotated[int, typer.Option(help="Worker processes.")]
-Engine = Annotated[str, typer.Option(help="Where passes run: local or dask.")]
+Engine = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help="Engine for partitioned data: local (default) or dask.")
+]
 Kept = Annotated[Path | None, typer.Option(help="Keep the made-up files here for the next run.")]
 
 
