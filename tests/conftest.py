@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 # Hypothesis draws the same examples at every run, so that a pass or a failure can be repeated
@@ -16,6 +17,25 @@ WHOLE_JOBS = {"adaptation", "audit", "cli", "federation", "synthesis", "training
 
 OWN_TABLES = {"test_audit_bounds.py"}
 """Modules that need the whole table."""
+
+
+FIRST = {
+    "test_flower.py", "test_waits.py", "test_dask_engine.py", "test_synthesis_kills.py", "test_synthesis_team.py",
+    "test_unit_jobs.py", "test_adaptation_python_jobs.py", "test_kills.py", "test_cli_interrupted.py",
+}  # fmt: skip
+"""Modules that start processes and wait for them: begun first, so that other tests fill the time, and none is last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that wait come first; the order within a module stays."""
+    items.sort(key=lambda item: item.path.name not in FIRST)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """No examples are looked for in tests: each process would read every file twice, and load what helpers load."""
+    found = yield
+    return [collector for collector in found if not isinstance(collector, DoctestModule)]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -81,6 +81,15 @@ def run(arguments: list[str], cwd: Path | None = None, timeout: float = 300.0) -
     return subprocess.CompletedProcess(arguments, int(process.returncode or 0), out, err)
 
 
+def hear_interrupts() -> None:
+    """Before a program begins (`preexec_fn`): SIGINT ends it, also where the tests run in the background.
+
+    A shell that starts the tests in the background, and nohup, let them ignore interrupts, and what they start with
+    them; tests mean a process in the foreground.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 _line: dict[int, socket.socket] = {}
 
 
@@ -167,8 +176,7 @@ def _main() -> None:
 
 def _run(request: dict[str, Any]) -> int:
     """Do what `python ARGUMENTS` does; the exit code."""
-    # a shell in the background starts what it starts with interrupts ignored; tests mean a process in the foreground
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    hear_interrupts()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"], OMP_NUM_THREADS="1")

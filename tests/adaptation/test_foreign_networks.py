@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +21,22 @@ pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A saved adaptation whose config.json was edited to name a module that leaves a trace when it is imported."""
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved adaptation."""
     dice = np.random.default_rng(0)
     x, y = dice.uniform(size=(60, 4)), np.arange(60) % 2
     vault = Vault(dice.uniform(size=(50, 4)), clip=1.0, adjacency="replace-one", budget=(2.0, 1e-5))
-    out = tmp_path / "model"
-    out.mkdir()
+    out = tmp_path_factory.mktemp("saved")
     DomainAdapter(1.0, 1e-5, method="embedding", network="features", device="cpu", seed=1).fit(vault, (x, y)).save(out)
+    return out
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The adaptation, its config.json edited to name a module that leaves a trace when it is imported."""
+    out = tmp_path / "model"
+    shutil.copytree(saved, out)
     config = json.loads((out / "config.json").read_text())
     config["design"]["networks"]["kind"] = "evil_network:build"
     (out / "config.json").write_text(json.dumps(config))

@@ -1,4 +1,4 @@
-"""`privot bench sketches`, `valuation` and `long-table`: made-up records, measured; a peer is another interpreter."""
+"""`privot bench sketches`, `valuation`, `long-table`, `partitions`, `shards`: made-up records, measured."""
 
 from __future__ import annotations
 
@@ -94,3 +94,40 @@ def test_a_long_table_goes_through_the_commands(capsys: pytest.CaptureFixture[st
     share = found["positive_share"]
     assert abs(share["real"] - share["synthetic"]) < 0.1
     assert run(["bench", "long-table", "--rows", "5"]) == 2
+
+
+def test_passes_over_partitions_and_shards_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = ["--workers", "1", "--folder", str(tmp_path)]
+    passes = answer(capsys, "partitions", "--rows", "300", "--files", "2", *kept, "--passes")["passes"]
+    assert [row["what"] for row in passes] == ["reading", "naming", "counts", "scores"]
+    found = answer(capsys, "shards", "--images", "100", "--files", "2", *kept, "--features", "64")["stages"]
+    assert [row["what"] for row in found] == ["reading", "naming", "release of 64 features"]
+    # what is kept is used again
+    assert {path.name for path in tmp_path.iterdir()} == {"schema.json", "rows-300-2", "shards-100-2"}
+    assert all(row["seconds"] > 0.0 for row in (*passes, *found))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["partitions", "--rows", "5"], ["shards", "--features", "x"], ["shards", "--images", "100", "--files", "0"]],
+)
+def test_partitions_that_cannot_be_are_refused(words: list[str], tmp_path: Path) -> None:
+    assert run(["bench", *words, "--folder", str(tmp_path)]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_partitions_go_through_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command is another process; a short one stands for it here, whose end and whose errors are seen."""
+    from privot.bench.partitioned import partition_bench
+
+    class Short(partition_bench.subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, words: list[str], **options: object) -> None:
+            assert words[1:4] == ["-m", "privot", "synth"]
+            held = "import time; x = bytes(range(256)) * 400_000; time.sleep(0.5)"
+            super().__init__([sys.executable, "-c", held], **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(partition_bench.subprocess, "Popen", Short)
+    found = answer(capsys, "partitions", "--rows", "300", "--files", "2")
+    assert found["mebibytes"] > 90
+    assert found["bytes"] > 1000

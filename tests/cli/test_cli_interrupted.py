@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +55,7 @@ def interrupted(
     words = ["-m", "privot", *arguments]
     if fresh:
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        # as in `warm`: interrupts arrive, also where the tests run in the background
-        heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        process: Any = subprocess.Popen([sys.executable, *words], **pipes, cwd=cwd, preexec_fn=heard)
+        process: Any = subprocess.Popen([sys.executable, *words], **pipes, cwd=cwd, preexec_fn=warm.hear_interrupts)
     else:
         process = warm.Process(words, cwd)
     until = time.monotonic() + 280
@@ -81,8 +78,9 @@ def test_an_interrupted_synthesis_is_resumed_without_repeating_options(data: Pat
     checkpoint = out / "checkpoint.safetensors"
     found = interrupted([*words, "--checkpoint", "0", "--out", str(out)], lambda _: checkpoint.exists(), cwd=tmp_path)
     assert found.returncode == 130, found.stderr
-    assert found.stderr.count("\n") == 1
-    assert "charged once; the release is saved, trained up to step " in found.stderr
+    # on a busy machine lines of progress come before it
+    assert found.stderr.count("privot: ") == 1
+    assert "charged once; the release is saved, trained up to step " in found.stderr.splitlines()[-1]
     assert again(found.stderr) == ["synth", "--resume", "--out", str(out)]
     assert run([*again(found.stderr), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -103,8 +101,13 @@ def test_interrupted_training_writes_a_checkpoint(tmp_path: Path) -> None:
     def strike(step: int, *_: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        train(release, design.rules, progress=strike, keep=Keeper(path, release.digest(), every=1e9))
+    before = signal.getsignal(signal.SIGINT)
+    warm.hear_interrupts()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(release, design.rules, progress=strike, keep=Keeper(path, release.digest(), every=1e9))
+    finally:
+        signal.signal(signal.SIGINT, before)
     kept = load(path, design.rules, "cpu", release=release.digest())
     assert (kept.step, len(kept.losses)) in ((20, 20), (21, 21))
 

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import warm
 from headless import Tab, browser, opened
 from privot.plan import server as server_module
 from privot.plan.entrance import entrance
@@ -185,7 +186,8 @@ def test_the_command_hands_a_browser_no_key(tmp_path: Path) -> None:
     program.chmod(0o755)
     environment = {**os.environ, "BROWSER": f"{program} %s", "PYTHONUNBUFFERED": "1"}
     words = [sys.executable, "-m", "privot", "plan", "--json", "--open"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    pipe: Any = {"stdout": subprocess.PIPE, "text": True, "preexec_fn": warm.hear_interrupts}
+    with subprocess.Popen(words, **pipe, env=environment) as process:
         try:
             assert process.stdout is not None
             text = ""

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warm
 from privot.accounting import Gaussian
 from privot.cli import run
 from privot.guarantee import Adjacency
@@ -216,6 +217,7 @@ def test_ctrl_c_ends_it_cleanly(number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "privot", "plan", "--json", "--no-open"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        preexec_fn=warm.hear_interrupts,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         text = ""

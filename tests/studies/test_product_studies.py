@@ -201,3 +201,16 @@ def test_features_are_adapted_by_every_way_and_a_pair_that_is_unknown_is_refused
     assert 0.9 < rows[1]["charged"] <= 1.0
     with pytest.raises(UsageError, match="no pair of domains"):
         pair_of(run, "office-amazon", 0)
+
+
+def test_structured_frequencies_are_judged_by_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from privot.studies.product import structured_frequencies as module
+
+    name, small = "privot-structured-frequencies", {"maps": 2, "frequencies": 256}
+    found = findings(name, **small)
+    assert [f["verdict"] for f in found] == ["reproduced", "reproduced"]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_kernel", lambda *_: {"dense": [0.03, 0.0], "structured": [0.04, 0.0]})
+        patch.setattr(module, "_means", lambda *_: {"dense": [0.85, 0.001], "structured": [0.84, 0.001]})
+        assert [f["verdict"] for f in findings(name, **small)] == ["not reproduced", "not reproduced"]

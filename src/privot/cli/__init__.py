@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -47,9 +48,9 @@ def run(arguments: list[str], debug: bool = False) -> int:
     """Run one command and return its exit code."""
     import typer
 
-    from privot.cli.app import COMMANDS, build_app
-    from privot.cli.parsing.help_pages import WrongUsage, with_help
-    from privot.cli.parsing.option_bounds import check_words, with_bounds
+    from privot.cli.app import COMMANDS
+    from privot.cli.parsing.help_pages import WrongUsage
+    from privot.cli.parsing.option_bounds import check_words
     from privot.cli.parsing.recalled_options import recalled
     from privot.cli.printing.interrupts import WAITING, sentence
     from privot.cli.printing.unforeseen import unforeseen
@@ -61,16 +62,14 @@ def run(arguments: list[str], debug: bool = False) -> int:
     said.clear()
     interruption.tell_when_waiting(lambda: _say(WAITING) if sys.stderr.isatty() else None)
     try:
-        from typer.main import get_command
-
         if COMPLETING in os.environ:
             # otherwise Typer does so where it adds options that install completion
             import_module("typer.completion").completion_init()
         check_words(arguments)
         # a word that is a command's name may be a file's: one module more is imported then; a shell that completes a
         # line gives no arguments, and may ask for the options of any command
-        used = list(COMMANDS) if COMPLETING in os.environ else [word for word in arguments if word in COMMANDS]
-        command: Any = with_bounds(with_help(get_command(build_app(used))))
+        words = COMMANDS if COMPLETING in os.environ else set(arguments)
+        command = _command(tuple(name for name in COMMANDS if name in words))
         arguments, note = recalled(arguments, command.commands)
         if note and "--json" not in arguments:
             print(note, file=sys.stderr)
@@ -111,6 +110,18 @@ def run(arguments: list[str], debug: bool = False) -> int:
             raise
         _say(unforeseen(error))
         return 1
+
+
+@lru_cache(maxsize=32)
+def _command(used: tuple[str, ...]) -> Any:
+    """The command line with the commands `used` whole; kept, because a program that runs many builds each once."""
+    from typer.main import get_command
+
+    from privot.cli.app import build_app
+    from privot.cli.parsing.help_pages import with_help
+    from privot.cli.parsing.option_bounds import with_bounds
+
+    return with_bounds(with_help(get_command(build_app(used))))
 
 
 def _say(sentence: str) -> None:

@@ -32,6 +32,15 @@ PRODUCT_STUDIES: tuple[Study, ...] = (
         fid=True,
     ),
     Study(
+        "privot-structured-frequencies",
+        PRODUCT,
+        "results: scale, structured frequencies",
+        "Structured and dense frequencies at the same number of features",
+        f"{_IN}.structured_frequencies",
+        (0.5, 60.0),
+        needs=("fashion_mnist",),
+    ),
+    Study(
         "privot-adult",
         PRODUCT,
         "results: synthesis of tables",

@@ -1,1 +1,0 @@
-"""What workers of the benchmark of partitions import."""

@@ -1,0 +1,1 @@
+"""Benchmarks of records in many files: synthesis, passes, and images in shards."""
