@@ -35,8 +35,8 @@ coverage: lint
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks fuzz docs/building
-	$(BIN)/ruff format --check src tests benchmarks fuzz docs/building
+	$(BIN)/ruff check src tests fuzz docs/building
+	$(BIN)/ruff format --check src tests fuzz docs/building
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
