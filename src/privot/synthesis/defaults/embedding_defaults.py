@@ -343,7 +343,8 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
 
     A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long,
     40 of them, or 10 of min(2, 0.0034/κ) at a signal below `STRONG_SIGNAL`. Where it sees a scattering,
-    steps are min(400, 2/√(σ₂/n)) long, 40 of them, or 20 where σ₂/n is above 0.0003.
+    steps are min(400, 2/√(σ₂/n)) long, 40 of them, or 20 where σ₂/n is above 0.0003; there its constants are those of
+    photographs rather than of samples.
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
@@ -352,7 +353,9 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
         noise = sigma / (problem.records_a_class * problem.classes)
         length = min(SCATTERED_LONGEST, SCATTERED_LENGTH / math.sqrt(noise))
         rounds = SCATTERED_STEPS[noise <= QUIET]
-        return Labelling(sigma, rounds, length, SCATTERED["columns"], SCATTERED["samples"], "scattering")
+        # where noise is large samples are too poor to say what images look like
+        kind = "scattering" if noise <= QUIET else "photographs"
+        return Labelling(sigma, rounds, length, SCATTERED["columns"], SCATTERED["samples"], kind)
     rounds, steady = TUNING if signal(problem) >= STRONG_SIGNAL else SHORT_TUNING
     sizes = LABELLING[problem.device]
     plain = Labelling(problem.sigma / math.sqrt(share), rounds, 1.0, sizes["columns"], sizes["samples"])

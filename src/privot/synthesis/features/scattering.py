@@ -215,14 +215,19 @@ class Scattering:
 
 
 class ScatteringClassifier:
-    """Linear scores of classes on the features of a `Scattering`: φ(x)·W; it labels samples and sees no record."""
+    """Linear scores of classes on the features of a `Scattering`: φ(x)·W + b; it labels samples and sees no record."""
 
     kind = "scattering classes"
 
-    def __init__(self, features: Scattering, weights: NDArray[np.float64]) -> None:
+    def __init__(
+        self, features: Scattering, weights: NDArray[np.float64], offsets: NDArray[np.float64] | None = None
+    ) -> None:
         self.map, self.weights = features, np.array(weights, dtype=np.float64)
         if self.weights.ndim != 2 or len(self.weights) != features.size or not np.isfinite(self.weights).all():
             raise UsageError(f"The weights of a classifier must be finite numbers, {features.size} for every class.")
+        self.offsets = np.zeros(self.weights.shape[1]) if offsets is None else np.array(offsets, dtype=np.float64)
+        if self.offsets.shape != self.weights.shape[1:] or not np.isfinite(self.offsets).all():
+            raise UsageError("The offsets of a classifier must be finite numbers, one for every class.")
 
     @property
     def dim(self) -> int:
@@ -236,25 +241,31 @@ class ScatteringClassifier:
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
         """(rows, classes) from (rows, dim); the largest says the class. Only their order has a meaning."""
-        weights = torch.as_tensor(self.weights).to(x)
-        parts = [phi @ weights for phi in self.map.blocks(x)]
+        weights, offsets = (torch.as_tensor(held).to(x) for held in (self.weights, self.offsets))
+        parts = [phi @ weights + offsets for phi in self.map.blocks(x)]
         return torch.cat(parts) if parts else x.new_zeros((0, self.classes))
 
     def to_dict(self) -> dict[str, Any]:
         """A description with a digest; the arrays lie in a file (`tensors`)."""
-        weights = {"weights": torch.from_numpy(self.weights)}
-        return {"kind": self.kind, "features": self.map.to_dict(), "digest": digest_of_arrays(weights)}
+        return {"kind": self.kind, "features": self.map.to_dict(), "digest": digest_of_arrays(self._own())}
+
+    def _own(self) -> dict[str, torch.Tensor]:
+        """Weights, and offsets where there are any: files of before they were known stay readable."""
+        held = {"weights": torch.from_numpy(self.weights.copy())}
+        return {**held, "offsets": torch.from_numpy(self.offsets.copy())} if self.offsets.any() else held
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The constants of the map and the weights, in float64."""
-        return {**self.map.tensors(), "weights": torch.from_numpy(self.weights.copy())}
+        return {**self.map.tensors(), **self._own()}
 
     @classmethod
     def from_tensors(cls, fields: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> ScatteringClassifier:
         """The classifier that `to_dict` and `tensors` wrote, to the last bit."""
         features = Scattering.from_tensors(fields.get("features", {}), tensors)
         try:
-            made = cls(features, tensors["weights"].numpy())
+            made = cls(
+                features, tensors["weights"].numpy(), tensors["offsets"].numpy() if "offsets" in tensors else None
+            )
         except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
             raise DataError(f"This is not a classifier that privot wrote ({type(error).__name__}).") from None
         if made.to_dict() != dict(fields):

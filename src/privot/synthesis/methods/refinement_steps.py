@@ -16,9 +16,11 @@ from privot.mechanisms.gradients.linear_head import TunedHead
 from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS
 from privot.synthesis.features.fourier import to_unit
 from privot.synthesis.features.network_features import NetworkFeatures
+from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.job_files import CHOICE, LABELS, LESSON
 from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.refinement.label_shares import share_offsets
 from privot.synthesis.refinement.relabelling import (
     Drawn,
     Labelling,
@@ -80,7 +82,13 @@ def relabel(run: SynthesisRun, outcome: Outcome, labelling: Labelling, made_from
         lambda: tuning, lambda found: check_labelling(found, tuning, design.facts, design.delta), LABELS
     )
     outcome.guarantee = outcome.guarantee.compose(*[release.guarantee] * times)
-    fitted.labeller = labeller(pretrained, release)
+    tuned = labeller(pretrained, release)
+    if isinstance(tuned, ScatteringClassifier):
+        # it was not made from samples and may call too many of them by one name; shares of classes are released
+        x, _ = fitted.sample(labelling.samples, seed=public_seed(design) % 2**32)
+        scores = tuned.scores(torch.from_numpy(x).to(run.device))
+        tuned = ScatteringClassifier(tuned.map, tuned.weights, share_offsets(scores, fitted.counts))
+    fitted.labeller = tuned
 
 
 def draw(run: SynthesisRun, fitted: FittedGenerator, samples: int) -> Drawn:

@@ -6,7 +6,7 @@ that separate the classes; a linear classifier on these features has few weights
 (`TunedHead`) needs little noise. The classifier then labels all samples: post-processing.
 
 Where samples are too poor to learn features from, as of colour images, the features are fixed wavelets (`Scattering`):
-samples then only say how each is standardised, and tuning starts from zero.
+samples then only say how each is standardised, or not even that, and tuning starts from zero.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_RECORDS = 5_000_000
 """Most records: sums over more would round too coarsely (`TunedHead`)."""
 _DECAY = 1e-4
 """The decay of the squared weights from which tuning starts."""
-KINDS = ("network", "scattering")
+KINDS = ("network", "scattering", "photographs")
 Labeller = NetworkFeatures | ScatteringClassifier
 """A tuned classifier of samples."""
 
@@ -58,13 +58,14 @@ class Labelling:
     rounds: int
     length: float
     """The length of a step. For "network", in units in which 1 is about the longest that does not overshoot; for
-    "scattering", whose features have norm 1, the factor on the mean gradient of the records."""
+    wavelets, whose features have norm 1, the factor on the mean gradient of the records."""
     columns: int
     """For "network", the number of directions of its output that are kept: those in which samples differ most; for
-    "scattering", the most features of an image."""
+    wavelets, the most features of an image."""
     samples: int
     kind: str = "network"
-    """What the classifier sees: the output of a "network" trained on samples, or the averages of a "scattering"."""
+    """What the classifier sees: the output of a "network" trained on samples, or averages of wavelets, standardised by
+    samples ("scattering") or by the fixed constants of "photographs", where samples are too poor for that."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -91,7 +92,7 @@ class Labelling:
 
     def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
         """Refuse, before anything is paid, samples that cannot be labelled; `records` are all public record counts."""
-        if self.kind == "scattering":
+        if self.kind != "network":
             cell_for(shape, self.columns)
         else:
             check_seen(shape)
@@ -134,16 +135,16 @@ class PretrainedLabeller:
     @classmethod
     def make(cls, labelling: Labelling, drawn: Drawn, seed: int) -> PretrainedLabeller:
         """What `labelling` asks for, from samples."""
-        if labelling.kind == "scattering":
-            return cls.scattered(drawn, labelling.columns)
+        if labelling.kind != "network":
+            return cls.scattered(drawn, labelling.columns, by_samples=labelling.kind == "scattering")
         return cls.learn(drawn, labelling.columns, seed)
 
     @classmethod
-    def scattered(cls, drawn: Drawn, columns: int) -> PretrainedLabeller:
-        """At most `columns` averages of fixed wavelets, standardised by samples, and weights of zero."""
+    def scattered(cls, drawn: Drawn, columns: int, *, by_samples: bool = True) -> PretrainedLabeller:
+        """At most `columns` averages of fixed wavelets, standardised by samples or photographs, and weights of zero."""
         with torch.no_grad():
             plain = Scattering(drawn.shape, cell_for(drawn.shape, columns))
-            features = plain.standardised(drawn.x, *drawn.span)
+            features = plain.standardised(drawn.x, *drawn.span) if by_samples else plain.of_photographs(*drawn.span)
         return cls(features, np.zeros((features.size, drawn.classes)))
 
     @classmethod

@@ -1,7 +1,8 @@
 """The RAND health insurance experiment at ε for a *person* with all years: medians, means, ranks, what models learn.
 
 Each draw is one whole private release with noise of the operating system. Rows of other persons are read for scores
-only. Nothing was chosen by these figures.
+only. The scale of dollars was the only
+thing chosen after figures had been seen: both scales are reported.
 """
 
 from __future__ import annotations
