@@ -17,6 +17,7 @@ OWN = {
     "federation/flower/serverapp.py": "the coordinator's own keys",
     "federation/flower/supernode.py": "the party's own keys",
     "bench/lava_peer.py": "np.load, without pickles, of what the process that started it wrote",
+    "bench/partitioned/process_memory.py": "what the system says of processes",
     "bench/tables/long_table_bench.py": "reads what it or a command that it started wrote",
     "bench/own_scores.py": "np.load, without pickles, of what the process that started it wrote",
     "bench/valuation_bench.py": "np.load, without pickles, of what a process that it started wrote",
@@ -42,6 +43,7 @@ OWN = {
     "partitions/engines/local_worker.py": "pickle.loads from the process that started it",
     "plan/measured.py": "a file of the package itself",
     "plan/page.py": "a file of the package itself",
+    "studies/study_pages.py": "copies a chart that it just drew",
     "synthesis/synthesizer.py": "json.loads of what json.dumps just wrote",
 }
 """Where a raw call stands, and why it may."""

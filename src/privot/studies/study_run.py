@@ -219,7 +219,7 @@ def provenance(device: str) -> dict[str, Any]:
 def _device_name(device: str) -> str:
     """The device with the name of its GPU: "cuda (NVIDIA H200)"."""
     torch = sys.modules.get("torch")
-    if torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
+    if torch is None or not device.startswith("cuda"):
         return device
     return f"{device} ({torch.cuda.get_device_name(device)})"
 
