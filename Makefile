@@ -24,7 +24,7 @@ check: lint
 	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel or documents)"
 
 # Before a merge: the same, and every test but those of the documents' commands, which `make docs` runs. Style and
-# types are checked beside the tests. Thirteen minutes on two cores.
+# types are checked beside the tests. Fifteen minutes on two quiet cores, and set-up.
 test: $(READY)
 	+$(MAKE) --no-print-directory -j2 lint tests
 
