@@ -49,15 +49,11 @@ def compute(
     kinds: list[str],
     epsilons: list[float],
     seeds: int,
-    records: int,
-    samples: int,
-    test: int,
-    width: int,
-    steps: int,
+    **sizes: int,
 ) -> dict[str, Any]:
     """Accuracy and FID by kind, ε and seed. "encoder" needs encoder.pt2 in the folder of data, and is left out else.
 
-    `records`, `test` and `steps` shorten a run; 0 leaves them as they are.
+    `sizes` are what `_scores` takes; records, test and steps shorten a run, and 0 leaves them as they are.
     """
     if "encoder" in kinds and (run.data_folder is None or not (run.data_folder / "encoder.pt2").is_file()):
         kinds = [kind for kind in kinds if kind != "encoder"]
@@ -68,17 +64,16 @@ def compute(
             for epsilon in epsilons:
                 found = run.part(
                     f"{data}, {kind}, ε = {epsilon:g}, seed {seed}",
-                    partial(
-                        _scores, run, data, kind, epsilon, run.seed + seed, records=records, samples=samples,
-                        test=test, width=width, steps=steps,
-                    ),
-                )  # fmt: skip
+                    partial(_scores, run, data, kind, epsilon, run.seed + seed, **sizes),
+                )
                 rows.append({"kind": kind, "asked": epsilon, "seed": seed, **found})
     findings = [
         f
         for kind in kinds
         for epsilon in epsilons
-        for f in _findings(kind, epsilon, [r for r in rows if (r["kind"], r["asked"]) == (kind, epsilon)], steps)
+        for f in _findings(
+            kind, epsilon, [r for r in rows if (r["kind"], r["asked"]) == (kind, epsilon)], sizes["steps"]
+        )
     ]
     return {"rows": rows, "data": data, "delta": DELTA, "findings": [f.to_dict() for f in findings]}
 
