@@ -21,11 +21,12 @@ def scored(monkeypatch: pytest.MonkeyPatch, wide: float, fid: float | None) -> l
 
     def stand_in(run: Any, name: str, kind: str, epsilon: float, seed: int, **more: Any) -> dict[str, Any]:
         asked.append((kind, epsilon, seed))
-        shown = {"classes": [3], "shape": [2, 2, 3], "bytes": base64.b64encode(bytes(range(12))).decode()}
+        shown = {"of": 10, "classes": [3], "shape": [2, 2, 3], "bytes": base64.b64encode(bytes(range(12))).decode()}
         found = {"wide": wide, "cnn": 0.1, "standing": "proven", "epsilon": epsilon, "seconds": 1.0, "shown": shown}
         return found | ({} if fid is None else {"fid": fid})
 
     monkeypatch.setattr("privot.studies.product.colour_images._scores", stand_in)
+    monkeypatch.setattr("privot.studies.product.colour_images._real", lambda *given: 0.6)
     return asked
 
 
@@ -43,6 +44,10 @@ def test_verdicts_follow_both_goals(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "9.0 points are missing" in result["findings"][0]["why"]
     # a run that was shortened reaches nothing
     assert {f["verdict"] for f in run.result({"steps": 5})["result"]["findings"]} == {"not reproduced"}
+    # faces are compared with real ones
+    result = run.result({"steps": 0, "kinds": ["encoder"], "sets": ["celeba"]})["result"]
+    assert [f["verdict"] for f in result["findings"]] == ["not reproduced", "not reproduced"]
+    assert "5.0 points are missing" in result["findings"][0]["why"]
     from privot.studies.product.colour_images import _grid, draw
 
     grid = _grid(result["rows"][0]["shown"])

@@ -27,7 +27,7 @@ PRODUCT_STUDIES: tuple[Study, ...] = (
         f"{_IN}.colour_images",
         (0.5, 10.0),
         "GPU",
-        needs=("cifar10",),
+        needs=("cifar10", "celeba"),
         quick_needs=("cifar10",),
         fid=True,
     ),

@@ -80,11 +80,13 @@ class StudyRun:
     def part(self, key: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, plain JSON types; taken from the parts of an earlier run that was cut off."""
         if key not in self._parts:
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             self._parts[key] = make()
-            self.tell(f"{self.study.name}: {key}, {time.perf_counter() - began:.0f} s")
+            took = [round(time.perf_counter() - began, 1), round(time.process_time() - busy, 1)]
+            self.tell(f"{self.study.name}: {key}, {took[0]:.0f} s")
             if self.out is not None:
-                line = json.dumps({"run": self._identity, "part": key, "value": self._parts[key]}) + "\n"
+                held = {"run": self._identity, "part": key, "seconds": took, "value": self._parts[key]}
+                line = json.dumps(held) + "\n"
                 with self._parts_file.open("a", encoding="utf-8") as file:
                     file.write(line)
                     file.flush()
@@ -100,8 +102,9 @@ class StudyRun:
         self._identity = self._digest(chosen)
         if not again and (kept := self._kept()) is not None:
             return kept
-        self._parts = {} if again else self._kept_parts()
-        began, busy = time.perf_counter(), time.process_time()
+        self._parts, earlier = ({}, (0.0, 0.0)) if again else self._kept_parts()
+        # a run that was cut off took what its parts took
+        began, busy = time.perf_counter() - earlier[0], time.process_time() - earlier[1]
         try:
             found = self.study.compute(self, chosen)
         except MissingDataError as missing:
@@ -162,21 +165,24 @@ class StudyRun:
         record = read_result(self._file)
         return record if record.get("run") == self._identity else None
 
-    def _kept_parts(self) -> dict[str, Any]:
+    def _kept_parts(self) -> tuple[dict[str, Any], tuple[float, float]]:
+        """Parts of an earlier run, and the seconds that they took: by the clock, and of processors."""
         if self.out is None:
-            return {}
+            return {}, (0.0, 0.0)
         self.out.mkdir(parents=True, exist_ok=True)
         if not self._parts_file.is_file():
-            return {}
-        kept = {}
+            return {}, (0.0, 0.0)
+        kept: dict[str, Any] = {}
+        took: dict[str, list[float]] = {}
         for line in read_text(self._parts_file).splitlines():
             try:
                 held = parse_json(line, self._parts_file.name)
                 if held["run"] == self._identity:
                     kept[str(held["part"])] = held["value"]
-            except (DataError, KeyError, TypeError):
+                    took[str(held["part"])] = [float(each) for each in held.get("seconds", (0.0, 0.0))]
+            except (DataError, KeyError, TypeError, ValueError):
                 continue  # the line that a kill cut off
-        return kept
+        return kept, (sum(each[0] for each in took.values()), sum(each[1] for each in took.values()))
 
 
 def _like(usual: Any, value: Any) -> Any:
