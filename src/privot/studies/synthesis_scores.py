@@ -31,11 +31,13 @@ def synthesis_scores(
     allow_unproven: bool = False,
     adjacency: AdjacencyName = "replace-one",
     with_fid: bool = False,
+    bound: float = 1.0,
 ) -> dict[str, Any]:
     """Accuracy on real test images by classifier, and what was released: ε at δ = 1e-5, the standing, seconds of it.
 
     `records` shortens the data (0: all); `samples` are drawn with the classes' equal shares. `with_fid` adds the FID
-    against the training images where its network is at hand.
+    against the training images where its network is at hand. `bound` is that on a row's norm, in units of the longest
+    row that there can be; longer rows are shortened.
     """
     from privot.evaluation.classifiers import score
     from privot.synthesis import Synthesizer
@@ -45,7 +47,7 @@ def synthesis_scores(
     if records:
         x, y = x[:records], y[:records]
     # rows in [0, 1]: no row is longer than the square root of its pixels
-    clip = float(np.sqrt(x.shape[1]))
+    clip = bound * float(np.sqrt(x.shape[1]))
     # held in memory: one synthesis is paid for, and the data are open
     vault = Vault(x, y, classes=10, clip=clip, adjacency=adjacency, budget=(epsilon, DELTA))
     began = time.perf_counter()
