@@ -47,7 +47,6 @@ SETTINGS = {
         "epsilon": 10.0,
         "samples": 60_000,
         "classifiers": NAMES,
-        # fewer miss what was published by up to 21 points
         "options": {"steps": 6000},
         "bound": 0.35,
         "open_steps": 10_000,
