@@ -92,6 +92,20 @@ ARRAYS = (
 )  # fmt: skip
 ROWS = tuple(x for x, _ in ARRAYS[:8] + ARRAYS[15:])
 
+# --- MATLAB's files: the class of a variable is in its header; scipy writes no None and no number beyond its types
+
+
+def write_mat(path: Path, records: list[Any]) -> Path:
+    from scipy.io import savemat
+
+    x, y = np.array([r[0] for r in records]), np.array([r[1] for r in records])
+    # labels count from 1
+    savemat(path / "d.mat", {"x": x, "y": y + 1 if y.dtype.kind in "biuf" else y}, do_compression=len(records) % 2 == 0)
+    return path / "d.mat"
+
+
+MATRICES = tuple(record for record in ARRAYS[:-1] if record[1] is not None and None not in record[0])
+
 # --- IDX: the type is in the header
 
 CODES = {"u1": 0x08, "f4": 0x0D}
@@ -316,6 +330,7 @@ def read_text(path: Path) -> tuple[Any, None]:
 FORMATS = [
     Format("npz", ARRAYS, 3, 8, write_npz, lambda p: load(p, classes=3)),
     Format("npy", ROWS, 3, 8, write_npy, load),
+    Format("mat", MATRICES, 3, 8, write_mat, lambda p: load(p, classes=3)),
     Format("idx", (((1, 2), 0), ((3, 255), 2), ((0, 0), 1), ((1, 2), 3)), 2, 3, write_idx,
            lambda p: load(p, classes=3)),
     Format("idx of floats", (((1, 2), 0), ((0.5, 1e30), 2), ((math.nan, 1), 1), ((math.inf, 1), 0)), 2, 2,

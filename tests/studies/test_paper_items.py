@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import re
+import shlex
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
+from privot.adaptation.adaptation_config import METHODS as ADAPTATION_METHODS
 from privot.cli.app import build_app
+from privot.cli.running.comparisons import PROTOCOLS, RECORD_METHODS
 from privot.studies.paper_items import ITEMS
 from privot.studies.study import MODES
 from privot.studies.study_list import DP_SINKHORN, DP_SWD, DP_SWD_FIRST, STUDIES, TRIANGLE_WAD, WDP
+from privot.synthesis.defaults.embedding_defaults import Problem
+from privot.synthesis.defaults.streaming_defaults import sinkhorn_options
+from privot.synthesis.methods import METHODS as SYNTHESIS_METHODS
 
 NUMBERED = {
     DP_SWD: {
         "Definition": 3, "Remark": 4, "Proposition": 2, "Lemma": 2, "Property": 2, "Algorithm": 2, "Figure": 7,
-        "Table": 5,
+        "Table": 5, "Equation": 10,
     },
     DP_SWD_FIRST: {
         "Definition": 3, "Remark": 2, "Proposition": 2, "Lemma": 2, "Property": 2, "Algorithm": 2, "Figure": 6,
-        "Table": 2,
+        "Table": 2, "Equation": 8,
     },
-    WDP: {"Definition": 11, "Proposition": 13, "Theorem": 3, "Lemma": 1, "Corollary": 1, "Figure": 4, "Table": 2},
+    WDP: {
+        "Definition": 11, "Proposition": 13, "Theorem": 3, "Lemma": 1, "Corollary": 1, "Figure": 4, "Table": 2,
+        "Equation": 16,
+    },
     TRIANGLE_WAD: {
         "Definition": 5, "Property": 1, "Theorem": 2, "Remark": 3, "Algorithm": 1, "Figure": 6, "Table": 1,
+        "Equation": 9,
     },
 }  # fmt: skip
-"""How many of each the texts number, from 1."""
+"""How many of each the texts number, from 1; equations of proofs in appendices are not items."""
 SINKHORN = {
     "Definition": {"3.1", "3.2", "4.1", "4.2", "4.3"}, "Theorem": {"4.1"}, "Algorithm": {"1"}, "Table": set("123"),
-    "Figure": set("1234"),
+    "Figure": set("1234"), "Equation": set("123456"),
 }  # fmt: skip
 PLURAL = {"Property": "Properties", "Corollary": "Corollaries"}
 
@@ -38,7 +50,9 @@ def numbers_of(text: str, kind: str) -> set[str]:
     """The numbers that a row states of one kind: "Figures 1 (a, b), 3 and 5 to 7" are 1, 3, 5, 6 and 7."""
     found: set[str] = set()
     for run in re.findall(
-        rf"(?:{kind}|{PLURAL.get(kind, kind + 's')})\s((?:[\d.]+(?:\s\([^)]*\))?(?:, | and | to )?)+)", text
+        rf"\b(?:{kind}|{PLURAL.get(kind, kind + 's')})\s((?:[\d.]+(?:\s\([^)]*\))?(?:, | and | to )?)+)",
+        text,
+        re.IGNORECASE,
     ):
         numbers = re.findall(r"\d+(?:\.\d+)?", re.sub(r"\([^)]*\)", "", run))
         if " to " in run and "." not in run:
@@ -69,29 +83,51 @@ def test_every_item_has_a_verdict_and_none_is_open() -> None:
         assert item.study or item.command or item.verdict.startswith("a drawing"), item.item
 
 
+VALUES = {
+    ("compare", "--method"): ("dp-swd", "sketch", *RECORD_METHODS, *PROTOCOLS),
+    ("compare", "--factor"): ("corrected", "published"),
+    ("compare", "--defence"): ("constant", "random"),
+    ("adapt", "--method"): tuple(ADAPTATION_METHODS),
+    ("adapt", "--network"): ("digits", "features"),
+    ("synth", "--method"): tuple(SYNTHESIS_METHODS),
+    ("synth", "--set"): tuple(sinkhorn_options(Problem(784, 10, 1.0, 60_000, (28, 28)), {})),
+    ("projection", "--bound"): ("published",),
+    ("projection", "--frame"): ("independent",),
+}
+"""What an option takes, where that is a word; of --set, the name that stands before the equals sign."""
+
+
 def commands_in(text: str) -> list[list[str]]:
-    return [found.split() for found in re.findall(r"`(privot [^`]+|--[^`]+)`", text)]
+    """Commands in backquotes, and options that change the command before them."""
+    return [shlex.split(found) for found in re.findall(r"`(privot [^`]+|--[^`]+)`", text)]
+
+
+@pytest.fixture(scope="module")
+def app() -> Any:
+    return get_command(build_app())
 
 
 @pytest.mark.parametrize("item", [i for i in ITEMS if i.command], ids=lambda i: f"{i.paper.key} {i.item}")
-def test_every_command_that_is_named_exists_with_its_options(item) -> None:
-    command = None
+def test_every_command_that_is_named_can_be_typed(item, app) -> None:
+    command, typed = None, []
     for words in commands_in(item.command + " " + item.verdict):
         if words[0] == "privot":
-            command = get_command(build_app())
-            rest = words[1:]
-            while rest and not rest[0].startswith("-") and hasattr(command, "commands"):
-                assert rest[0] in command.commands, words
-                command = command.commands[rest[0]]
-                rest = rest[1:]
+            command, typed = app, words[1:]
+            while typed and hasattr(command, "commands"):
+                assert typed[0] in command.commands, words
+                command, typed = command.commands[typed[0]], typed[1:]
         else:
-            rest = words
+            # stands for an option of the command before it, or comes to those it has
+            typed = typed + words
         assert command is not None, words
-        if hasattr(command, "commands"):
-            assert not rest, words
-            continue
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert {word for word in rest if word.startswith("--")} <= known, words
+        assert not hasattr(command, "commands"), f"{words} names a group of commands, not one"
+        # refuses what is missing, unknown or of the wrong type
+        command.make_context(command.name, list(typed))
+        for option, value in pairwise(typed):
+            known = VALUES.get((command.name, option))
+            assert known is None or value.split("=")[0] in known, (words, option, value)
+        if command.name == "run":
+            assert set(typed) <= {study.name for study in STUDIES}, words
 
 
 def test_every_study_states_settings_for_both_modes_and_data_that_are_known() -> None:

@@ -12,11 +12,12 @@ from privot.errors import DataError
 from privot.studies import StudyRun, find_study
 from privot.studies.triangle_wad.contribution_ranks import CASES, exact_shapley, split, truncated_monte_carlo
 from privot.studies.triangle_wad.federated_shapley import (
+    FederatedTraining,
     accuracy_of,
-    guided_truncated,
     multi_round,
     one_round,
     train_federated,
+    truncated_rounds,
 )
 from privot.studies.triangle_wad.noisy_detection import METHODS, messages, recall
 
@@ -183,6 +184,22 @@ def test_values_of_federated_updates_share_the_accuracy_that_training_gains() ->
     # all rounds: the last model is the first and all mean updates
     np.testing.assert_allclose(training.of_all_rounds(7), training.of_round(5, 7))
     # without truncation, and with very many orders, GTG's mean over orders is MR's over all coalitions
-    many = guided_truncated(training, accuracy, 0, orders=400, within=0.0, between=0.0)
+    many = truncated_rounds(training, accuracy, 0, orders=400, within=0.0, between=0.0)
     np.testing.assert_allclose(many, multi_round(training, accuracy), atol=0.02)
-    assert not guided_truncated(training, accuracy, 0, between=2.0).any()
+    assert not truncated_rounds(training, accuracy, 0, between=2.0).any()
+    # GTG-Ti and GTG-Tib: orders at random, which have the same mean
+    free = truncated_rounds(training, accuracy, 0, guided=False, orders=400, within=0.0, between=0.0)
+    np.testing.assert_allclose(free, many, atol=0.02)
+
+
+def test_guided_orders_are_led_by_each_party_equally_often() -> None:
+    # whoever comes first has all the worth, so a value is the share of the orders that its party leads
+    training = FederatedTraining(np.zeros((1, 1, 1)), np.ones((1, 5, 1, 1)))
+
+    def first(model: Any) -> float:
+        return float(model.any())
+
+    assert truncated_rounds(training, first, 0, orders=3).tolist() == pytest.approx([0.2] * 5)
+    free = truncated_rounds(training, first, 0, guided=False, orders=3)
+    assert free.sum() == pytest.approx(1.0)
+    assert free.tolist() != pytest.approx([0.2] * 5)

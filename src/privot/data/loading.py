@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privot.data.idx import is_idx, read_idx
 from privot.data.image_folders import read_images
 from privot.data.image_units import PATH_COLUMN, read_image_units
+from privot.data.matlab import is_matlab, read_matlab
 from privot.data.stated_facts import StatedFacts
 from privot.errors import DataError, UsageError
 from privot.opening import Meter, csv_rows
@@ -29,7 +30,7 @@ from privot.opening.archives import array_names, read_arrays
 
 LABEL_NAMES = ("label", "target", "y")
 """A column of one of these names (in any case) holds the labels."""
-_READABLE = "digits, .npz, .npy, .csv, .csv.gz, an IDX file or a folder of images by class"
+_READABLE = "digits, .npz, .npy, .csv, .csv.gz, .mat, an IDX file or a folder of images by class"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +66,9 @@ def load(
     `digits` is built in (1797 images of 8 × 8, pixels scaled to [0, 1]). A `.npz` file holds `x` and perhaps
     `y`, or `x_train` and perhaps `y_train` (`x_test` and `y_test` for the `part` "test"); a `.npy` file holds x; a
     `.csv` or `.csv.gz` file holds a line of names and numbers below it, and the column named label, target or y
-    becomes y. An IDX file (`train-images-idx3-ubyte`, also `.gz`) has its labels in the file beside it. A folder holds
+    becomes y. A `.mat` file (MATLAB, versions 5 to 7) holds the records in a variable x, fts, feas, fea or features and
+    the labels, counted from 1, in y, labels, label or gnd: label 1 is class 0.
+    An IDX file (`train-images-idx3-ubyte`, also `.gz`) has its labels in the file beside it. A folder holds
     one sub-folder per class, with PNG or JPEG images of one size and mode; pixels stay as they are, from 0 to 255.
     Records with more than one axis (images) are flattened to rows.
 
@@ -142,6 +145,8 @@ def _read(path: Path, part: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
         return _read_numpy(path, part)[:2]
     if is_idx(path):
         return read_idx(path)
+    if is_matlab(path):
+        return read_matlab(path)
     raise DataError(f"{path.name!r} is not of a kind that privot reads: give {_READABLE}.")
 
 

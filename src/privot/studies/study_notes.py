@@ -31,8 +31,9 @@ is charged.""",
 be compared with the printed ones. The generator of 64 × 64 × 3 images is built in [Table 5](#dp-swd-table-3), and the
 noise of 8,192 dimensions and 2,000 directions is computed at the paper's own numbers.""",
     "triangle-wad-figure-5": """*exact Shapley* and *truncated Monte Carlo* (DataSV) value the accuracy of a ridge
-classifier of the parties' pooled records; *MR*, *OR* and *GTG* rebuild models of coalitions from the updates of one
-federated training (softmax regression), as their papers do. The paper's figure is of CIFAR-10 with a network that it
+classifier of the parties' pooled records; *MR*, *OR* and the three kinds of *GTG* rebuild models of coalitions from the
+updates of one federated training (softmax regression), as their papers do: *GTG-Tib* is *GTG* with orders that nobody
+leads by turns, *GTG-Ti* leaves out no round besides. The paper's figure is of CIFAR-10 with a network that it
 does not name, and prints no numbers.""",
     "wdp-table-2": """The two ε of a row are of different kinds and cannot be compared: that of DP bounds what an
 attacker learns, that of WDP rests on refuted theorems ([Corollary 1](#wdp-corollary-1)).""",

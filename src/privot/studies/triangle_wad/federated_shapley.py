@@ -3,7 +3,8 @@
 A softmax regression is trained by federated averaging of all parties. Models of coalitions are then put together from
 the updates that parties sent: per round (MR: Song, Tong & Wei 2019, "Profit allocation for federated learning"), once
 over all rounds (OR, the same), or per round along sampled orders that are cut short (GTG: Liu, Chen, Yu, Liu & Cui
-2022, "GTG-Shapley"). None of them protects a record: an update is a function of them.
+2022, "GTG-Shapley"). GTG-Ti and GTG-Tib are GTG without guided orders: GTG-Ti leaves orders early, GTG-Tib rounds too.
+None of them protects a record: an update is a function of them.
 """
 
 from __future__ import annotations
@@ -87,18 +88,20 @@ def one_round(training: FederatedTraining, accuracy: Callable[[Array], float]) -
     return plan.values(plan.worths(_cached(lambda s: accuracy(training.of_all_rounds(s)))))
 
 
-def guided_truncated(
+def truncated_rounds(
     training: FederatedTraining,
     accuracy: Callable[[Array], float],
     seed: int,
+    *,
+    guided: bool = True,
     orders: int = ORDERS_PER_LEADER,
     within: float = WITHIN,
     between: float = BETWEEN,
 ) -> Array:
-    """GTG: per round the mean over sampled orders that every party leads equally often.
+    """GTG: per round the mean over sampled orders, `orders` per party; `guided` orders are led equally often by each.
 
     An order is left once the rest of it is worth less than `within`; a round is left out if it gains less than
-    `between`.
+    `between`. GTG-Tib is not guided, GTG-Ti neither guided nor leaves out rounds (`between` 0).
     """
     rounds, parties = training.updates.shape[:2]
     random, total = np.random.default_rng(seed), np.zeros(parties)
@@ -108,9 +111,9 @@ def guided_truncated(
         if abs(worth(everybody) - worth(0)) < between:
             continue
         for leader in np.repeat(np.arange(parties), orders):
-            rest = random.permutation(np.delete(np.arange(parties), leader))
+            order = random.permutation(parties)
             coalition, before = 0, worth(0)
-            for party in (leader, *rest):
+            for party in (leader, *order[order != leader]) if guided else order:
                 if abs(worth(everybody) - before) < within:
                     break
                 coalition |= 1 << int(party)
