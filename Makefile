@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 DOCS_READY := $(VENV)/.docs-ready
+COMPILED := $(VENV)/.compiled
 
 .PHONY: demo check test tests coverage lint docs bench fuzz wheel wheel-test clean setup
 
@@ -20,7 +21,7 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 
 
 # While working: style, types, import contracts, and every test that is not marked slow, statistical, kills, federation
 # or wheel. Three minutes on two cores.
-check: lint
+check: lint $(COMPILED)
 	$(PYTEST) -m "not (slow or statistical or kills or federation or wheel or documents)"
 
 # Before a merge: the same, and every test but those of the documents' commands, which `make docs` runs. Style and
@@ -28,10 +29,10 @@ check: lint
 test: $(READY)
 	+$(MAKE) --no-print-directory -j2 lint tests
 
-tests: $(READY)
+tests: $(COMPILED)
 	$(PYTEST) -m "not documents"
 
-coverage: lint
+coverage: lint $(COMPILED)
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 lint: $(READY)
@@ -74,6 +75,11 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[dev]"
 	touch $(DEMO_READY) $(READY)
+
+# One process compiles what tests import, while types are checked; processes that start at once would each do it.
+$(COMPILED): $(READY)
+	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -p no:cacheprovider > /dev/null
+	touch $(COMPILED)
 
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

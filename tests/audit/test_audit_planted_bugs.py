@@ -67,7 +67,7 @@ def test_noise_of_seven_tenths_is_detected(attack: Any) -> None:
 
 def test_noise_of_seven_tenths_inside_a_mechanism_is_detected() -> None:
     attack = ProjectionAttack(4, 4, 0.5, DELTA)
-    assert runs(replace(attack, make=QuietInside), 3000).refuted
+    assert runs(replace(attack, make=QuietInside), 2200).refuted
     assert cores(replace(attack, make=QuietInside)).refuted  # σ is read off what the code asks for
     assert not runs(attack, 600).refuted
 
@@ -130,7 +130,7 @@ def test_class_counts_of_a_sketch_without_noise_are_detected(adjacency: Adjacenc
 
 def test_a_sketch_with_noise_of_seven_tenths_is_detected() -> None:
     attack = SketchAttack(1.7, DELTA, Adjacency.REPLACE_ONE)
-    assert runs(replace(attack, make=QuietSketch), 3000).refuted
+    assert runs(replace(attack, make=QuietSketch), 2200).refuted
     assert cores(replace(attack, make=QuietSketch)).refuted
     assert not runs(attack, 600).refuted
 

@@ -88,7 +88,7 @@ def test_all_pairs_of_sketches_are_measured(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.slow
 def test_a_long_table_goes_through_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "long-table", "--rows", "3000")
+    found = answer(capsys, "long-table", "--rows", "800")
     assert found["guarantee"]["standing"] == "proven"
     assert found["synth"]["peak_mebibytes_so_far"] > 50
     share = found["positive_share"]

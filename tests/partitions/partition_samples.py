@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -108,10 +109,15 @@ def silent() -> NoNoise:
 
 def table_release(epsilon: float = 5.0) -> Any:
     """All parts of a table's release, with a small model of the label in between."""
-    made = table_mechanism(CODEC, epsilon=epsilon, delta=1e-5, adjacency="add-remove")
+    made = _planned(epsilon)
     planner = TablePlanner(axes_of(CODEC, compact=True), population=50)
     # `born` has no stated scale, so a tree of counts chooses its cells first
     return replace(made, then=replace(made.then, planner=planner))
+
+
+@cache
+def _planned(epsilon: float) -> Any:
+    return table_mechanism(CODEC, epsilon=epsilon, delta=1e-5, adjacency="add-remove")
 
 
 def open_table(place: Path | str, **more: Any) -> Vault:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from partition_samples import CODEC, SCHEMA, cut, exact, open_table, people, same, table_release, write_parquet
+from worker_sums import SlowCount
 
 import privot
 from privot import Ledger, Vault
@@ -100,19 +101,6 @@ def _quick(engine: Any) -> Any:
     return engine
 
 
-class Waiting:
-    """A sum whose partitions take a while."""
-
-    labels = False
-
-    def zeros(self) -> Any:
-        return (np.zeros(1, dtype=np.int64),)
-
-    def add(self, totals: Any, rows: Any, labels: Any) -> None:
-        time.sleep(0.5)
-        totals[0][0] += len(rows)
-
-
 KILLS = int(os.environ.get("PRIVOT_WORKER_KILLS", "4"))
 """How often a worker is killed, which starts another process each time; ten for the evidence."""
 
@@ -126,13 +114,13 @@ def test_killed_workers_change_nothing(tmp_path: Path, whole: dict[str, Any], cl
     with Ledger.create(tmp_path / "l.ledger") as ledger, cluster.killing(KILLS) as killed:
         source = open_source(folder, codec=CODEC, engine=engine)
         while len(killed) < KILLS // 2:
-            assert int(source.sums(Waiting())[0][0]) == len(PEOPLE)
+            assert int(source.sums(SlowCount(0.5))[0][0]) == len(PEOPLE)
         vault = Vault.from_table(
             folder, SCHEMA, adjacency="add-remove", ledger=ledger, budget=(5.0, 1e-5), engine=engine
         )
         vault.release(table_release(), purpose="under fire")
         while len(killed) < KILLS:
-            assert int(source.sums(Waiting())[0][0]) == len(PEOPLE)
+            assert int(source.sums(SlowCount(0.5))[0][0]) == len(PEOPLE)
         assert same(exact(open_table(folder, engine=engine), table_release()), whole)
         assert vault.charges("under fire") == 1
     assert len(killed) == KILLS
@@ -140,13 +128,20 @@ def test_killed_workers_change_nothing(tmp_path: Path, whole: dict[str, Any], cl
 
 # --- a cluster of real processes
 
+CALM = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "5s",
+}
+"""Dask watches itself a hundred times a second, in every process; here nobody looks."""
+
 
 class Cluster:
     """A scheduler and workers as processes of their own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.workers, self._lock = folder, [], threading.Lock()
-        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join([PATHS, *filter(None, sys.path)])}
+        self._environment = {**os.environ, **CALM, "PYTHONPATH": os.pathsep.join([PATHS, *filter(None, sys.path)])}
         place = folder / "scheduler.json"
         self._scheduler = self._start("scheduler", "--scheduler-file", str(place), "--port", "0", "--no-dashboard")
         clock = time.monotonic()

@@ -28,6 +28,7 @@ from partition_samples import (
     write_csv,
     write_parquet,
 )
+from worker_sums import SlowCount
 
 from privot import Ledger, Vault
 from privot.data import records_digest
@@ -72,7 +73,7 @@ def test_processes_release_what_one_process_does(tmp_path: Path, whole: dict[str
     assert same(exact(open_table(folder, engine=LocalEngine(2)), table_release()), whole)
 
 
-@settings(max_examples=15, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(draw=st.data())
 def test_any_cut_of_any_records_gives_the_same_sums(tmp_path_factory: Any, draw: st.DataObject) -> None:
     records = people(draw.draw(st.integers(1, 40)), draw.draw(st.integers(0, 99)))
@@ -344,21 +345,6 @@ def test_an_engine_that_loses_or_repeats_a_partition_is_refused(tmp_path: Path, 
         source.named(KEY)
 
 
-class Slow:
-    """A sum that takes a while, so that a worker can be killed in the middle of it."""
-
-    labels = False
-
-    def zeros(self) -> Any:
-        return (np.zeros(1, dtype=np.int64),)
-
-    def add(self, totals: Any, rows: Any, labels: Any) -> None:
-        import time
-
-        time.sleep(0.3)
-        totals[0][0] += len(rows)
-
-
 @pytest.mark.kills
 def test_killed_processes_change_neither_the_sums_nor_hang(tmp_path: Path) -> None:
     import signal
@@ -383,7 +369,7 @@ def test_killed_processes_change_neither_the_sums_nor_hang(tmp_path: Path) -> No
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        total = source.sums(Slow())
+        total = source.sums(SlowCount(0.3))
     finally:
         done.set()
         killer.join()

@@ -8,13 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from owned_samples import SCHEMA, UNIT, parts_of, shuffled, visits, write_arrays, write_csv
+from worker_sums import Ages
 
 from privot import Ledger
 from privot.cli import run
@@ -26,21 +26,6 @@ TERMS = "--epsilon 2 --delta 1e-5 --adjacency add-remove --device cpu --seed 1".
 BOUND = ["--unit", UNIT, "--per-unit", "3"]
 KEY = bytes(range(32))
 ROWS = [{**row, UNIT: f"SECRET-{row[UNIT]}"} for row in visits(300, planted=40)]
-
-
-@dataclass(frozen=True)
-class Ages:
-    """Counts of ages; `seconds` for a block, so that a worker can be killed in the middle of it."""
-
-    seconds: float = 0.0
-    labels: bool = False
-
-    def zeros(self) -> Any:
-        return (np.zeros(100, dtype=np.int64),)
-
-    def add(self, totals: Any, rows: Any, labels: Any) -> None:
-        time.sleep(self.seconds)
-        totals[0][:] += np.bincount(np.rint(rows[:, 0]).astype(int), minlength=100)
 
 
 def source_of(folder: Path, engine: Any) -> PartitionedSource:

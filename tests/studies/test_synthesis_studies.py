@@ -249,8 +249,8 @@ def test_fids_of_several_methods_share_the_real_images_moments(tmp_path: Path) -
     torch.jit.script(Corners()).save(str(tmp_path / "inception.pt"))
     run = StudyRun(find_study("dp-sinkhorn-table-1"), data_folder=tmp_path)
     x, _, shape = images(run, "digits")
-    for records in (30, 40):
-        for drawn in (0.5 * x[:20], x[50:70, ::-1]):
+    for records in (12, 14):
+        for drawn in (0.5 * x[:10], x[50:60, ::-1]):
             expected = fid(x[:records], drawn, shape, tmp_path / "inception.pt")
             assert fid_beside(run, "digits", records, drawn) == {"fid": pytest.approx(expected, rel=1e-9)}
 

@@ -38,13 +38,14 @@ ANY = st.floats(allow_nan=False, allow_infinity=True)
 
 
 def dense(features: HadamardFourier) -> np.ndarray:
-    """W = S·H·D₂·H·D₁ in Python's whole numbers, by matrices."""
+    """W = S·H·D₂·H·D₁ by matrices of whole numbers, none of which comes near 2⁶³; as Python's numbers."""
     n = features.block
-    first, second, scales = (part[..., 0].astype(np.int32).astype(object) for part in features._drawn)
-    matrix = hadamard(n).astype(object)
+    first, second, scales = (part[..., 0].astype(np.int32).astype(np.int64) for part in features._drawn)
+    assert math.log2(n * n) + sum(math.log2(np.abs(part).max()) for part in (first, second, scales)) < 62
+    matrix = hadamard(n).astype(np.int64)
     # of each block: H·D₂·H·D₁, on the columns that a record fills
     blocks = [(matrix * two) @ (matrix[:, : features.dim] * one) for one, two in zip(first, second, strict=True)]
-    return scales[:, None] * np.concatenate(blocks)[: features.frequencies]
+    return (scales[:, None] * np.concatenate(blocks)[: features.frequencies]).astype(object)
 
 
 def extremes(features: HadamardFourier) -> np.ndarray:

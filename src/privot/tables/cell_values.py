@@ -180,8 +180,11 @@ def unparse(column: Column, numbers: NDArray[np.float64]) -> NDArray[Any]:
     if column.type == "integer":
         values = np.rint(filled).astype(np.int64)
     elif column.type == "date":
-        values = np.empty(len(filled), dtype=object)
-        values[:] = [column.to_date(v) for v in filled]
+        # a date is whole days or seconds: each is made once, however many rows have it
+        distinct, places = np.unique(np.rint(filled), return_inverse=True)
+        dates = np.empty(len(distinct), dtype=object)
+        dates[:] = [column.to_date(v) for v in distinct]
+        values = dates[places]
     elif column.type == "boolean":
         values = filled > 0.5
     else:

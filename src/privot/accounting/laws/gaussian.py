@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +34,7 @@ def delta(shift: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64]:
         second = np.exp(-0.5 * low**2) * 0.5 * erfcx(high / 2**0.5)
         plain = ndtr(-low) - second
         out = np.where(low >= 0.0, mills, plain)
-    return np.asarray(np.clip(np.nan_to_num(out, nan=0.0), 0.0, 1.0))
+    return np.asarray(np.clip(np.where(np.isnan(out), 0.0, out), 0.0, 1.0))
 
 
 def bisect(low: float, high: float, above: Callable[[float], bool], relative: float = 0.0) -> float:
@@ -49,6 +50,7 @@ def bisect(low: float, high: float, above: Callable[[float], bool], relative: fl
     return high
 
 
+@lru_cache(maxsize=4096)
 def epsilon(shift: float, target: float) -> float:
     """The smallest ε with δ(ε) ≤ `target`, rounded up in the last places; 0 if even ε = 0 meets it."""
     if float(delta(shift, 0.0)) <= target:
@@ -59,6 +61,7 @@ def epsilon(shift: float, target: float) -> float:
     return bisect(0.0, high, lambda e: float(delta(shift, e)) > target)
 
 
+@lru_cache(maxsize=4096)
 def largest_shift(epsilon_target: float, delta_target: float) -> float:
     """The largest shift s = Δ/σ whose δ(ε) stays at or below the target; rounded down in the last places."""
     high = 1.0

@@ -33,6 +33,8 @@ _TAIL = 1e-4
 PROBABILITIES: Array = np.concatenate(
     [np.linspace(0.5, 0.98, 120, endpoint=False), 1.0 - np.geomspace(0.02, _TAIL, 80)]
 )
+_GRID: Array = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 160)])
+"""Where the mixture of Gaussians is evaluated, in parts of five times its largest deviation."""
 MIN_SPREAD = 0.02
 """Smallest spread, as a share of E‖x − c‖²: noise can make the estimate negative, which no data is."""
 
@@ -119,7 +121,7 @@ class Reading:
             variance = self.shared.knots * (self.spread / square)
         keep = self.shells > 1e-12
         deviation = np.sqrt(np.maximum(variance[keep], 1e-12 * max(self.spread, 1e-300)))
-        x = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 160)]) * 5.0 * deviation.max()
+        x = _GRID * 5.0 * deviation.max()
         below = self.shells[keep] @ ndtr(x[None, :] / deviation[:, None])
         return np.asarray(np.interp(PROBABILITIES, below / below[-1], x))
 
