@@ -20,6 +20,7 @@ from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.row_views import RowView, ViewedSums
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
@@ -43,7 +44,7 @@ class RelatedMarginals:
     Under replace-one nothing is claimed: the event of a unit is add-remove.
     """
 
-    tables: tuple[tuple[GroupedMarginals | ScoredMarginals | ChosenCells, RowView], ...]
+    tables: tuple[tuple[GroupedMarginals | ScoredMarginals | FurtherScores | ChosenCells, RowView], ...]
     assumptions: tuple[str, ...] = ()
     """What the guarantee states besides: which rows of a unit take part."""
     steps: int = 1

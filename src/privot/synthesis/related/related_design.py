@@ -65,7 +65,10 @@ def related_mechanism(
     """
     views = views_of(codec)
     shares = [parent_share, *[(1.0 - parent_share) / len(codec.children)] * len(codec.children)]
-    makers = [scaled_mechanism(of_table, facts.adjacency) for of_table in codecs_of(codec)]
+    makers = [
+        scaled_mechanism(of_table, facts.adjacency, first=_first(codec, view))
+        for of_table, view in zip(codecs_of(codec), views, strict=True)
+    ]
 
     def make(scale: float) -> RelatedMarginals:
         parts = zip(makers, views, shares, strict=True)
