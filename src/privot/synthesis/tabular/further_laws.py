@@ -26,7 +26,7 @@ from privot.errors import DataError
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.further_scores import InteractionScore, LabelScore, Score
 from privot.mechanisms.table_counts.group_shares import GroupShares
-from privot.synthesis.tabular.additive_label import fit_additive
+from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS, fit_additive
 from privot.synthesis.tabular.conditional import Floats, one_hot
 from privot.synthesis.tabular.consistent_marginals import Estimates
 from privot.synthesis.tabular.group_basis import Basis
@@ -119,7 +119,8 @@ class Correction:
             return factor
         totals = label_totals(known) if factor.column is None else _column_totals(known, factor.column)
         alone = [part for part in self.parts if len(part[0]) == 1]
-        if alone:
+        width = sum(len(scores) for _, scores, _ in alone)
+        if 0 < width * (len(factor.bias) - 1) <= 2 * MAX_COEFFICIENTS:
             factor = _beside_columns(factor, self.law.levels, alone, known.records, rows, bases, totals)
         for part in self.parts:
             if len(part[0]) == 2:

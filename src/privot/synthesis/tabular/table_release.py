@@ -36,6 +36,8 @@ MIN_SCALE = 2.0**-9
 """The smallest noise that can be added to counts safely; no realistic budget needs so little."""
 MOST_GROUPS = (24, 16, 10)
 """About how many groups a column may have; fewer where there are so many columns that tables would grow too large."""
+_MORE_GROUPS = 8
+"""Groups beyond `most` that a column may well have: values that stand alone."""
 MAX_CLASSES, MAX_PAIRS_BY_CLASS = 4, 15
 """With more labels, or more pairs, pairs of columns are not counted by class: the sum over classes would carry more
 noise into the model of the columns, and noise would hide the interaction of a pair with the label."""
@@ -159,8 +161,12 @@ def check_asked(codec: TableCodec, axes: Sequence[Axis], rule: GroupRule, asked:
 
 
 def _label_coefficients(axes: Sequence[Axis], rule: GroupRule, asked: Asked, label: int) -> int:
-    """How many coefficients the law of a further label can have."""
-    widths = _widths(axes, rule)
+    """About how many coefficients the law of a further label will have, at most.
+
+    Columns hardly ever have as many groups as the rule's bound; where all of them together do, the scores are left
+    unused (`further_laws`), which no budget depends on.
+    """
+    widths = [min(axis.cells, rule.most + _MORE_GROUPS) for axis in axes]
     return (sum(widths[column] for column in asked.before(label, len(axes))) + 1) * (widths[label] - 1)
 
 
