@@ -274,7 +274,8 @@ def propose(
 
     A type that is left out follows from what is said: categories make a column categorical, a range of whole numbers
     integer, any other range continuous, ISO dates date, nothing at all is refused: it would have to be read off the
-    data. `drop: true` drops the column. `label` is one name, or several. Entries for columns that the table does not have are ignored.
+    data. `drop: true` drops the column. `label` is one name, or several. Entries for columns that the table does not
+    have are ignored.
     """
     # such a first line may be a record, so nothing of it is quoted
     if not any(name in dictionary for name in names):
@@ -298,9 +299,7 @@ def propose(
             raise DataError(f"The data dictionary gives column {brief(name)} another name: leave it out.")
         columns.append(Column.from_dict({**hints, "name": name}))
     first, further = several_labels(label)
-    return Schema(
-        tuple(columns), first, constraints=constraints, dropped=tuple(dropped), further_labels=further
-    )
+    return Schema(tuple(columns), first, constraints=constraints, dropped=tuple(dropped), further_labels=further)
 
 
 def several_labels(label: str | Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:

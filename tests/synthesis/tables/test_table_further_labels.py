@@ -118,8 +118,7 @@ def same_side(model: TableModel, third: str) -> float:
 
 def test_an_interaction_is_kept_where_it_is_named_and_lost_where_not() -> None:
     with_it, without = (
-        same_side(fitted(TableCodec(schema(interactions=asked)), *table(8000)), "y")
-        for asked in ((("n0", "n1"),), ())
+        same_side(fitted(TableCodec(schema(interactions=asked)), *table(8000)), "y") for asked in ((("n0", "n1"),), ())
     )
     assert with_it > 0.8
     assert without < 0.6
@@ -213,9 +212,9 @@ def test_a_label_with_too_many_values_is_refused_before_anything_is_paid() -> No
     words = tuple(str(i) for i in range(60))
     many = tuple(Column(f"c{i}", "categorical", categories=words) for i in range(20))
     columns = (*many, Column("y", "boolean"))
+    made = TableCodec(Schema(columns, label="y", further_labels=("c0",)))
     with pytest.raises(UsageError, match="too many values"):
-        made = TableCodec(Schema(columns, label="y", further_labels=("c0",)))
         table_mechanism(made, epsilon=1.0, delta=1e-6, adjacency=A)
+    made = TableCodec(Schema(columns, label="y", interactions=(("c0", "c1", "c2"),)))
     with pytest.raises(UsageError, match="too many cells"):
-        made = TableCodec(Schema(columns, label="y", interactions=(("c0", "c1", "c2"),)))
         table_mechanism(made, epsilon=1.0, delta=1e-6, adjacency=A)

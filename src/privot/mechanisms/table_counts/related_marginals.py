@@ -125,9 +125,7 @@ class RelatedMarginals:
         return value, {"mechanism": "related marginals", "tables": tables}
 
 
-def sibling_sums(
-    mechanism: TablePart, view: ChildView, value: Mapping[str, NDArray[Any]]
-) -> SiblingSums:
+def sibling_sums(mechanism: TablePart, view: ChildView, value: Mapping[str, NDArray[Any]]) -> SiblingSums:
     """What is summed for the siblings of one table, from the `value` that its mechanism released."""
     over = mechanism.chosen(value) if isinstance(mechanism, ChosenCells) else mechanism
     counts = over if isinstance(over, GroupedMarginals) else over.marginals
