@@ -2,8 +2,8 @@
 
 The cells of a number matter: even ones are too wide where a few far values make the range, and the quantiles of the
 records are private. So a small first part counts the runs of a public grid (`cell_tree`), a public rule cuts cells by
-those noisy counts, and the other parts (`GroupedMarginals` and what scores its models) are as ever, over these cells. All of it
-is one adaptive composition of Gaussian mechanisms, charged together before any runs.
+those noisy counts, and the other parts (`GroupedMarginals` and what scores its models) are as ever, over these cells.
+All of it is one adaptive composition of Gaussian mechanisms, charged together before any runs.
 """
 
 from __future__ import annotations

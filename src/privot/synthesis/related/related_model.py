@@ -6,8 +6,8 @@ are drawn from
 
     p(child | parent) = Π p(child's column k | parent's columns, child's columns before k),
 
-each child's own law. Siblings have in common what their parent's columns tell, and where the release says how alike they
-are, column by column, they are drawn at places in these laws that are so alike (`sibling_model`). All of it is
+each child's own law. Siblings have in common what their parent's columns tell, and where the release says how alike
+they are, column by column, they are drawn at places in these laws that are so alike (`sibling_model`). All of it is
 post-processing of one release.
 """
 
