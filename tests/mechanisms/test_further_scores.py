@@ -179,10 +179,12 @@ def test_a_unit_of_several_rows_costs_so_many_times_each_sensitivity() -> None:
 
 def test_the_bound_of_a_number_does_not_trust_cells_that_may_change() -> None:
     halves = replace(AXES[0], cells=2, edges=(0.5,))
-    counts = GroupedMarginals((halves, *AXES[1:]), 2, (3.0, 4.0))
-    score = InteractionScore((0, 2, 3), 5.0)
+    counts = GroupedMarginals((halves, Axis(1, 2), Axis(2, 2)), 2, (3.0, 4.0))
+    score = InteractionScore((0, 1, 2), 5.0)
     made = FurtherScores(counts, (score,), Planned(2, (0,)))
     assert made.sensitivity(score, A) == pytest.approx(math.sqrt(2.0))
+    # of columns whose two cells are fixed, 1
+    assert made.sensitivity(InteractionScore((LABEL, 1, 2), 5.0), A) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

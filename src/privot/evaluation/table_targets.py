@@ -30,9 +30,9 @@ def model_figures(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Scores by target, and by group of real rows, as plain JSON types.
 
-    Targets are the labels of the schema and then other columns, at most `most` of them, and all labels. Categories are scored by the area under the ROC
-    curve (one class against the rest, averaged), numbers by R². Groups are the values of columns of categories with at
-    least 50 real rows: how often the label's models are right there, the worst served first.
+    Targets are the labels of the schema, all of them, and other columns, at most `most` together. Categories are scored
+    by the area under the ROC curve (one class against the rest, averaged), numbers by R². Groups are the values of
+    columns of categories with at least 50 real rows: how often the label's models are right there, the worst first.
     """
     found = _scored(made, real, seed, most)
     targets = [entry for entry, _ in found]
