@@ -71,7 +71,7 @@ def test_no_neighbour_moves_a_part_by_more_than_is_charged(seed: int, cuts: list
     over = MECHANISM.over([tuple(np.array(sorted(cuts)) / 100)])
     assert isinstance(over, GroupedMarginals)
     groups = np.concatenate([rng.permutation(axis.cells).clip(max=2) % axis.cells for axis in over.axes])
-    groups = np.concatenate([np.unique(part, return_inverse=True)[1] for part in over._by_axis(groups)])
+    groups = np.concatenate([np.unique(part, return_inverse=True)[1] for part in over.by_axis(groups)])
     for part in (MECHANISM.tree(), over.fine(), over.pairs(groups)):
         assert part is not None
         counts = [exact(part, np.vstack([base, *more])) for more in ([], [one], [other])]

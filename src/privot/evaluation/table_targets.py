@@ -30,9 +30,9 @@ def model_figures(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Scores by target, and by group of real rows, as plain JSON types.
 
-    Targets are the label and other columns, at most `most` of them. Categories are scored by the area under the ROC
-    curve (one class against the rest, averaged), numbers by R². Groups are the values of columns of categories with at
-    least 50 real rows: how often the label's models are right there, the worst served first.
+    Targets are the labels of the schema, all of them, and other columns, at most `most` together. Categories are scored
+    by the area under the ROC curve (one class against the rest, averaged), numbers by R². Groups are the values of
+    columns of categories with at least 50 real rows: how often the label's models are right there, the worst first.
     """
     found = _scored(made, real, seed, most)
     targets = [entry for entry, _ in found]
@@ -74,8 +74,13 @@ def _scored(made: Coded, real: Coded, seed: int, most: int) -> list[tuple[dict[s
     names = [(column, place) for place, column in enumerate(real.codec.features)]
     if real.labels is not None and real.codec.schema.label is not None:
         names.insert(0, (real.codec.schema[real.codec.schema.label], len(names)))
+    labels = real.codec.schema.labels
+    # labels that the schema names come first, however many values they have
+    names.sort(key=lambda pair: labels.index(pair[0].name) if pair[0].name in labels else len(labels))
+    further = real.codec.schema.further_labels
+    kept_names = [(c, p) for c, p in names if c.name in further or c.is_number or 2 <= len(c.words) <= MAX_WORDS]
     out: list[tuple[dict[str, Any], Any]] = []
-    for column, place in [(c, p) for c, p in names if c.is_number or 2 <= len(c.words) <= MAX_WORDS][:most]:
+    for column, place in kept_names[: max(most, len(labels))]:
         entry = _target(column, place, train, base, test, real.codec.features, seed)
         if entry is not None:
             out.append(entry)

@@ -20,6 +20,7 @@ from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
 from privot.mechanisms.table_counts.cell_tree import TreeRule
 from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.mechanisms.table_counts.pair_weights import WeightRule
@@ -40,6 +41,7 @@ __all__ = [
     "Count",
     "Facts",
     "FeatureMap",
+    "FurtherScores",
     "GradientQuery",
     "GroupRule",
     "GroupedMarginals",

@@ -129,7 +129,9 @@ class RelatedCodec:
             taken = {*schema.names, *schema.generated}
             context = tuple(replace(column, name=_fresh(column.name, taken)) for column in context)
             rules = tuple(c for c in schema.constraints if not isinstance(c, Key | Constant))
-            out.append(TableCodec(Schema((*context, *schema.columns), schema.label, schema.marks, rules)))
+            columns = (*context, *schema.columns)
+            asked = {"further_labels": schema.further_labels, "interactions": schema.interactions}
+            out.append(TableCodec(Schema(columns, schema.label, schema.marks, rules, **asked)))  # type: ignore[arg-type]
         return tuple(out)
 
     @cached_property
@@ -215,7 +217,7 @@ def _check_name(name: Any) -> None:
 
 def _without_key(name: str, schema: Schema, key: str, parent: str) -> Schema:
     """The schema as it reads a table with the key, which is an identifier and no column to synthesise."""
-    if key == schema.label:
+    if key in schema.labels:
         raise UsageError(f"The key {brief(key)} is the label of {brief(name)}: an identifier cannot be predicted.")
     for made in schema.constraints:
         if isinstance(made, Key | Constant) and made.column == key and (name != parent or isinstance(made, Constant)):

@@ -18,6 +18,9 @@ from privot.tables.columns import Column
 from privot.tables.constraints import Constant, Constraint, Key, check_constraints, constraint_from_dict, named_columns
 
 SCHEMA_VERSION = 1
+MAX_LABELS = 10
+MAX_INTERACTIONS = 20
+FIELDS = ("schema", "label", "labels", "marks", "columns", "constraints", "interactions")
 MARKS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """How missing values are usually marked. A category of the same name wins over the mark."""
 
@@ -29,6 +32,10 @@ class Schema:
     `constraints` state how columns belong together, and which columns are made and not learned (keys, constants).
     `dropped` names columns that the table may have and that nobody reads: identifiers. In a file such a column is
     written among the others, as {"name": "visit_id", "drop": true}.
+
+    `further_labels` names more columns to predict, of the same types as a label; a file names all of them as
+    "labels": ["income", "sex"], the first of which is `label`. `interactions` name two columns whose joint effect on
+    the label matters, or three columns that matter together.
     """
 
     columns: tuple[Column, ...]
@@ -36,6 +43,8 @@ class Schema:
     marks: tuple[str, ...] = MARKS
     constraints: tuple[Constraint, ...] = ()
     dropped: tuple[str, ...] = ()
+    further_labels: tuple[str, ...] = ()
+    interactions: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, tuple) or not all(isinstance(c, Column) for c in self.columns):
@@ -58,6 +67,58 @@ class Schema:
         if not isinstance(self.constraints, tuple) or not all(isinstance(c, Constraint) for c in self.constraints):
             raise UsageError("The constraints of a schema must be a tuple of constraints.")
         check_constraints(self.constraints, self.columns)
+        self._check_further_labels()
+        self._check_interactions()
+
+    def _check_further_labels(self) -> None:
+        if not isinstance(self.further_labels, tuple):
+            raise UsageError("Further labels are a tuple of names.")
+        if self.further_labels and self.label is None:
+            raise UsageError("Further labels need a first one: name the label too.")
+        for name in self.further_labels:
+            if name not in self.names:
+                raise UsageError(f"The label {brief(name)} is no column of the schema.")
+            if self[name].is_number:
+                raise UsageError(
+                    f"The label {brief(name)} must be categorical, ordinal or boolean: give it categories, or leave "
+                    "it out."
+                )
+        if len({self.label, *self.further_labels}) != len(self.further_labels) + 1:
+            raise UsageError("A column is named twice among the labels: name it once.")
+        if len(self.further_labels) >= MAX_LABELS:
+            raise UsageError(f"At most {MAX_LABELS} labels share a budget: name fewer.")
+        if self.further_labels and len(self.columns) - 1 == len(self.further_labels):
+            raise UsageError("A schema needs at least one column besides the labels.")
+
+    def _check_interactions(self) -> None:
+        if not isinstance(self.interactions, tuple):
+            raise UsageError("Interactions are a tuple of two or three names each.")
+        if len(self.interactions) > MAX_INTERACTIONS:
+            raise UsageError(f"At most {MAX_INTERACTIONS} interactions share a budget: name fewer.")
+        found = set()
+        for columns in self.interactions:
+            if not isinstance(columns, tuple) or len(columns) not in (2, 3) or len(set(columns)) != len(columns):
+                raise UsageError("An interaction names two or three different columns.")
+            for name in columns:
+                if name not in self.names:
+                    raise UsageError(f"An interaction names {brief(name)}, which is no column of the schema.")
+            if len(columns) == 2 and (self.label is None or self.label in columns):
+                raise UsageError(
+                    "All pairs of columns are counted anyway: an interaction names two columns besides the label, "
+                    "whose joint effect on it matters, or three columns."
+                )
+            found.add(frozenset(self.interaction(columns)))
+        if len(found) != len(self.interactions):
+            raise UsageError("Two interactions name the same columns: name them once.")
+
+    def interaction(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """The three columns that an interaction is about: of two columns, the label is the third."""
+        return columns if len(columns) == 3 or self.label is None else (*columns, self.label)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All columns to predict, the first label first."""
+        return () if self.label is None else (self.label, *self.further_labels)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,13 +152,14 @@ class Schema:
     def without_label(self) -> Schema:
         """The same columns in the same order, the label's left out: what describes records whose label is missing."""
         kept = tuple(c for c in self.constraints if self.label not in named_columns(c))
-        return Schema(self.features, None, self.marks, kept, self.dropped)
+        three = tuple(names for names in self.interactions if len(names) == 3 and self.label not in names)
+        return Schema(self.features, None, self.marks, kept, self.dropped, (), three)
 
     def dropping(self, name: str) -> Schema:
         """The same schema without the column `name`, which a table may then have and nobody reads as a column."""
         if name in self.dropped:
             return self
-        if name == self.label:
+        if name in self.labels:
             raise UsageError(f"The label {brief(name)} cannot be dropped: name another label, or none.")
         kept = tuple(column for column in self.columns if column.name != name)
         return replace(self, columns=kept, dropped=(*self.dropped, name))
@@ -120,6 +182,8 @@ class Schema:
             ],
             # left out where there are none: what was written before stays the same
             **({"constraints": [c.to_dict() for c in self.constraints]} if self.constraints else {}),
+            **({"labels": list(self.labels)} if self.further_labels else {}),
+            **({"interactions": [list(names) for names in self.interactions]} if self.interactions else {}),
         }
 
     @classmethod
@@ -127,10 +191,11 @@ class Schema:
         """Read what `to_dict` wrote, or what a user wrote."""
         if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), list):
             raise DataError("A schema is an object with a list of columns.")
-        odd = sorted(str(key) for key in raw if key not in ("schema", "label", "marks", "columns", "constraints"))
+        odd = sorted(str(key) for key in raw if key not in FIELDS)
         if odd:
             raise DataError(
-                f"The schema has the unknown field {brief(odd[0])}: it has columns, label, marks and constraints."
+                f"The schema has the unknown field {brief(odd[0])}: it has columns, label, marks and constraints, and "
+                "may have labels and interactions."
             )
         if raw.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
             raise DataError("This schema was written for another version of privot.")
@@ -142,7 +207,9 @@ class Schema:
             raise DataError("The constraints of a schema are a list of objects.")
         found = tuple(constraint_from_dict(c) for c in constraints)
         kept, dropped = _told_apart(raw["columns"])
-        return cls(tuple(Column.from_dict(c) for c in kept), raw.get("label"), tuple(marks), found, dropped)
+        columns = tuple(Column.from_dict(c) for c in kept)
+        label, further = _labels_of(raw)
+        return cls(columns, label, tuple(marks), found, dropped, further, _interactions_of(raw))
 
     def save(self, path: str | Path) -> None:
         """Write the schema as JSON."""
@@ -159,6 +226,26 @@ class Schema:
             raise DataError(
                 f"There is no readable schema file {path.name!r}: check the name and its permissions."
             ) from None
+
+
+def _labels_of(raw: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The first label, and the further ones."""
+    if "labels" not in raw:
+        return raw.get("label"), ()
+    labels = raw["labels"]
+    if not isinstance(labels, list) or not labels or not all(isinstance(name, str) for name in labels):
+        raise DataError("The labels of a schema are a list of names of columns.")
+    if raw.get("label", labels[0]) != labels[0]:
+        raise DataError("The schema's label is not the first of its labels: leave out one of the two fields.")
+    return labels[0], tuple(labels[1:])
+
+
+def _interactions_of(raw: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    found = raw.get("interactions", [])
+    lists = isinstance(found, list) and all(isinstance(names, list) for names in found)
+    if not lists or not all(isinstance(name, str) for names in found for name in names):
+        raise DataError("The interactions of a schema are a list of lists of names of columns.")
+    return tuple(tuple(names) for names in found)
 
 
 def _told_apart(columns: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
@@ -180,14 +267,15 @@ def _told_apart(columns: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
 def propose(
     names: Sequence[str],
     dictionary: Mapping[str, Mapping[str, Any]],
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     constraints: tuple[Constraint, ...] = (),
 ) -> Schema:
     """A schema for a table with the header `names`, from a public data `dictionary`: name → the fields of a column.
 
     A type that is left out follows from what is said: categories make a column categorical, a range of whole numbers
     integer, any other range continuous, ISO dates date, nothing at all is refused: it would have to be read off the
-    data. `drop: true` drops the column. Entries for columns that the table does not have are ignored.
+    data. `drop: true` drops the column. `label` is one name, or several. Entries for columns that the table does not
+    have are ignored.
     """
     # such a first line may be a record, so nothing of it is quoted
     if not any(name in dictionary for name in names):
@@ -210,7 +298,18 @@ def propose(
         if hints.get("name", name) != name:
             raise DataError(f"The data dictionary gives column {brief(name)} another name: leave it out.")
         columns.append(Column.from_dict({**hints, "name": name}))
-    return Schema(tuple(columns), label, constraints=constraints, dropped=tuple(dropped))
+    first, further = several_labels(label)
+    return Schema(tuple(columns), first, constraints=constraints, dropped=tuple(dropped), further_labels=further)
+
+
+def several_labels(label: str | Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
+    """One name, several or none, as the first label and further ones.
+
+    >>> several_labels(["income", "sex"])
+    ('income', ('sex',))
+    """
+    names = () if label is None else (label,) if isinstance(label, str) else tuple(label)
+    return (names[0], names[1:]) if names else (None, ())
 
 
 def _type_of(name: str, hints: Mapping[str, Any]) -> str:

@@ -7,13 +7,14 @@ given here is published. It is a draft for the user to correct: a sample does no
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from privot.errors import DataError, UsageError, brief
 from privot.tables.columns import Column
-from privot.tables.schema import MARKS, Schema
+from privot.tables.schema import MARKS, Schema, several_labels
 from privot.tables.table_files import read_table
 
 MAX_CATEGORIES = 200
@@ -22,11 +23,11 @@ MARGIN = 0.1
 _DAY = "%Y-%m-%d"
 
 
-def propose_from_sample(path: str | Path, label: str | None = None, *, public: bool) -> Schema:
+def propose_from_sample(path: str | Path, label: str | Sequence[str] | None = None, *, public: bool) -> Schema:
     """A schema for tables like the one in `path`; `public` = True states that anybody may see that file.
 
     Dates (as 2024-12-31) become dates, whole numbers integer, other numbers continuous, all else categories, with
-    "other" for those the sample lacks. The label keeps exactly the categories that were seen. A column with no value,
+    "other" for those the sample lacks. Labels keep exactly the categories that were seen. A column with no value,
     or with more than 200 different texts, is refused: describe it by hand.
     """
     if public is not True:
@@ -35,9 +36,13 @@ def propose_from_sample(path: str | Path, label: str | None = None, *, public: b
             "never the private table."
         )
     table = read_table(path)
-    if label is not None and label not in table:
-        raise UsageError(f"The sample has no column {brief(label)}.")
-    return Schema(tuple(_column(name, table[name], name == label) for name in table), label)
+    first, further = several_labels(label)
+    labels = () if first is None else (first, *further)
+    for name in labels:
+        if name not in table:
+            raise UsageError(f"The sample has no column {brief(name)}.")
+    columns = tuple(_column(name, table[name], name in labels) for name in table)
+    return Schema(columns, first, further_labels=further)
 
 
 def _column(name: str, values: Any, is_label: bool) -> Column:

@@ -32,7 +32,7 @@ def schema_for_unit(schema: Schema, unit: str) -> Schema:
 
     Refuses the label as a unit.
     """
-    if unit == schema.label:
+    if unit in schema.labels:
         raise UsageError(f"The unit {brief(unit)} is the label of the schema: an identifier cannot be predicted.")
     return schema.dropping(unit)
 

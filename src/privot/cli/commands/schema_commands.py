@@ -78,7 +78,9 @@ def propose(
     ] = None,
     sample: Annotated[Path | None, typer.Option(help="Public table with the same columns; needs --public.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Confirm that everybody may see --sample.")] = False,
-    label: Annotated[str | None, typer.Option(help="Column to predict, if any.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Column to predict, if any; repeat it for further ones.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Propose a schema from public documents or a public sample, never from the private table.
@@ -116,9 +118,13 @@ def propose(
         raise UsageError(f"{out} exists already, and may have been corrected by hand: choose another file.")
     _write_public(out, json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n")
     if as_json:
-        print_json({"schema": str(out), "columns": len(schema.columns), "label": schema.label})
+        print_json(
+            {"schema": str(out), "columns": len(schema.columns), "label": schema.label, "labels": list(schema.labels)}
+        )
         return
-    typer.echo(f"{out}: {len(schema.columns)} columns, label {schema.label or 'none'}. Read it before using it.")
+    word = "labels" if len(schema.labels) > 1 else "label"
+    named = ", ".join(schema.labels) or "none"
+    typer.echo(f"{out}: {len(schema.columns)} columns, {word} {named}. Read it before using it.")
 
 
 def _write_public(path: Path, text: str) -> None:
@@ -134,7 +140,7 @@ def _from_documents(
     ddl: Path | None,
     table: str | None,
     dtypes: Path | None,
-    label: str | None,
+    label: list[str] | None,
 ) -> Schema:
     """A schema from public documents; of the private table at most the header is read."""
     from privot.tables import propose as propose_schema

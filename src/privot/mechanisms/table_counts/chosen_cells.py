@@ -2,8 +2,8 @@
 
 The cells of a number matter: even ones are too wide where a few far values make the range, and the quantiles of the
 records are private. So a small first part counts the runs of a public grid (`cell_tree`), a public rule cuts cells by
-those noisy counts, and the other parts (`GroupedMarginals`, `ScoredMarginals`) are as ever, over these cells. All of it
-is one adaptive composition of Gaussian mechanisms, charged together before any runs.
+those noisy counts, and the other parts (`GroupedMarginals` and what scores its models) are as ever, over these cells.
+All of it is one adaptive composition of Gaussian mechanisms, charged together before any runs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.mechanisms.table_counts.cell_tree import TreeRule
+from privot.mechanisms.table_counts.further_scores import FurtherScores
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.marginals import Marginals
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
@@ -49,7 +50,7 @@ class ChosenCells:
 
     grids: tuple[Axis | None, ...]
     sigma: float
-    then: GroupedMarginals | ScoredMarginals
+    then: GroupedMarginals | ScoredMarginals | FurtherScores
     rule: TreeRule = DEFAULT_TREE
     steps: int = 1
     seed: int | None = None
@@ -74,7 +75,7 @@ class ChosenCells:
     @property
     def marginals(self) -> GroupedMarginals:
         """The counts over the cells, as far as they are known beforehand."""
-        return self.then.marginals if isinstance(self.then, ScoredMarginals) else self.then
+        return self.then if isinstance(self.then, GroupedMarginals) else self.then.marginals
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -96,7 +97,7 @@ class ChosenCells:
             for place, grid in enumerate(grids)
         ]
 
-    def over(self, edges: list[tuple[float, ...]]) -> GroupedMarginals | ScoredMarginals:
+    def over(self, edges: list[tuple[float, ...]]) -> GroupedMarginals | ScoredMarginals | FurtherScores:
         """`then` over cells that are known: `edges` of every column with a grid.
 
         Refuses edges that the grid does not have.
@@ -116,7 +117,7 @@ class ChosenCells:
             return replace(self.then, axes=tuple(axes))
         return self.then.over(tuple(axes))
 
-    def chosen(self, value: Mapping[str, NDArray[Any]]) -> GroupedMarginals | ScoredMarginals:
+    def chosen(self, value: Mapping[str, NDArray[Any]]) -> GroupedMarginals | ScoredMarginals | FurtherScores:
         """`then` over the cells that a release states."""
         cuts = [int(count) for count in value["cuts"]]
         if sum(cuts) != len(value["edges"]) or min(cuts, default=0) < 0:

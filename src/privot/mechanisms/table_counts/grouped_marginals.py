@@ -92,10 +92,11 @@ class GroupedMarginals:
 
     def grouped_axes(self, groups: NDArray[np.int64]) -> tuple[Axis, ...]:
         """The columns with their cells sent to `groups`."""
-        parts = self._by_axis(np.asarray(groups))
+        parts = self.by_axis(np.asarray(groups))
         return tuple(axis.grouped(part) for axis, part in zip(self.axes, parts, strict=True))
 
-    def _by_axis(self, groups: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def by_axis(self, groups: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The groups of each column's cells."""
         return np.split(groups, np.cumsum([axis.cells for axis in self.axes])[:-1])
 
     @property
@@ -216,7 +217,7 @@ class GroupedMarginals:
     ) -> list[NDArray[np.int64]]:
         """Counts over `groups`, from those over cells; labels are not grouped."""
         axes = (*self.axes, *self._labels())
-        of_axis: list[NDArray[np.int64] | None] = [*self._by_axis(groups), None]
+        of_axis: list[NDArray[np.int64] | None] = [*self.by_axis(groups), None]
         return [
             merge_cells(part, tuple(axes[place].size for place in places), tuple(of_axis[place] for place in places))
             for places, part in zip(sets, counts, strict=True)
@@ -239,7 +240,7 @@ class GroupedMarginals:
         """The weight of every pair, by the rule; a function of the noisy counts so far. None: all alike."""
         if self.weighing is None or self.classes is None or len(self.axes) < 3:
             return None
-        groups = self._by_axis(value["groups"])
+        groups = self.by_axis(value["groups"])
         labelled = self.labelled(value["groups"])
         tables = self.fine() if labelled is None else labelled
         parts = np.split(value["fine" if labelled is None else "labelled"], np.cumsum(tables.lengths)[:-1])

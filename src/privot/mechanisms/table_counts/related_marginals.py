@@ -13,17 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.accounting.events import Composed, Event
+from privot.accounting.events import Composed, Event, Gaussian
 from privot.accounting.units import group_event
 from privot.common.block_sums import BlockSum, Totals
 from privot.errors import UsageError
 from privot.guarantee import Standing
 from privot.mechanisms.mechanism import Facts, Needs, Records
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
-from privot.mechanisms.table_counts.row_views import RowView, ViewedSums
+from privot.mechanisms.table_counts.row_views import ChildView, RowView, ViewedSums
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
+from privot.mechanisms.table_counts.sibling_likeness import PARTS, SiblingSums, likeness_sensitivity, ranks_of
 from privot.noise import NoiseSource
+from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
+
+TablePart = GroupedMarginals | ScoredMarginals | FurtherScores | ChosenCells
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,19 @@ class RelatedMarginals:
     have m = 1. The mechanisms run one after another and see no earlier value, which is adaptive composition; what each
     of them promises of floating point holds as it is, because sums of counts are whole numbers.
 
+    `siblings` has for every table of children the noise σ of how alike siblings are (`sibling_likeness`), or None; no
+    entries, where nothing of it is released. A parent adds one vector of √(columns + 1) at most, whatever number of
+    children it has: m does not enter. Ranks are functions of what the child's own mechanism has released. The value
+    has `i.siblings`, a number for each of the child's columns, one for its label, and the number of parents with
+    several children.
+
     Under replace-one nothing is claimed: the event of a unit is add-remove.
     """
 
-    tables: tuple[tuple[GroupedMarginals | ScoredMarginals | ChosenCells, RowView], ...]
+    tables: tuple[tuple[TablePart, RowView], ...]
     assumptions: tuple[str, ...] = ()
     """What the guarantee states besides: which rows of a unit take part."""
+    siblings: tuple[float | None, ...] = ()
     steps: int = 1
     seed: int | None = None
 
@@ -54,6 +67,13 @@ class RelatedMarginals:
             raise UsageError("Related tables need at least a table of parents.")
         if self.steps != 1 or self.seed is not None:
             raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        if self.siblings and len(self.siblings) != len(self.tables):
+            raise UsageError("The noise of likeness is stated for every table, None where it is not released.")
+        for (_, view), sigma in zip(self.tables, self.siblings, strict=False):
+            if sigma is not None:
+                check_counting_sigma(sigma)
+                if not isinstance(view, ChildView) or view.most < 2:
+                    raise UsageError("Siblings are children of which a parent can have two.")
 
     @property
     def needs(self) -> Needs:
@@ -67,7 +87,8 @@ class RelatedMarginals:
 
     def identity(self) -> bytes:
         """Every choice, to the last bit."""
-        return b"\n".join(mechanism.identity() + repr(view).encode() for mechanism, view in self.tables)
+        said = b"\n".join(mechanism.identity() + repr(view).encode() for mechanism, view in self.tables)
+        return said + repr(self.siblings).encode() if self.siblings else said
 
     def event(self, facts: Facts) -> Event:
         """What one *row*, a parent with its children, costs: all tables, one after another."""
@@ -76,6 +97,9 @@ class RelatedMarginals:
             counted = group_event(mechanism.event(table_facts(view, facts)), view.most)
             assert counted is not None, "noisy counts are Gaussian"
             events += counted.events if isinstance(counted, Composed) else (counted,)
+        for (_, view), sigma in zip(self.tables, self.siblings, strict=False):
+            if sigma is not None and isinstance(view, ChildView):
+                events.append(Gaussian(sigma, likeness_sensitivity(view, facts.adjacency), facts.adjacency))
         return Composed(tuple(events))
 
     def run(
@@ -89,9 +113,34 @@ class RelatedMarginals:
         for place, (mechanism, view) in enumerate(self.tables):
             seen = _Seen(records, view)
             made, public = mechanism.run(seen, noise, mechanism.event(seen.facts), step)
+            sigma = self.siblings[place] if self.siblings else None
+            if sigma is not None and isinstance(view, ChildView):
+                # ranks are made from what this table's mechanism has released, and nothing else
+                summand = sibling_sums(mechanism, view, made)
+                sums = records.sums(summand)[0]
+                made = {**made, "siblings": add_noise_to_counts(sums, noise, sigma * PARTS) / PARTS}
+                public = {**public, "siblings": {"sigma": sigma}}
             value |= {f"{place}.{name}": array for name, array in made.items()}
             tables.append(dict(public))
         return value, {"mechanism": "related marginals", "tables": tables}
+
+
+def sibling_sums(mechanism: TablePart, view: ChildView, value: Mapping[str, NDArray[Any]]) -> SiblingSums:
+    """What is summed for the siblings of one table, from the `value` that its mechanism released."""
+    over = mechanism.chosen(value) if isinstance(mechanism, ChosenCells) else mechanism
+    counts = over if isinstance(over, GroupedMarginals) else over.marginals
+    axes, groups = counts.grouped_axes(value["groups"]), counts.by_axis(value["groups"])
+    cells = np.split(np.asarray(value["fine"], dtype=np.float64), np.cumsum(counts.fine().lengths)[:-1])
+    own, ranks = [], []
+    for place in range(view.context, view.dim):
+        own.append(axes[place])
+        fine = cells[place].reshape(counts.axes[place].cells, -1).sum(axis=1)
+        rank = np.trunc(ranks_of(fine, groups[place]) * PARTS).astype(np.int64)
+        ranks.append(tuple(int(r) for r in rank) if axes[place].ordered else None)
+    if view.classes is not None:
+        own.append(Axis(LABEL, view.classes))
+        ranks.append(None)
+    return SiblingSums(view, tuple(own), tuple(ranks))
 
 
 def table_facts(view: RowView, facts: Facts) -> Facts:

@@ -82,7 +82,7 @@ class ScoredMarginals:
     Δ = √(d·(1 or 2)), and replacing it by 2Δ (two records can share a group and have opposite residuals). Cutting r to
     whole parts, towards 0, makes none larger. The law is a function of released numbers and the same for neighbours,
     so Δ holds whatever law the planner makes, if it is one: shares of the stated classes (`residuals` sees to that), of
-    one row alone (`_try_law` tests it on public rows; no test finds every law that looks at its neighbours).
+    one row alone (`try_law` tests it on public rows; no test finds every law that looks at its neighbours).
     """
 
     marginals: GroupedMarginals
@@ -150,7 +150,7 @@ class ScoredMarginals:
             raise UsageError("A law may not name its arrays like those of the marginals and scores.")
         # what is tried is what runs: the law in a plain form, where it has one that workers can be sent
         said: LabelPredictor = getattr(law, "predictor", law)
-        self._try_law(said, value["groups"])
+        try_law(said, [axis.size for axis in self.marginals.grouped_axes(value["groups"])])
         sums = self._sums(records, said, value["groups"])
         noisy = add_noise_to_counts(sums, noise, self.sigma * PARTS) / PARTS
         return (
@@ -163,22 +163,25 @@ class ScoredMarginals:
         counts = self.marginals.summands(facts)
         return [*counts, counts[0]]
 
-    def _try_law(self, law: LabelPredictor, groups: NDArray[np.int64]) -> None:
-        """Refuse a law whose values for fixed public rows change with other rows or with the order of rows."""
-        dice = np.random.default_rng(0)
-        sizes = [axis.size for axis in self.marginals.grouped_axes(groups)]
-        rows = dice.integers(0, sizes, (_TRIED, len(sizes)))
-        together = np.asarray(law.probabilities(rows))
-        alone = np.concatenate([law.probabilities(row[None]) for row in rows])
-        backwards = np.asarray(law.probabilities(rows[::-1].copy()))[::-1]
-        among = np.asarray(law.probabilities(np.concatenate([np.zeros_like(rows[:5]), rows])))[5:]
-        if not all(np.array_equal(together, other, equal_nan=True) for other in (alone, backwards, among)):
-            raise UsageError("The law gives a row other probabilities beside other rows: treat each row alone.")
-
     def _sums(self, records: Records, law: LabelPredictor, groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """Σ of residuals in whole parts."""
         summand = ScoreSums(self.marginals.grouped_axes(groups), self.marginals.classes or 1, law)
         return np.concatenate([total.ravel() for total in records.sums(summand)])
+
+
+def try_law(law: LabelPredictor, sizes: list[int]) -> None:
+    """Refuse a law whose values for fixed public rows change with other rows or with the order of rows.
+
+    `sizes` are the numbers of groups of all columns.
+    """
+    dice = np.random.default_rng(0)
+    rows = dice.integers(0, sizes, (_TRIED, len(sizes)))
+    together = np.asarray(law.probabilities(rows))
+    alone = np.concatenate([law.probabilities(row[None]) for row in rows])
+    backwards = np.asarray(law.probabilities(rows[::-1].copy()))[::-1]
+    among = np.asarray(law.probabilities(np.concatenate([np.zeros_like(rows[:5]), rows])))[5:]
+    if not all(np.array_equal(together, other, equal_nan=True) for other in (alone, backwards, among)):
+        raise UsageError("The law gives a row other probabilities beside other rows: treat each row alone.")
 
 
 @dataclass(frozen=True)

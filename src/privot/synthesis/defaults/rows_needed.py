@@ -15,6 +15,7 @@ from typing import Any
 from privot.accounting.laws import gaussian
 from privot.mechanisms.embedding import MeanEmbedding
 from privot.mechanisms.table_counts.chosen_cells import ChosenCells
+from privot.mechanisms.table_counts.further_scores import FurtherScores
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 
@@ -42,7 +43,7 @@ class RowsNeeded:
 def rows_needed(design: Any, epsilon: float, delta: float) -> RowsNeeded | None:
     """What the design of a table or an embedding needs; None for a design that pays for its training step by step."""
     mechanism = getattr(design, "mechanism", None)
-    if isinstance(mechanism, ScoredMarginals | ChosenCells):
+    if isinstance(mechanism, ScoredMarginals | FurtherScores | ChosenCells):
         mechanism = mechanism.marginals
     if isinstance(mechanism, GroupedMarginals):
         fine, coarse = mechanism.sigma

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privot.accounting import account, calibrate
 from privot.accounting.events import Event
@@ -19,11 +22,13 @@ from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
 from privot.mechanisms import Facts, RelatedMarginals
-from privot.mechanisms.table_counts.related_marginals import table_facts
+from privot.mechanisms.table_counts.related_marginals import sibling_sums, table_facts
 from privot.mechanisms.table_counts.row_views import ChildView, ParentView, RowView
+from privot.mechanisms.table_counts.sibling_likeness import likeness_sensitivity
 from privot.release import Release
 from privot.synthesis.design import check_cost, check_same_facts
 from privot.synthesis.related.related_model import RelatedModel
+from privot.synthesis.related.sibling_model import fit_likeness
 from privot.synthesis.tabular.table_design import TableDesign
 from privot.synthesis.tabular.table_model import TableModel
 from privot.synthesis.tabular.table_release import MIN_SCALE, scaled_mechanism
@@ -36,6 +41,9 @@ PARENT_SHARE = 0.3
 
 Children get more because their counts have `per_parent` times the noise and are of more columns, their parent's too.
 """
+SIBLING_SHARE = 0.05
+"""What of the share of a table of children says how alike siblings are, where a parent can have two of them."""
+_DRAWN_PARENTS = 20_000
 
 
 def views_of(codec: RelatedCodec) -> tuple[RowView, ...]:
@@ -61,17 +69,30 @@ def related_mechanism(
 
     Table i, with the share fᵢ of the budget and at most mᵢ records per parent, gets noise s·mᵢ/√fᵢ per unit of one
     record's sensitivity: its part moves by mᵢ of those, so that all parts together are one Gaussian mechanism of noise
-    s per unit of sensitivity. s is calibrated to the budget.
+    s per unit of sensitivity. s is calibrated to the budget. Of the share of a table of children `SIBLING_SHARE` says
+    how alike siblings are; a parent moves that by no more than one vector, so its noise has no factor mᵢ.
     """
     views = views_of(codec)
     shares = [parent_share, *[(1.0 - parent_share) / len(codec.children)] * len(codec.children)]
-    makers = [scaled_mechanism(of_table, facts.adjacency) for of_table in codecs_of(codec)]
+    makers = [
+        scaled_mechanism(of_table, facts.adjacency, first=_first(codec, view))
+        for of_table, view in zip(codecs_of(codec), views, strict=True)
+    ]
+
+    alike = [SIBLING_SHARE if isinstance(view, ChildView) and view.most > 1 else 0.0 for view in views]
 
     def make(scale: float) -> RelatedMarginals:
-        parts = zip(makers, views, shares, strict=True)
-        return RelatedMarginals(
-            tuple((maker(scale * view.most / math.sqrt(share)), view) for maker, view, share in parts)
+        parts = zip(makers, views, shares, alike, strict=True)
+        tables = tuple(
+            (maker(scale * view.most / math.sqrt(share * (1.0 - own))), view) for maker, view, share, own in parts
         )
+        sigmas = tuple(
+            scale * likeness_sensitivity(view, facts.adjacency) / math.sqrt(share * own)
+            if own and isinstance(view, ChildView)
+            else None
+            for view, share, own in zip(views, shares, alike, strict=True)
+        )
+        return RelatedMarginals(tables, siblings=sigmas if any(alike) else ())
 
     def cost(scale: float) -> Event:
         return facts.cost(make(max(scale, MIN_SCALE)).event(facts))
@@ -90,6 +111,8 @@ class RelatedDesign:
     seed: int
     delta: float
     facts: Facts
+    siblings: tuple[float | None, ...] = ()
+    """The noise of how alike siblings are, by table; empty in jobs from before it was released."""
 
     @classmethod
     def choose(cls, codec: RelatedCodec, facts: Facts, epsilon: float, delta: float, seed: int | None) -> RelatedDesign:
@@ -106,7 +129,7 @@ class RelatedDesign:
             )
             for of_table, (part, view) in parts
         )
-        return cls(codec, tables, drawn, float(delta), facts)
+        return cls(codec, tables, drawn, float(delta), facts, mechanism.siblings)
 
     @property
     def mechanism(self) -> RelatedMarginals:
@@ -114,6 +137,7 @@ class RelatedDesign:
         return RelatedMarginals(
             tuple((table.mechanism, view) for table, view in zip(self.tables, views_of(self.codec), strict=True)),
             (self.codec.bounds_in_words,),
+            self.siblings,
         )
 
     @property
@@ -130,6 +154,7 @@ class RelatedDesign:
         """As plain JSON types; the schemas are written by the codec."""
         return {
             "tables": [table.to_dict() for table in self.tables],
+            **({"siblings": list(self.siblings)} if self.siblings else {}),
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
@@ -145,7 +170,8 @@ class RelatedDesign:
             tables = tuple(
                 TableDesign.from_dict(table, of_table, _first(codec, view)) for table, of_table, view in parts
             )
-            return cls(codec, tables, int(fields["seed"]), float(fields["delta"]), facts)
+            sigmas = tuple(None if sigma is None else float(sigma) for sigma in fields.get("siblings", ()))
+            return cls(codec, tables, int(fields["seed"]), float(fields["delta"]), facts, sigmas)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DataError):
                 raise
@@ -164,7 +190,10 @@ class RelatedDesign:
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
         """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         check_same_facts(self.facts, facts)
-        self._model([table.rehearse() for table in self.tables]).sample(3)
+        made = [table.rehearse() for table in self.tables]
+        # siblings that are drawn apart are drawn by the same steps as others
+        apart = tuple(None if sigma is None else np.zeros(slot) for sigma, slot in self._by_child())
+        RelatedModel(self.codec, made[0], tuple(made[1:]), apart).sample(3)
         check_cost(self.event(facts), self.delta, epsilon, delta)
 
     def check_standing(self, allow_unproven: bool) -> None:
@@ -176,6 +205,8 @@ class RelatedDesign:
             same = len(release.public["tables"]) == len(self.tables) and all(
                 table.describes(_part(release, place)) for place, table in enumerate(self.tables)
             )
+            stated = [public.get("siblings", {}).get("sigma") for public in release.public["tables"]]
+            same = same and stated == [*(self.siblings or [None] * len(self.tables))]
         except (KeyError, TypeError, ValueError):
             same = False
         events = [dict(e) for e in release.guarantee.events]
@@ -195,10 +226,34 @@ class RelatedDesign:
                     progress(before + done, sum(steps), loss)
 
             made.append(table.fit(_part(release, place), tell))
-        return self._model(made)
+        model = RelatedModel(self.codec, made[0], tuple(made[1:]))
+        return replace(model, likeness=self._likeness(model, release)) if self.siblings else model
 
-    def _model(self, made: list[TableModel]) -> RelatedModel:
-        return RelatedModel(self.codec, made[0], tuple(made[1:]))
+    def _likeness(self, model: RelatedModel, release: Release) -> tuple[NDArray[np.float64] | None, ...]:
+        """How alike siblings are to be drawn, by table of children; a function of the release and the seed."""
+        rows, labels = model.parents.sample_rows(_DRAWN_PARENTS, self.seed)
+        context = rows if labels is None else np.column_stack([rows, labels])
+        out: list[NDArray[np.float64] | None] = []
+        for place, (child, view) in enumerate(zip(model.children, views_of(self.codec)[1:], strict=True)):
+            sigma = self.siblings[place + 1]
+            if sigma is None or not isinstance(view, ChildView):
+                out.append(None)
+                continue
+            value: Any = _part(release, place + 1).value
+            try:
+                summed = sibling_sums(self.tables[place + 1].mechanism, view, value)
+                released = np.asarray(value["siblings"], dtype=np.float64).reshape(len(summed.axes) + 1)
+            except (KeyError, TypeError, ValueError, UsageError):
+                raise DataError("This is not a release of related tables.") from None
+            several = context[model.numbers_of_children(rows, place) >= 2]
+            rng = np.random.default_rng([self.seed, place])
+            out.append(fit_likeness(child, several, released, sigma, summed, view.most, rng))
+        return tuple(out)
+
+    def _by_child(self) -> list[tuple[float | None, int]]:
+        """The noise of how alike siblings are and the columns of a child, by table of children."""
+        sigmas = self.siblings[1:] or (None,) * len(self.codec.children)
+        return list(zip(sigmas, self.codec.slots, strict=True))
 
 
 def _first(codec: RelatedCodec, view: RowView) -> int:

@@ -89,7 +89,8 @@ def command_words(params: Mapping[str, Any]) -> list[str]:
 
 
 LIMITS = (
-    "Sequences: the children of one parent have no order, and each is drawn by itself beside its parent's columns. "
-    "What they have in common beyond those columns is not kept, nor a sum over them."
+    "Sequences: the children of one parent have no order. Each is drawn beside its parent's columns, and siblings are "
+    "as alike in each column as real ones on average; other things that they have in common, a trend or a sum, are not "
+    "kept."
 )
 """What a report says that these tables are not good for."""

@@ -6,8 +6,9 @@ are drawn from
 
     p(child | parent) = Π p(child's column k | parent's columns, child's columns before k),
 
-each child by itself: two children of one parent have in common what their parent's columns tell, and nothing else.
-All of it is post-processing of one release.
+each child's own law. Siblings have in common what their parent's columns tell, and where the release says how alike
+they are, column by column, they are drawn at places in these laws that are so alike (`sibling_model`). All of it is
+post-processing of one release.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.errors import ConvergenceError, DataError
+from privot.synthesis.related.sibling_model import places_in_laws
 from privot.synthesis.tabular.conditional import Floats
 from privot.synthesis.tabular.restricted_rows import BLOCK, propose, restricted_rows
 from privot.synthesis.tabular.table_model import TableModel
@@ -45,11 +47,16 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class RelatedModel:
-    """`parents` draws parents with their numbers of children; `children`, one per table, draw these beside parents."""
+    """`parents` draws parents with their numbers of children; `children`, one per table, draw these beside parents.
+
+    `likeness` has ρ of every column of each table of children (`sibling_model`), or None where siblings are drawn
+    independently beside their parent, as in models of before.
+    """
 
     codec: RelatedCodec
     parents: TableModel
     children: tuple[TableModel, ...]
+    likeness: tuple[Floats | None, ...] = ()
 
     def sample(self, parents: int, seed: int = 0, where: Sequence[Condition] = ()) -> dict[str, Table]:
         """Synthetic tables of so many `parents`, by name; conditions are about parents. A seed gives the same again."""
@@ -63,7 +70,9 @@ class RelatedModel:
         for place, model in enumerate(self.children):
             owner = np.repeat(np.arange(len(rows)), self.numbers_of_children(rows, place))
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place, 2)))
-            x, y = child_rows(model, context[owner], rng)
+            alike = self.likeness[place] if self.likeness else None
+            at = None if alike is None else places_in_laws(owner, alike, rng)
+            x, y = child_rows(model, context[owner], rng, at)
             out.append(Drawn(x[:, self.codec.context :], y, owner))
         return tuple(out)
 
@@ -104,7 +113,9 @@ class RelatedModel:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays by name, those of table number i after "i."."""
         models = enumerate((self.parents, *self.children))
-        return {f"{place}.{name}": array for place, model in models for name, array in model.arrays().items()}
+        out = {f"{place}.{name}": array for place, model in models for name, array in model.arrays().items()}
+        alike = {f"{place + 1}.likeness": rho for place, rho in enumerate(self.likeness) if rho is not None}
+        return {**out, **alike}
 
     @classmethod
     def build(cls, codec: RelatedCodec, config: Mapping[str, Any], arrays: Mapping[str, Any]) -> RelatedModel:
@@ -122,15 +133,32 @@ class RelatedModel:
                 drawn = [factor.column for factor in model.factors[: codec.context]]
                 if sorted(-1 if column is None else column for column in drawn) != list(range(codec.context)):
                     raise ValueError
-            return cls(codec, made[0], tuple(made[1:]))
+            return cls(codec, made[0], tuple(made[1:]), _likeness(codec, arrays))
         except DataError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError):
             raise DataError("This is not a model of related tables privot wrote, or it is damaged.") from None
 
 
-def child_rows(model: TableModel, given: Floats, rng: np.random.Generator) -> tuple[Floats, Ints | None]:
+def _likeness(codec: RelatedCodec, arrays: Mapping[str, Any]) -> tuple[Floats | None, ...]:
+    """ρ of every table of children; refuses numbers that are none."""
+    out: list[Floats | None] = []
+    for place, slot in enumerate(codec.slots):
+        raw = arrays.get(f"{place + 1}.likeness")
+        rho = None if raw is None else np.asarray(raw, dtype=np.float64)
+        if rho is not None and (rho.shape != (slot,) or not (np.abs(rho) < 1.0).all()):
+            raise ValueError
+        out.append(rho)
+    return tuple(out) if any(rho is not None for rho in out) else ()
+
+
+def child_rows(
+    model: TableModel, given: Floats, rng: np.random.Generator, at_first: Floats | None = None
+) -> tuple[Floats, Ints | None]:
     """Rows of a `model` of children beside their parents, whose columns are `given` first; labels where there are some.
+
+    `at_first` are places in the laws of a child's own columns, and of its label, at which children are drawn; those
+    that constraints do not allow are drawn again anywhere.
 
     Constraints of the child's schema hold. Where a parent's columns leave no such child in many draws, the error says
     so.
@@ -140,11 +168,12 @@ def child_rows(model: TableModel, given: Floats, rng: np.random.Generator) -> tu
     labels = None if model.codec.classes is None else np.empty(len(given), dtype=np.int64)
     # siblings are drawn apart: rows of one block make up for each other's sampling error
     left = rng.permutation(len(given))
-    for _ in range(_TRIES):
+    for trial in range(_TRIES):
         failed = [np.empty(0, dtype=np.int64)]
         for start in range(0, len(left), BLOCK):
             at = left[start : start + BLOCK]
-            made, of_block, weight = propose(model, len(at), rules, (), rng, given[at])
+            places = at_first[at] if at_first is not None and trial == 0 else None
+            made, of_block, weight = propose(model, len(at), rules, (), rng, given[at], places)
             x[at] = made
             if labels is not None and of_block is not None:
                 labels[at] = of_block

@@ -120,8 +120,12 @@ def probabilities(z: csr_matrix, theta: Floats, bias: Floats) -> Floats:
     return shares(z @ theta + bias)
 
 
-def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw(
+    z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator, places: Floats | None = None
+) -> NDArray[np.int64]:
     """One value per row from its law, so that the rows together have close to the expected counts.
+
+    `places` in [0, 1] say where in its law each row is drawn; `rng` draws them unless given.
 
     Rows are drawn in blocks, each half as long as the one before. In every block the laws are tilted by what the blocks
     before lack: of each value beside each feature, to first order (less of it where there are many features, which
@@ -143,7 +147,7 @@ def draw(z: csr_matrix, theta: Floats, bias: Floats, rng: np.random.Generator) -
             tilt = np.clip(damping * beside / (st @ (weight * (1.0 - weight)) + 1.0), -_MAX_TILT, _MAX_TILT)
             weight = _with_counts(weight * np.exp(np.clip(some @ tilt, -1.0, 1.0)), expected_b + lacking_b)
         ends = weight.cumsum(axis=1)
-        at = rng.random((len(ends), 1)) * ends[:, -1:]
+        at = (rng.random((len(ends), 1)) if places is None else places[start:stop, None]) * ends[:, -1:]
         out[start:stop] = (ends <= at).sum(axis=1).clip(max=values - 1)
         drawn = one_hot(out[start:stop, None], [values])
         lacking += expected - (st @ drawn).toarray()

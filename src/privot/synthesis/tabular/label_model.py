@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 from scipy.special import softmax
 
 from privot.errors import DataError
 from privot.mechanisms.table_counts.group_shares import GroupShares
-from privot.release import Release
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS, fit_additive
 from privot.synthesis.tabular.conditional import Floats, fit_conditional, probabilities, ridge
 from privot.synthesis.tabular.consistent_marginals import Estimates
@@ -76,7 +76,12 @@ class LabelLaw:
 
 
 def corrected_label(
-    known: Estimates, law: LabelLaw, release: Release, rows: NDArray[np.int64], bases: list[Basis]
+    known: Estimates,
+    law: LabelLaw,
+    value: Mapping[str, Any],
+    public: Mapping[str, Any],
+    rows: NDArray[np.int64],
+    bases: list[Basis],
 ) -> Factor:
     """The law that was scored, with each column's own coefficients moved to where the scores would vanish.
 
@@ -89,29 +94,41 @@ def corrected_label(
         raise DataError("The law that was scored must have one feature per column: restore the release from a backup.")
     z = levels.one_hot(rows, alone)
     try:
-        value: Any = release.value
         scores = np.asarray(value["scores"], dtype=np.float64).reshape(z.shape[1], known.classes - 1)
-        sd = float(release.public["scores"]["sigma"])
+        sd = float(public["scores"]["sigma"])
     except (KeyError, TypeError, ValueError):
         raise DataError("This is not a release of a table's marginals and scores.") from None
-    n, scale = known.records, known.records / len(rows)
     offsets = levels.one_hot(rows, factor.features) @ factor.theta + factor.bias
-    chance = softmax(offsets, axis=1)[:, 1:]
-    moments = scale * (z.T @ chance) + scores
-    varied = scale * (z.T @ (chance * (1.0 - chance)))
-    prior = _additive_strengths(scores, varied, np.full_like(varied, sd**2) + varied, bases, CORRECTION)
-    moved, bias = fit_additive(z, offsets, moments, sd**2 + varied, _totals(known), n, prior, stacked(bases))
+    moved, bias = additive_correction(z, offsets, scores, sd, bases, label_totals(known), known.records)
     theta = factor.theta.copy()
     theta[: len(moved)] += moved
     return Factor(None, factor.features, theta, factor.bias + bias)
 
 
-def _totals(known: Estimates) -> tuple[Floats, Floats]:
+def additive_correction(
+    z: csr_matrix,
+    offsets: Floats,
+    scores: Floats,
+    sd: float,
+    bases: list[Basis],
+    totals: tuple[Floats, Floats],
+    records: float,
+) -> tuple[Floats, Floats]:
+    """What is added to the coefficients of z and to the bias of a law with logits `offsets`, whose scores are given."""
+    scale = records / len(offsets)
+    chance = softmax(offsets, axis=1)[:, 1:]
+    moments = scale * (z.T @ chance) + scores
+    varied = scale * (z.T @ (chance * (1.0 - chance)))
+    prior = additive_strengths(scores, varied, np.full_like(varied, sd**2) + varied, bases, CORRECTION)
+    return fit_additive(z, offsets, moments, sd**2 + varied, totals, records, prior, stacked(bases))
+
+
+def label_totals(known: Estimates) -> tuple[Floats, Floats]:
     """The number of records of each class but the first, and its variance, at least that of one record."""
     return known.records * known.label[1:], np.square(known.label_spread[1:]) + 1.0
 
 
-def _additive_strengths(
+def additive_strengths(
     excess: Floats, varied: Floats, variance: Floats, bases: list[Basis], bounds: tuple[float, float]
 ) -> Floats:
     """τ of every function of every column, from deviations of (groups, classes − 1) and their variance.
@@ -157,8 +174,8 @@ def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels, bases: 
     excess = np.concatenate([n * (t - np.outer(t.sum(axis=1), label)) for t in known.by_label])[:, 1:]
     varied = np.concatenate([n * np.outer(t.sum(axis=1), label * (1.0 - label)) for t in known.by_label])[:, 1:]
     noise = np.concatenate([np.square(spread) for spread in known.spread])[:, 1:] + varied
-    prior = _additive_strengths(excess, varied, noise, bases, ADDITIVE)
-    theta, bias = fit_additive(z, offsets, own, out, _totals(known), n, prior, stacked(bases))
+    prior = additive_strengths(excess, varied, noise, bases, ADDITIVE)
+    theta, bias = fit_additive(z, offsets, own, out, label_totals(known), n, prior, stacked(bases))
     return Factor(None, features, theta, np.log(label) + bias)
 
 

@@ -183,11 +183,13 @@ def propose(
     where: Sequence[Condition],
     rng: np.random.Generator,
     given: Floats | None = None,
+    places: Floats | None = None,
 ) -> tuple[Floats, Ints | None, Floats]:
     """Rows within the constraints and conditions (up to rounding), their labels, and their weights.
 
     `given` of shape (rows, k) are the first k columns, which are then not drawn; the model must draw them before all
-    others, and no constraint may name them.
+    others, and no constraint may name them. `places` are where in their laws the others are drawn, column by column,
+    the label last; anywhere unless given.
     """
     codec, axes = model.codec, model.axes
     groups = np.zeros((rows, len(codec.features)), dtype=np.int64)
@@ -196,8 +198,8 @@ def propose(
     known = 0 if given is None else given.shape[1]
     if given is not None:
         x[:, :known] = given
-        for place in range(known):
-            groups[:, place] = model.levels.groups[place][axes[place].index(x, None)]
+        for column_place in range(known):
+            groups[:, column_place] = model.levels.groups[column_place][axes[column_place].index(x, None)]
     for factor in model.factors:
         if factor.column is not None and factor.column < known:
             continue
@@ -206,7 +208,8 @@ def propose(
         z = model.levels.one_hot(groups, factor.features)
         bound = rules.support(column.name, drawn, rows)
         asked = [condition for condition in where if condition.column.name == column.name]
-        value = draw(z, factor.theta, factor.bias, rng)
+        place = None if places is None else places[:, -1 if i is None else i - known]
+        value = draw(z, factor.theta, factor.bias, rng, place)
         coordinates = value.astype(np.float64) if i is None else model.coordinates_of(i, axes[i], value, rng)
         if bound is not None or asked:
             allowed = wanted = bound or Support.free(column, rows)

@@ -15,12 +15,21 @@ from privot.evaluation.schema_axes import axes_of, grids_of
 from privot.guarantee import Adjacency
 from privot.jobs.charges import Spent
 from privot.jobs.job import Job
-from privot.mechanisms import ChosenCells, Facts, GroupedMarginals, GroupRule, ScoredMarginals, TreeRule
+from privot.mechanisms import (
+    ChosenCells,
+    Facts,
+    FurtherScores,
+    GroupedMarginals,
+    GroupRule,
+    ScoredMarginals,
+    TreeRule,
+)
 from privot.release import Release
 from privot.synthesis.design import check_cost, check_same_facts
-from privot.synthesis.tabular.table_fit import TablePlanner, fit_table
+from privot.synthesis.tabular.further_laws import Asked
+from privot.synthesis.tabular.table_fit import FurtherTablePlanner, TablePlanner, fit_table
 from privot.synthesis.tabular.table_model import TableModel
-from privot.synthesis.tabular.table_release import TableMechanism, table_mechanism
+from privot.synthesis.tabular.table_release import OverCells, TableMechanism, table_mechanism
 from privot.tables.codec import TableCodec
 from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
@@ -64,14 +73,20 @@ class TableDesign:
         return cls(codec, mechanism, drawn, float(delta), facts.adjacency, facts)
 
     @property
-    def over_cells(self) -> GroupedMarginals | ScoredMarginals:
+    def over_cells(self) -> OverCells:
         """The release but for its first part, if cells are chosen by that."""
         return self.mechanism.then if isinstance(self.mechanism, ChosenCells) else self.mechanism
 
     @property
+    def scored(self) -> GroupedMarginals | ScoredMarginals:
+        """The same but for scores of further labels and interactions."""
+        over = self.over_cells
+        return over.then if isinstance(over, FurtherScores) else over
+
+    @property
     def counts(self) -> GroupedMarginals:
         """The part of the release that counts cells."""
-        return self.over_cells.marginals if isinstance(self.over_cells, ScoredMarginals) else self.over_cells
+        return self.scored.marginals if isinstance(self.scored, ScoredMarginals) else self.scored
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; the schema is written by the codec."""
@@ -83,7 +98,9 @@ class TableDesign:
             "label_sigma": self.counts.label_sigma,
             "by_class": self.counts.by_class,
             "rule": asdict(self.counts.rule),
-            "score_sigma": self.over_cells.sigma if isinstance(self.over_cells, ScoredMarginals) else None,
+            "score_sigma": self.scored.sigma if isinstance(self.scored, ScoredMarginals) else None,
+            # left out where nothing further is asked: what was written before stays the same
+            **({"further": self._further()} if self._further() else {}),
             "seed": self.seed,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
@@ -96,7 +113,7 @@ class TableDesign:
         try:
             axes = axes_of(codec, compact=True)
             fine, coarse = (float(sigma) for sigma in fields["sigma"])
-            mechanism: TableMechanism
+            mechanism: OverCells | ChosenCells
             # jobs from before counts by class were a part of their own: fine counts by class, and groups by one rule
             labelled = None if fields.get("label_sigma") is None else float(fields["label_sigma"])
             # a rule that states nothing of the ends treated them like the rest
@@ -104,8 +121,16 @@ class TableDesign:
             by_class = bool(fields["by_class"])
             mechanism = GroupedMarginals(axes, codec.classes, (fine, coarse), by_class, rule, label_sigma=labelled)
             if fields["score_sigma"] is not None:
-                planner = TablePlanner(axes)
+                planner = TablePlanner(axes, last=Asked.of(codec).labels)
                 mechanism = ScoredMarginals(mechanism, float(fields["score_sigma"]), planner)
+            asked = Asked.of(codec)
+            if asked:
+                sigmas = [float(one["sigma"]) for one in fields["further"]]
+                few = len(asked.labels)
+                scores = tuple(asked.scores(len(axes), sigmas[:few], sigmas[few:]))
+                mechanism = FurtherScores(mechanism, scores, FurtherTablePlanner(axes, asked, first))
+                if mechanism.stated() != [dict(one) for one in fields["further"]]:
+                    raise ValueError
             # jobs from before cells were chosen: even ones
             if fields.get("tree_sigma") is not None:
                 tree = dict(fields["tree_rule"])
@@ -159,7 +184,8 @@ class TableDesign:
             "fine": [list(fine.sets), list(fine.shapes), fine.sigma],
             "labelled": counts.label_sigma,
             "pairs": counts.sigma[1] if len(counts.axes) > 1 else None,
-            "scores": self.over_cells.sigma if isinstance(self.over_cells, ScoredMarginals) else None,
+            "scores": self.scored.sigma if isinstance(self.scored, ScoredMarginals) else None,
+            "further": self._further(),
         }
         try:
             found = {
@@ -170,6 +196,7 @@ class TableDesign:
                 "labelled": public["labelled"]["sigma"] if "labelled" in public else None,
                 "pairs": public["pairs"]["sigma"] if "pairs" in public else None,
                 "scores": public["scores"]["sigma"] if "scores" in public else None,
+                "further": public.get("further", []),
             }
         except (KeyError, TypeError):
             found = {}
@@ -183,7 +210,11 @@ class TableDesign:
             over = self.mechanism.chosen(release.value)  # type: ignore[arg-type]
         except (KeyError, TypeError, ValueError, IndexError, UsageError):
             raise DataError(_NOT_PAID_FOR) from None
-        return over.marginals if isinstance(over, ScoredMarginals) else over
+        return over if isinstance(over, GroupedMarginals) else over.marginals
+
+    def _further(self) -> list[dict[str, Any]]:
+        """What is public about scores of further labels and interactions."""
+        return self.over_cells.stated() if isinstance(self.over_cells, FurtherScores) else []
 
     def rehearse(self) -> TableModel:
         """Release and fit a table of two made-up rows, so that a schema that fails is found before paying."""
@@ -198,15 +229,25 @@ class TableDesign:
             adjacency=self.adjacency,
             budget=(1e6, self.delta),
         )
-        mechanism, then = self.mechanism, self.over_cells
-        if isinstance(then, ScoredMarginals):
-            planner = TablePlanner(axes_of(self.codec, compact=True), population=_REHEARSED)
-            then = replace(then, planner=planner)
+        mechanism, then = self.mechanism, self._shortened()
+        if not isinstance(then, GroupedMarginals):
             mechanism = replace(mechanism, then=then) if isinstance(mechanism, ChosenCells) else then
         release = made_up.release(mechanism, purpose="rehearsal")
         model = fit_table(release, self.codec, population=_REHEARSED, first=self.first)
         model.sample_rows(2)
         return model
+
+    def _shortened(self) -> OverCells:
+        """What is released over cells, with planners that look at few rows."""
+        axes = axes_of(self.codec, compact=True)
+        then, over = self.scored, self.over_cells
+        if isinstance(then, ScoredMarginals):
+            planner = TablePlanner(axes, population=_REHEARSED, last=Asked.of(self.codec).labels)
+            then = replace(then, planner=planner)
+        if not isinstance(over, FurtherScores):
+            return then
+        further = FurtherTablePlanner(axes, Asked.of(self.codec), self.first, _REHEARSED)
+        return replace(over, then=then, planner=further)
 
     def fit(self, release: Release, progress: Callable[[int, int, float], None] | None = None) -> TableModel:
         """The model of a release; the same release and seed give the same model."""

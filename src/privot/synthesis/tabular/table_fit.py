@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError
 from privot.evaluation.schema_axes import axes_of, grids_of, with_edges
-from privot.mechanisms.table_counts.cell_axes import Axis
+from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.release import Release
 from privot.synthesis.tabular.conditional import Floats, draw, fit_conditional
 from privot.synthesis.tabular.consistent_marginals import Estimates, estimate, estimate_parts
+from privot.synthesis.tabular.further_laws import Asked, ColumnLaw, Correction, corrections
 from privot.synthesis.tabular.group_basis import Basis, basis_of, pair_ridge, stacked
 from privot.synthesis.tabular.label_model import LabelLaw, corrected_label, label_factor
 from privot.synthesis.tabular.number_shape import shape_of
@@ -65,13 +66,19 @@ def fit_table(
     rng = np.random.default_rng(seed)
     axes = released_axes(release, codec)
     levels, bases = _levels(known, axes), _bases(known, axes)
-    factors = _feature_factors(known, levels, bases, population, rng, tell, first)
+    value: Any = release.value
+    further = corrections(value, release.public, levels.groups, known.classes)
+    last = Asked.of(codec).labels
+    factors = _feature_factors(known, levels, bases, population, rng, tell, first, last, further)
     if codec.classes is not None:
         fresh = draw_groups(factors, LABEL_POPULATION * population, levels, rng)[0]
-        if isinstance(release.value, Mapping) and "scores" in release.value:
-            law = LabelLaw.of(release.value, levels.groups, known.classes)
+        if LABEL in further:
+            levels = further[LABEL].law.levels
+            factors.append(further[LABEL].corrected(known, fresh, bases))
+        elif isinstance(value, Mapping) and "scores" in value:
+            law = LabelLaw.of(value, levels.groups, known.classes)
             levels = law.levels
-            factors.append(corrected_label(known, law, release, fresh, bases))
+            factors.append(corrected_label(known, law, value, release.public, fresh, bases))
         else:
             factors.append(label_factor(known, fresh, levels, bases))
         tell(steps)
@@ -103,10 +110,13 @@ class TablePlanner:
     axes: tuple[Axis, ...]
     population: int = POPULATION // 2
     seed: int = 0
+    last: tuple[int, ...] = ()
+    """Columns that are drawn after all others: further labels."""
 
     def identity(self) -> bytes:
         """Every choice."""
-        return repr((self.axes, self.population, self.seed)).encode()
+        # a table without further labels is described as it always was
+        return repr((self.axes, self.population, self.seed, *([self.last] if self.last else []))).encode()
 
     def over(self, axes: tuple[Axis, ...]) -> TablePlanner:
         """The planner for columns of these cells."""
@@ -117,9 +127,47 @@ class TablePlanner:
         known = estimate_parts(value, public)
         rng = np.random.default_rng(self.seed)
         levels, bases = _levels(known, self.axes), _bases(known, self.axes)
-        factors = _feature_factors(known, levels, bases, self.population, rng)
+        factors = _feature_factors(known, levels, bases, self.population, rng, last=self.last)
         fresh = draw_groups(factors, LABEL_POPULATION * self.population, levels, rng)[0]
         return LabelLaw(label_factor(known, fresh, levels, bases), levels)
+
+
+@dataclass(frozen=True)
+class FurtherTablePlanner:
+    """Makes the laws of further labels and interactions whose scores are then released; it never sees a record."""
+
+    axes: tuple[Axis, ...]
+    asked: Asked
+    first: int = 0
+    population: int = POPULATION // 2
+    seed: int = 1
+
+    def identity(self) -> bytes:
+        """Every choice."""
+        return repr((self.axes, self.asked, self.first, self.population, self.seed)).encode()
+
+    def over(self, axes: tuple[Axis, ...]) -> FurtherTablePlanner:
+        """The planner for columns of these cells."""
+        return replace(self, axes=axes)
+
+    def laws(self, value: Mapping[str, NDArray[Any]], public: Mapping[str, Any]) -> list[ColumnLaw]:
+        """The factors that `fit_table` would use if there were no further scores, those of labels first."""
+        known = estimate_parts(value, public)
+        rng = np.random.default_rng(self.seed)
+        levels, bases = _levels(known, self.axes), _bases(known, self.axes)
+        asked = self.asked
+        factors = _feature_factors(known, levels, bases, self.population, rng, first=self.first, last=asked.labels)
+        laws = {factor.column: LabelLaw(factor, levels) for factor in factors}
+        order = [factor.column for factor in factors]
+        if any(LABEL in three for three in asked.interactions):
+            fresh = draw_groups(factors, LABEL_POPULATION * self.population, levels, rng)[0]
+            if "scores" in value:
+                law = LabelLaw.of(value, levels.groups, known.classes)
+                laws[None] = replace(law, factor=corrected_label(known, law, value, public, fresh, bases))
+            else:
+                laws[None] = LabelLaw(label_factor(known, fresh, levels, bases), levels)
+        targets = [LABEL if LABEL in three else max(three, key=order.index) for three in asked.interactions]
+        return [ColumnLaw(t, laws[None if t == LABEL else t]) for t in (*asked.labels, *targets)]
 
 
 def _levels(known: Estimates, axes: Sequence[Axis]) -> Levels:
@@ -138,35 +186,40 @@ def _feature_factors(
     rng: np.random.Generator,
     tell: Callable[[int], None] = lambda done: None,
     first: int = 0,
+    last: tuple[int, ...] = (),
+    further: Mapping[int, Correction] | None = None,
 ) -> list[Factor]:
-    """p(x₁), p(x₂|x₁), …, each fitted over rows drawn from those before it."""
+    """p(x₁), p(x₂|x₁), …, each fitted over rows drawn from those before it, or corrected by its own scores."""
     rows = np.zeros((population, known.columns), dtype=np.int64)
     factors: list[Factor] = []
     dependence = known.dependence()
-    order = order_of(dependence, first)
+    order = order_of(dependence, first, last)
     for step, column in enumerate(order):
-        parents = sorted(order[:step], key=lambda j: -dependence[column, j])[:MAX_PARENTS]
-        factors.append(_feature_factor(known, column, sorted(parents), rows, levels, bases))
+        if further is not None and column in further:
+            factors.append(further[column].corrected(known, rows, bases))
+        else:
+            parents = sorted(order[:step], key=lambda j: -dependence[column, j])[:MAX_PARENTS]
+            factors.append(_feature_factor(known, column, sorted(parents), rows, levels, bases))
         z = levels.one_hot(rows, factors[-1].features)
         rows[:, column] = draw(z, factors[-1].theta, factors[-1].bias, rng)
         tell(step + 1)
     return factors
 
 
-def order_of(dependence: Floats, first: int = 0) -> list[int]:
+def order_of(dependence: Floats, first: int = 0, last: tuple[int, ...] = ()) -> list[int]:
     """Start at the column that depends most on all others; go on with the one that depends most on any so far.
 
-    The `first` columns come before all others.
+    The `first` columns come before all others, the columns in `last` after all others, as they are given.
     """
-    ahead = range(first or len(dependence))
+    ahead = [column for column in range(first or len(dependence)) if column not in last]
     order = [max(ahead, key=lambda i: float(dependence[i].sum()))]
     for columns in (ahead, range(len(dependence))):
-        left = set(columns) - set(order)
+        left = set(columns) - set(order) - set(last)
         while left:
             following = max(sorted(left), key=lambda i: float(dependence[i, order].max()))
             order.append(following)
             left.discard(following)
-    return order
+    return [*order, *last]
 
 
 def blocks_of(known: Estimates, column: int, ordered: bool) -> NDArray[np.int64]:

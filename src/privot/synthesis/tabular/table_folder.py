@@ -74,7 +74,8 @@ def facts_of(params: Mapping[str, Any], learned: Mapping[str, Any]) -> list[list
     return [
         ["method", f"{params['method']}: noisy marginals of the table's cells"],
         ["columns", ", ".join(f"{count} {kind}" for kind, count in kinds.items())],
-        ["label", schema["label"] or "none"],
+        ["label", ", ".join(schema.get("labels", [schema["label"] or "none"]))],
+        *([["interactions", "; ".join(" × ".join(n) for n in named)]] if (named := schema.get("interactions")) else []),
         ["drawn in this order", ", ".join(order)[:300]],
     ]
 

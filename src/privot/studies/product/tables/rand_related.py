@@ -97,7 +97,7 @@ def _judged(at: str, found: Mapping[str, float], real: Mapping[str, float], term
             shown(SHARED),
             abs(found[SHARED] - real[SHARED]) <= RANK_WITHIN,
             published=f"a correlation within {RANK_WITHIN:g}",
-            why="years are drawn one by one beside the person's columns, which explain less than half of it",
+            why="how alike years are is released as one noisy number per column",
         ),
     ]
 
