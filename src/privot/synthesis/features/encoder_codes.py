@@ -133,6 +133,9 @@ class EncoderCodes(ImageCodes):
             encoder = PublicEncoder.from_dict(fields["encoder"])
             center, length = tensors["center"].numpy(), float(tensors["length"].item())
             made = cls(encoder, fields["shape"], center, length, fields["low"], fields["high"])
+        except DataError:
+            # which says what is missing: the file of an encoder
+            raise
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, UsageError) as error:
             raise DataError(f"These are not codes of an encoder that privot wrote ({type(error).__name__}).") from None
         if made.to_dict() != dict(fields):
