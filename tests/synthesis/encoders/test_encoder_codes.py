@@ -1,4 +1,4 @@
-"""Centred codes of an encoder: by formulas of the test's own, alone or in company, and what a lost record counts for."""
+"""Centred codes of an encoder: by formulas of the test's own, in any company, and what a lost record counts for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colour images with a public encoder get labels from its codes: what is paid, kept, saved, and refused before paying."""
+"""Colour images with a public encoder get labels from its codes: what is paid, kept, saved and refused."""
 
 from __future__ import annotations
 
