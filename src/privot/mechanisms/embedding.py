@@ -36,7 +36,15 @@ from privot.mechanisms.phase_sums import PhaseMap, PhaseSums, has_phases, try_ph
 from privot.noise import NoiseSource, add_noise
 from privot.noise.adding import grid_of
 
-__all__ = ["MARGIN", "FeatureMap", "MeanEmbedding", "clip_features", "count_share", "weakest_standing"]
+__all__ = [
+    "MARGIN",
+    "FeatureMap",
+    "MeanEmbedding",
+    "clip_features",
+    "count_share",
+    "stated_assumptions",
+    "weakest_standing",
+]
 
 _BLOCK_ROWS = 1024
 _BLOCK_NUMBERS = 1 << 24
@@ -60,6 +68,11 @@ def weakest_standing(maps: Sequence[FeatureMap], device: str) -> Standing:
     said = [each.standing_on(device) for each in maps if hasattr(each, "standing_on")]
     said += [each.standing for each in maps if hasattr(each, "standing")]
     return Standing.weakest([Standing.PROVEN, *said])
+
+
+def stated_assumptions(maps: Sequence[FeatureMap]) -> tuple[str, ...]:
+    """What releases with `maps` rest on because of them: that a public encoder did not see these records before."""
+    return tuple(dict.fromkeys(said for each in maps for said in getattr(each, "assumptions", ())))
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,7 @@ class MeanEmbedding(Once):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee rests on because of the map: that a public encoder did not see these records before."""
-        return tuple(dict.fromkeys(said for each in self.maps for said in getattr(each, "assumptions", ())))
+        return stated_assumptions(self.maps)
 
     def identity(self) -> bytes:
         """The map to the last bit, and every other choice; refuses a map without `exact_bytes`."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Event
+from privot.accounting.events import Event, of_standing
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.jobs.charges import Spent
@@ -147,7 +147,13 @@ class GeneratorDesign:
             if first or not (job.folder / f"{name}.npz").exists():
                 break
             del later[name]
-        return [self.facts.cost(part.event(self.adjacency)) for part in later.values()]
+        return [self.part_cost(part, self.facts) for part in later.values()]
+
+    def part_cost(self, part: WarpSelection | Labelling, facts: Facts) -> Event:
+        """What a later part costs, as the vault charges it: with the standing of its map on the design's device."""
+        device = str(getattr(self.mechanism, "device", ""))
+        standing = part.standing_on(device) if isinstance(part, Labelling) else Standing.PROVEN
+        return of_standing(facts.cost(part.event(facts.adjacency)), standing)
 
 
 def check_standing(event: Event, delta: float, allow_unproven: bool) -> None:

@@ -19,6 +19,7 @@ MADE = (
     LESSON,
     f"{LABELS}.npz",
     "generator.safetensors",
+    "labeller-encoder.pt2",
     "config.json",
     "guarantee.json",
     "spent.json",

@@ -201,6 +201,7 @@ class Synthesizer(PrivateEstimator):
         design.check(facts, self.epsilon, self.delta, device)
         terms = Terms(f"synthesis by {self.method}", design.delta, self.allow_unproven)
         if design.parts:
+            design.check_standing(self.allow_unproven)
             vault.check(design.event(facts), purpose=terms.purpose, rows=LABELS in design.parts)
         return self._run(design, DirectPayments(vault, terms), device, progress=progress)._in_form_of(vault)
 

@@ -22,6 +22,7 @@ from privot.common.devices import usable_device
 from privot.errors import UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.mechanisms.cuda_stream import refuse_recording
+from privot.mechanisms.embedding import stated_assumptions, weakest_standing
 from privot.mechanisms.exact_sums import MARGIN, MAX_RECORDS, FeatureMap, exact_root, try_map
 from privot.mechanisms.mechanism import Facts, Needs, Once, Records
 from privot.noise import NoiseSource, add_noise
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _ROWS = 1024
 _UNIT = 2.0**-53
-_MAX_SIZE, _MAX_FEATURE, _BITS = 2**15, 8.0, 16
+MAX_SIZE, MAX_FEATURE, _BITS = 2**15, 8.0, 16
 """2¹⁵ squares of multiples of 2⁻¹⁶ up to 8 add up below 2⁵³ units: a norm is exact before its root."""
 _FINE, _MAX_WEIGHTS, _COARSE = 24, 2.0**10, 18
 """Features of norm 1 on a grid of 2⁻²⁴ times weights of norm 2¹⁰ on one of 2⁻¹⁸ stay below 2⁵² units: exact."""
@@ -63,7 +64,8 @@ class TunedHead(Once):
         the records, is rounded by less than the margin of 1e-5, or the release is refused;
       * features that are not finite count as zero.
 
-    As of every map, that its rows do not influence each other is the map's promise; it is tried on public rows.
+    As of every map, that its rows do not influence each other is the map's promise; it is tried on public rows. A map
+    that rests on more says so, and so does the release: by its standing on this device, and by its assumptions.
     """
 
     features: FeatureMap
@@ -84,9 +86,9 @@ class TunedHead(Once):
             raise UsageError(f"The first weights must be finite numbers, {self.features.size} for every class.")
         if not 0.0 < self.rate < math.inf:
             raise UsageError(f"The rate must be a number above 0, got {self.rate!r}.")
-        if self.features.rounding != 0.0 or self.features.size > _MAX_SIZE:
+        if self.features.rounding != 0.0 or self.features.size > MAX_SIZE:
             raise UsageError(
-                f"Tuning needs a feature map of at most {_MAX_SIZE} numbers that are the same to the last bit, "
+                f"Tuning needs a feature map of at most {MAX_SIZE} numbers that are the same to the last bit, "
                 "whatever records stand beside a record."
             )
 
@@ -97,8 +99,13 @@ class TunedHead(Once):
 
     @property
     def standing(self) -> Standing:
-        """PROVEN: the event's own theorem is all it rests on."""
-        return Standing.PROVEN
+        """PROVEN: the event's own theorem is all it rests on; unless the map says less of itself on this device."""
+        return weakest_standing((self.features,), self.device)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on because of the map: that a public encoder did not see these records before."""
+        return stated_assumptions((self.features,))
 
     def event(self, facts: Facts) -> Event:
         """T Gaussian mechanisms; all that can be refused is refused here, before anything is paid."""
@@ -161,7 +168,9 @@ class TunedHead(Once):
 
         indices = np.arange(first, min(first + _ROWS, records.count))
         with torch.no_grad():
-            x = torch.from_numpy(np.ascontiguousarray(records.rows(indices))).to(usable_device(self.device))
+            # in float64 whatever was given: maps are exact, and alike in any company, in that type only
+            rows = np.ascontiguousarray(records.rows(indices), dtype=np.float64)
+            x = torch.from_numpy(rows).to(usable_device(self.device))
             return bounded(self.features.features(x)).float(), torch.from_numpy(records.labels(indices)).to(x.device)
 
     def _slope(self, seen: Iterable[tuple[torch.Tensor, torch.Tensor]], weights: NDArray[np.float64]) -> Any:
@@ -221,7 +230,7 @@ def bounded(phi: torch.Tensor) -> torch.Tensor:
     phi = phi.to(torch.float64)
     # an infinity or NaN anywhere: the whole row counts as zero
     phi = torch.where(torch.isfinite(phi).all(dim=1, keepdim=True), phi, 0.0)
-    whole = torch.round(phi.clamp(-_MAX_FEATURE, _MAX_FEATURE) * 2.0**_BITS)
+    whole = torch.round(phi.clamp(-MAX_FEATURE, MAX_FEATURE) * 2.0**_BITS)
     norms = exact_root(whole.square().sum(dim=1, keepdim=True)) * 2.0**-_BITS
     most = 1.0 - MARGIN
     share = torch.where(norms > most, most / norms, 1.0)

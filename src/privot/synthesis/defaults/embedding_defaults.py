@@ -15,6 +15,7 @@ from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms.embedding import FeatureMap
+from privot.mechanisms.gradients.linear_head import MAX_SIZE
 from privot.synthesis.defaults.common_mean import CommonMean, choose_maps
 from privot.synthesis.encoders.public_encoder import PublicEncoder
 from privot.synthesis.features.encoder_features import EncoderFeatures
@@ -76,6 +77,16 @@ SCATTERED_STEPS, QUIET = (20, 40), 3e-4
 SCATTERED_LENGTH, SCATTERED_LONGEST = 2.0, 400.0
 """The length of its steps for a noise of 1 per record, and the longest; like the number of steps chosen on a hold-out
 of CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
+ENCODED_SHARES = (0.5, 0.25)
+"""Shares of the budget for labels by the codes of an encoder where noise per record, with the smaller share, is above
+`QUIET`, and below it: means of classes fall further behind labels the more noise there is."""
+ENCODED_STEPS, ENCODED_SAMPLES = 40, 2_000
+"""The number of steps of that tuning, and the samples that centre the codes."""
+ENCODED_LENGTH, ENCODED_LONGEST = 0.025, 400.0
+"""The length of its steps for a noise of 1 per record, and the longest; like the shares and the number of steps chosen
+on a hold-out of CIFAR-10 (`docs/notebook/synthesis-images.md`)."""
+ENCODED_BATCH = 640
+"""Samples of all classes per step of a training with an encoder on a GPU, whose network takes most of the time."""
 CHOICE_SHARE = 0.02
 """The share of the budget (of 1/σ²) for selecting a warp: at ε = 0.2 a count has noise of 0.5 % of 60,000 records."""
 FACTORS = (0.5, 1.0, 1.5, 2.0)
@@ -97,6 +108,8 @@ class Problem:
     segments: tuple[Segment, ...] | None = None
     common: bool = False
     """Whether a mean of all records is asked for."""
+    codes: int | None = None
+    """The numbers that a public encoder makes of an image; None where none is given."""
 
     @property
     def records_a_class(self) -> float:
@@ -273,13 +286,15 @@ def choose_rules(problem: Problem) -> Rules:
         kind.update(latent=kind["latent"] + AFFINE, warp=round(warp(problem), 4))
     if has_common_mean(problem):
         config = {**base, **kind, "channels": 256, "shape": list(problem.shape), "doublings": doublings}
-        return Rules(config, COMMON_STEPS, _each(problem, 16, 1280, 2560), learning_rate=2e-3)
+        batch = _each(problem, 16, 1280, 2560) if problem.codes is None else _encoded_batch(problem)
+        return Rules(config, COMMON_STEPS, batch, learning_rate=2e-3)
     members = min(MEMBERS, MAX_WORK // steps(problem)) if cuda and _image(problem) and _noisy(problem) else 1
     if members > 1:
         kind.update(kind="several", of=kind["kind"], members=members)
     config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
     if cuda:
-        return Rules(config, steps(problem), _each(problem, 16, 256, 2560), learning_rate=2e-3)
+        batch = _each(problem, 16, 256, 2560) if problem.codes is None else _encoded_batch(problem)
+        return Rules(config, steps(problem), batch, learning_rate=2e-3)
     # the time of a step is proportional to its samples; longer steps with fewer samples make more progress
     return Rules(config, steps(problem), _each(problem, 8, 64, 160), learning_rate=4e-3)
 
@@ -289,21 +304,43 @@ def _each(problem: Problem, least: int, most: int, whole: int) -> int:
     return max(least, min(most, whole // problem.classes))
 
 
+def _encoded_batch(problem: Problem) -> int:
+    """Samples per class with an encoder: 64 of each of ten classes, 256 at most."""
+    return _each(problem, 16, 256, ENCODED_BATCH)
+
+
 def choose_labelling(problem: Problem) -> Labelling | None:
     """How samples get their labels, σ being the noise of the whole budget; None where they keep their requested class.
 
-    Colour images are always labelled, on a CPU too: by a classifier of fixed wavelets, unless the signal is so strong
-    that samples teach a network more (on a GPU). Others are not where noise is the limit: the means need the budget
-    more than the labels do.
+    Colour images are always labelled, on a CPU too: by a classifier of an encoder's codes where one is given; else of
+    fixed wavelets, unless the signal is so strong that samples teach a network more (on a GPU). Others are not where
+    noise is the limit: the means need the budget more than the labels do.
     """
     many = problem.records is not None and problem.records > MAX_RECORDS
     if many or problem.classes < 2:
         return None
+    if _encoded(problem):
+        noisy, quiet = ENCODED_SHARES
+        plain = labelling_of(problem, quiet)
+        return plain if plain.sigma / _all_records(problem) <= QUIET else labelling_of(problem, noisy)
     if _scattered(problem):
         return labelling_of(problem, LABELS_SHARE)
     if not _seen(problem) or _noisy(problem):
         return None
     return labelling_of(problem, LABELS_SHARE if signal(problem) >= STRONG_SIGNAL else SHORT_SHARE)
+
+
+def _encoded(problem: Problem) -> bool:
+    """Whether a labeller sees the codes of an encoder: of three colours, where one is given that is small enough."""
+    if problem.codes is None or problem.codes >= MAX_SIZE or not _image(problem):
+        return False
+    assert problem.shape is not None
+    return image_axes(problem.shape).channels == 3
+
+
+def _all_records(problem: Problem) -> float:
+    """Of all classes: public, stated or assumed."""
+    return problem.records_a_class * problem.classes
 
 
 def _scattered(problem: Problem) -> bool:
@@ -344,10 +381,15 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
     A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long,
     40 of them, or 10 of min(2, 0.0034/κ) at a signal below `STRONG_SIGNAL`. Where it sees a scattering,
     steps are min(400, 2/√(σ₂/n)) long, 40 of them, or 20 where σ₂/n is above 0.0003; there its constants are those of
-    photographs rather than of samples.
+    photographs rather than of samples. Where it sees codes of an encoder, 40 steps are min(400, 0.025/(σ₂/n)) long.
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
+    if _encoded(problem):
+        assert problem.codes is not None
+        sigma = problem.sigma / math.sqrt(share)
+        length = min(ENCODED_LONGEST, ENCODED_LENGTH * _all_records(problem) / sigma)
+        return Labelling(sigma, ENCODED_STEPS, length, problem.codes, ENCODED_SAMPLES, "encoder")
     if _scattered(problem):
         sigma = problem.sigma / math.sqrt(share)
         noise = sigma / (problem.records_a_class * problem.classes)

@@ -105,6 +105,18 @@ class PublicEncoder:
         self._data = data
         _LOADED[self.digest] = (data, name)
 
+    @property
+    def content(self) -> bytes:
+        """The bytes of the file."""
+        return self._data
+
+    @classmethod
+    def of_content(cls, content: bytes, name: str) -> PublicEncoder:
+        """The encoder of a file's bytes that were read elsewhere; the same checks."""
+        made = _from_bytes(content, name, None, (0.0, 1.0))
+        _check_kind(made._archive())
+        return made
+
     def _archive(self) -> Archive:
         return Archive(io.BytesIO(self._data), self.name)
 

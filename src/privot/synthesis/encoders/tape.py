@@ -217,6 +217,16 @@ class Tape:
         """The outputs for the rows of `x`."""
         return self._run(x, [])
 
+    def run_half(self, x: Tensor) -> list[Tensor]:
+        """The outputs for images `x` in float32, with products in bfloat16: for training, which sees no record.
+
+        Nothing is cached between calls, since a recorded step must not read what another one made.
+        """
+        laid = x.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+            found = self.run(laid)
+        return [layer.float() for layer in found]
+
     def run_checked(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
         """The outputs, and for every row whether all numbers on the way to them were finite.
 

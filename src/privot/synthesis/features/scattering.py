@@ -16,6 +16,7 @@ from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 from privot.mechanisms.exact_sums import exact_root
 from privot.synthesis.features.fourier import kept_on, public_range, to_unit
+from privot.synthesis.features.linear_classifier import LinearClassifier
 from privot.synthesis.features.network_features import digest_of_arrays
 from privot.synthesis.features.photographs import photograph_channels
 
@@ -214,63 +215,15 @@ class Scattering:
         return made
 
 
-class ScatteringClassifier:
-    """Linear scores of classes on the features of a `Scattering`: φ(x)·W + b; it labels samples and sees no record."""
+class ScatteringClassifier(LinearClassifier):
+    """Linear scores of classes on the features of a `Scattering`; it labels samples and sees no record."""
 
     kind = "scattering classes"
 
-    def __init__(
-        self, features: Scattering, weights: NDArray[np.float64], offsets: NDArray[np.float64] | None = None
-    ) -> None:
-        self.map, self.weights = features, np.array(weights, dtype=np.float64)
-        if self.weights.ndim != 2 or len(self.weights) != features.size or not np.isfinite(self.weights).all():
-            raise UsageError(f"The weights of a classifier must be finite numbers, {features.size} for every class.")
-        self.offsets = np.zeros(self.weights.shape[1]) if offsets is None else np.array(offsets, dtype=np.float64)
-        if self.offsets.shape != self.weights.shape[1:] or not np.isfinite(self.offsets).all():
-            raise UsageError("The offsets of a classifier must be finite numbers, one for every class.")
-
-    @property
-    def dim(self) -> int:
-        """Columns of a record."""
-        return self.map.dim
-
-    @property
-    def classes(self) -> int:
-        """The number of classes."""
-        return int(self.weights.shape[1])
-
-    def scores(self, x: torch.Tensor) -> torch.Tensor:
-        """(rows, classes) from (rows, dim); the largest says the class. Only their order has a meaning."""
-        weights, offsets = (torch.as_tensor(held).to(x) for held in (self.weights, self.offsets))
-        parts = [phi @ weights + offsets for phi in self.map.blocks(x)]
-        return torch.cat(parts) if parts else x.new_zeros((0, self.classes))
-
-    def to_dict(self) -> dict[str, Any]:
-        """A description with a digest; the arrays lie in a file (`tensors`)."""
-        return {"kind": self.kind, "features": self.map.to_dict(), "digest": digest_of_arrays(self._own())}
-
-    def _own(self) -> dict[str, torch.Tensor]:
-        """Weights, and offsets where there are any: files of before they were known stay readable."""
-        held = {"weights": torch.from_numpy(self.weights.copy())}
-        return {**held, "offsets": torch.from_numpy(self.offsets.copy())} if self.offsets.any() else held
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The constants of the map and the weights, in float64."""
-        return {**self.map.tensors(), **self._own()}
-
     @classmethod
-    def from_tensors(cls, fields: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> ScatteringClassifier:
-        """The classifier that `to_dict` and `tensors` wrote, to the last bit."""
-        features = Scattering.from_tensors(fields.get("features", {}), tensors)
-        try:
-            made = cls(
-                features, tensors["weights"].numpy(), tensors["offsets"].numpy() if "offsets" in tensors else None
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
-            raise DataError(f"This is not a classifier that privot wrote ({type(error).__name__}).") from None
-        if made.to_dict() != dict(fields):
-            raise DataError("This classifier is not the one that was released.")
-        return made
+    def read_map(cls, fields: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Scattering:
+        """The scattering that was written with it."""
+        return Scattering.from_tensors(fields, tensors)
 
 
 def channels_of(colours: int) -> int:

@@ -43,6 +43,7 @@ from privot.synthesis.design import (
     check_same_facts,
     check_standing,
 )
+from privot.synthesis.features.encoder_features import code_width, codes_among
 from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training import checkpoint
@@ -60,6 +61,18 @@ class EmbeddingDesign(GeneratorDesign):
     """One release of a `MeanEmbedding`, and the later parts."""
 
     method: str = "embedding"
+
+    def __post_init__(self) -> None:
+        labelling = self.labelling
+        if labelling is None or labelling.kind != "encoder":
+            return
+        codes = codes_among(self.mechanism.maps)
+        if codes is None:
+            raise UsageError("Labels by the codes of an encoder need the encoder: give it, or leave out the labelling.")
+        if codes.width != labelling.columns:
+            raise UsageError(
+                f"The labelling is for codes of {labelling.columns} numbers, those of the encoder have {codes.width}."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -83,7 +96,7 @@ class EmbeddingDesign(GeneratorDesign):
     def event(self, facts: Facts) -> Event:
         """All that will be charged: the first release and the later parts."""
         first = self._first(facts)
-        later = [facts.cost(part.event(facts.adjacency)) for part in self.parts.values()]
+        later = [self.part_cost(part, facts) for part in self.parts.values()]
         return Composed((first, *later)) if later else first
 
     def due(self, job: Job, spent: Spent) -> Event:
@@ -104,7 +117,7 @@ class EmbeddingDesign(GeneratorDesign):
 
     def check_standing(self, allow_unproven: bool) -> None:
         """Refuse a calibration that no theorem covers, unless it is allowed."""
-        check_standing(self._first(self.facts), self.delta, allow_unproven)
+        check_standing(self.event(self.facts), self.delta, allow_unproven)
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
@@ -150,7 +163,9 @@ class EmbeddingMethod:
         if options and config.rules is not None:
             raise UsageError("The rules already say what is released and labelled: leave out the options.")
         sigma = self._whole(config, facts)
-        problem = Problem(facts.dim, classes, sigma, records, shape, device, common=bool(options.get("common")))
+        codes = None if config.encoder is None or shape is None else code_width(config.encoder, shape)
+        common_mean = bool(options.get("common"))
+        problem = Problem(facts.dim, classes, sigma, records, shape, device, common=common_mean, codes=codes)
         if problem.common and config.features is not None:
             raise UsageError("A mean of all records has a map of its own: leave it out, or the features.")
         labelling, selection = self._parts(config, problem, facts, options)

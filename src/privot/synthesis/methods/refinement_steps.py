@@ -14,9 +14,10 @@ import torch
 from privot.mechanisms.accuracy_counts import CorrectCounts
 from privot.mechanisms.gradients.linear_head import TunedHead
 from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS
+from privot.synthesis.features.encoder_features import codes_among
 from privot.synthesis.features.fourier import to_unit
+from privot.synthesis.features.linear_classifier import LinearClassifier
 from privot.synthesis.features.network_features import NetworkFeatures
-from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.job_files import CHOICE, LABELS, LESSON
 from privot.synthesis.methods.method import Outcome, SynthesisRun
@@ -74,7 +75,10 @@ def relabel(run: SynthesisRun, outcome: Outcome, labelling: Labelling, made_from
         pretrained = PretrainedLabeller.load(path, made_from)
     else:
         drawn = draw(run, fitted, labelling.samples)
-        pretrained = PretrainedLabeller.make(labelling, drawn, public_seed(design))
+        # that of the first release, whose file a resumed job was given again
+        known = codes_among(getattr(design.mechanism, "maps", ()))
+        encoder = None if known is None else known.encoder
+        pretrained = PretrainedLabeller.make(labelling, drawn, public_seed(design), encoder)
         if path is not None:
             pretrained.save(path, made_from)
     tuning = tuned_head(run, outcome, labelling, pretrained)
@@ -83,11 +87,11 @@ def relabel(run: SynthesisRun, outcome: Outcome, labelling: Labelling, made_from
     )
     outcome.guarantee = outcome.guarantee.compose(*[release.guarantee] * times)
     tuned = labeller(pretrained, release)
-    if isinstance(tuned, ScatteringClassifier):
+    if isinstance(tuned, LinearClassifier):
         # it was not made from samples and may call too many of them by one name; shares of classes are released
         x, _ = fitted.sample(labelling.samples, seed=public_seed(design) % 2**32)
         scores = tuned.scores(torch.from_numpy(x).to(run.device))
-        tuned = ScatteringClassifier(tuned.map, tuned.weights, share_offsets(scores, fitted.counts))
+        tuned = tuned.with_offsets(share_offsets(scores, fitted.counts))
     fitted.labeller = tuned
 
 

@@ -69,7 +69,7 @@ class StreamDesign(GeneratorDesign):
     def event(self, facts: Facts) -> Event:
         """All that will be charged: the steps of all blocks, and the later parts."""
         first = repeated(self.mechanism.event(facts), self.rules.steps)
-        later = [part.event(facts.adjacency) for part in self.parts.values()]
+        later = [self.part_cost(part, facts) for part in self.parts.values()]
         return Composed((first, *later)) if later else first
 
     def due(self, job: Job, spent: Spent) -> Event:

@@ -32,6 +32,7 @@ from privot.report.html_page import Card, Chart, Items, Link, Page, Paragraph, P
 from privot.report.page_charts import steps_line
 from privot.report.svg_drawing import clean
 from privot.report.table_parts import verdict_card
+from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.methods import method_named
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
@@ -279,7 +280,8 @@ def _labelled(labeller: Any) -> str:
     """How samples got their labels; `labeller` is what the folder says of it, if anything."""
     if not isinstance(labeller, Mapping):
         return "the class that each sample was made for"
-    seen = "fixed wavelets" if labeller.get("kind") == ScatteringClassifier.kind else "a network trained on samples"
+    known = {ScatteringClassifier.kind: "fixed wavelets", EncoderClassifier.kind: "the codes of a public encoder"}
+    seen = known.get(str(labeller.get("kind")), "a network trained on samples")
     return f"given by a linear classifier of {seen}, tuned on the records for a part of the budget"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from privot.guarantee import Guarantee
 from privot.jobs.released_files import read_json, write_bytes, write_json
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.mechanisms import FeatureMap
-from privot.opening import read_text
+from privot.opening import read_bytes, read_text
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.defaults.embedding_defaults import Rules
-from privot.synthesis.encoders.public_encoder import EncoderNeededError
+from privot.synthesis.encoders.public_encoder import EncoderNeededError, PublicEncoder
+from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
 from privot.synthesis.generators.generator import build
@@ -34,6 +36,8 @@ CONFIG = "config.json"
 GENERATOR = "generator.safetensors"
 GUARANTEE = "guarantee.json"
 SCHEMA_VERSION = 1
+ENCODER = "labeller-encoder.pt2"
+"""A copy of the public encoder's file, where labels of samples need it."""
 _LABELLER = "labeller."
 """The prefix of the names of a labeller's arrays."""
 
@@ -50,6 +54,8 @@ def write_model(
         weights, learned = tables.tensors_of(fitted.model), fitted.model.config()
     else:
         weights, learned = _learned(fitted, rules)
+    if isinstance(fitted, FittedGenerator) and isinstance(fitted.labeller, EncoderClassifier):
+        write_bytes(folder / ENCODER, fitted.labeller.map.encoder.content)
     write_tensors(folder / GENERATOR, weights, {"kind": "generator"})
     write_bytes(folder / GUARANTEE, (guarantee.to_json() + "\n").encode())
     write_json(folder / CONFIG, {"schema": SCHEMA_VERSION, "params": config.to_dict(), "learned": learned})
@@ -81,6 +87,7 @@ def read_model(folder: Path, device: str = "cpu") -> tuple[SynthesisConfig, Fitt
     place = usable_device(device, auto=True)
     with said_by(folder / CONFIG):
         config = SynthesisConfig.from_dict(fields["params"], place)
+        _read_encoder(folder, fields["learned"])
         fitted = restore(config, fields["learned"], weights)
         fitted.losses = [float(v) for v in fields["learned"].get("losses", [])]
         # what does not fit together (a range of other columns, …) is seen here, not by whoever samples later
@@ -119,6 +126,26 @@ def restore(config: SynthesisConfig, learned: Mapping[str, Any], weights: Mappin
     except (KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"The weights do not fit the configuration ({type(error).__name__}).") from None
     return fitted
+
+
+def _read_encoder(folder: Path, learned: Any) -> None:
+    """Read the encoder in `folder` where labels of samples need it, so that `PublicEncoder.from_dict` finds it."""
+    labeller = learned.get("labeller") if isinstance(learned, Mapping) else None
+    if not isinstance(labeller, Mapping) or labeller.get("kind") != EncoderClassifier.kind:
+        return
+    try:
+        content = read_bytes(folder / ENCODER, inside=folder)
+    except OSError:
+        raise DataError(
+            f"There is no {ENCODER} in {folder}, which labels of samples need: copy the whole folder again."
+        ) from None
+    try:
+        wanted = labeller["features"]["encoder"]["digest"]
+    except (KeyError, TypeError):
+        raise DataError("The labeller of this generator does not say which encoder it needs.") from None
+    if hashlib.sha256(content).hexdigest() != wanted:
+        raise DataError(f"{folder / ENCODER} is not the encoder that labels samples here: copy the whole folder again.")
+    PublicEncoder.of_content(content, ENCODER)
 
 
 def _features(fields: Mapping[str, Any] | None) -> FeatureMap | None:

@@ -6,7 +6,8 @@ that separate the classes; a linear classifier on these features has few weights
 (`TunedHead`) needs little noise. The classifier then labels all samples: post-processing.
 
 Where samples are too poor to learn features from, as of colour images, the features are fixed wavelets (`Scattering`):
-samples then only say how each is standardised, or not even that, and tuning starts from zero.
+samples then only say how each is standardised, or not even that, and tuning starts from zero. Where there is a public
+encoder the features are its codes (`EncoderCodes`), centred by samples.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from privot.accounting.events import Event
+from privot.accounting.events import Event, of_standing
 from privot.common import arguments
 from privot.common.image_axes import image_axes
 from privot.errors import DataError, UsageError
 from privot.evaluation.classifiers import Convolutional, fitted
-from privot.guarantee import Adjacency
+from privot.guarantee import Adjacency, Standing
 from privot.jobs.tensor_files import read_tensors, write_tensors
-from privot.mechanisms.gradients.linear_head import TunedHead, bounded, check_rounding, tuning_event
+from privot.mechanisms.gradients.linear_head import MAX_SIZE, TunedHead, bounded, check_rounding, tuning_event
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
+from privot.synthesis.encoders.public_encoder import PublicEncoder
+from privot.synthesis.features.encoder_codes import EncoderClassifier, EncoderCodes
+from privot.synthesis.features.encoder_features import encoder_standing
 from privot.synthesis.features.network_features import CONSTANT, NetworkFeatures
 from privot.synthesis.features.scattering import Scattering, ScatteringClassifier, cell_for
 
@@ -44,8 +48,8 @@ MAX_RECORDS = 5_000_000
 """Most records: sums over more would round too coarsely (`TunedHead`)."""
 _DECAY = 1e-4
 """The decay of the squared weights from which tuning starts."""
-KINDS = ("network", "scattering", "photographs")
-Labeller = NetworkFeatures | ScatteringClassifier
+KINDS = ("network", "scattering", "photographs", "encoder")
+Labeller = NetworkFeatures | ScatteringClassifier | EncoderClassifier
 """A tuned classifier of samples."""
 
 
@@ -58,14 +62,15 @@ class Labelling:
     rounds: int
     length: float
     """The length of a step. For "network", in units in which 1 is about the longest that does not overshoot; for
-    wavelets, whose features have norm 1, the factor on the mean gradient of the records."""
+    wavelets and codes, whose features have norm 1, the factor on the mean gradient of the records."""
     columns: int
     """For "network", the number of directions of its output that are kept: those in which samples differ most; for
-    wavelets, the most features of an image."""
+    wavelets, the most features of an image; for "encoder", the numbers of its codes."""
     samples: int
     kind: str = "network"
     """What the classifier sees: the output of a "network" trained on samples, or averages of wavelets, standardised by
-    samples ("scattering") or by the fixed constants of "photographs", where samples are too poor for that."""
+    samples ("scattering") or by the fixed constants of "photographs", where samples are too poor for that, or the
+    codes of the public "encoder" whose features are released first."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -92,7 +97,13 @@ class Labelling:
 
     def check(self, shape: Sequence[int], classes: int, *records: int | None) -> None:
         """Refuse, before anything is paid, samples that cannot be labelled; `records` are all public record counts."""
-        if self.kind != "network":
+        if self.kind == "encoder":
+            if self.columns >= MAX_SIZE:
+                raise UsageError(
+                    f"An encoder that labels samples has fewer than {MAX_SIZE} numbers for an image, got "
+                    f"{self.columns}: leave out the labelling."
+                )
+        elif self.kind != "network":
             cell_for(shape, self.columns)
         else:
             check_seen(shape)
@@ -104,6 +115,10 @@ class Labelling:
     def event(self, adjacency: Adjacency) -> Event:
         """What tuning costs."""
         return tuning_event(self.sigma, self.rounds, adjacency)
+
+    def standing_on(self, device: str) -> Standing:
+        """Of the release, computed on `device`: that of the encoder, where the classifier sees one."""
+        return encoder_standing(device) if self.kind == "encoder" else Standing.PROVEN
 
 
 def check_seen(shape: Sequence[int]) -> None:
@@ -129,12 +144,18 @@ class Drawn:
 class PretrainedLabeller:
     """The start of tuning: features and weights on them, both made from samples alone."""
 
-    features: NetworkFeatures | Scattering
+    features: NetworkFeatures | Scattering | EncoderCodes
     start: NDArray[np.float64]
 
     @classmethod
-    def make(cls, labelling: Labelling, drawn: Drawn, seed: int) -> PretrainedLabeller:
+    def make(
+        cls, labelling: Labelling, drawn: Drawn, seed: int, encoder: PublicEncoder | None = None
+    ) -> PretrainedLabeller:
         """What `labelling` asks for, from samples."""
+        if labelling.kind == "encoder":
+            if encoder is None:
+                raise UsageError("Labels by the codes of an encoder need the encoder: give it.")
+            return cls.encoded(drawn, encoder)
         if labelling.kind != "network":
             return cls.scattered(drawn, labelling.columns, by_samples=labelling.kind == "scattering")
         return cls.learn(drawn, labelling.columns, seed)
@@ -145,6 +166,12 @@ class PretrainedLabeller:
         with torch.no_grad():
             plain = Scattering(drawn.shape, cell_for(drawn.shape, columns))
             features = plain.standardised(drawn.x, *drawn.span) if by_samples else plain.of_photographs(*drawn.span)
+        return cls(features, np.zeros((features.size, drawn.classes)))
+
+    @classmethod
+    def encoded(cls, drawn: Drawn, encoder: PublicEncoder) -> PretrainedLabeller:
+        """The codes of an encoder, centred by samples, and weights of zero."""
+        features = EncoderCodes(encoder, drawn.shape).centred(drawn.x, *drawn.span)
         return cls(features, np.zeros((features.size, drawn.classes)))
 
     @classmethod
@@ -179,8 +206,9 @@ class PretrainedLabeller:
         if facts.get("kind") != "lesson" or facts.get("release") != release or "start" not in tensors:
             raise DataError(f"{path} was not learned from this job's release: restore it from a backup.")
         start, fields = tensors.pop("start").numpy(), facts.get("features", {})
-        kind = Scattering if fields.get("kind") == Scattering.kind else NetworkFeatures
-        return cls(kind.from_tensors(fields, tensors), start)
+        kinds: dict[Any, type[Scattering | EncoderCodes]] = {Scattering.kind: Scattering}
+        kinds[EncoderCodes.kind] = EncoderCodes
+        return cls(kinds.get(fields.get("kind"), NetworkFeatures).from_tensors(fields, tensors), start)
 
     def mechanism(self, labelling: Labelling, records: float, device: str) -> TunedHead:
         """The mechanism that tunes the weights; `records` is the number of records, public, released or assumed."""
@@ -195,7 +223,8 @@ def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta:
     wanted = mechanism.public(facts)
     found = {name: release.public.get(name) for name in wanted}
     events = [dict(e) for e in release.guarantee.events]
-    if found != wanted or events != [mechanism.event(facts).to_dict()] or release.guarantee.at_delta != delta:
+    paid = of_standing(mechanism.event(facts), mechanism.standing)
+    if found != wanted or events != [paid.to_dict()] or release.guarantee.at_delta != delta:
         raise DataError("The labelling in this folder is not the one its job paid for: restore it from a backup.")
 
 
@@ -208,6 +237,8 @@ def labeller(lesson: PretrainedLabeller, release: Release) -> Labeller:
         raise DataError("The labelling does not fit the features it is for.")
     if isinstance(lesson.features, Scattering):
         return ScatteringClassifier(lesson.features, weights)
+    if isinstance(lesson.features, EncoderCodes):
+        return EncoderClassifier(lesson.features, weights)
     return classifier(lesson.features, weights)
 
 
@@ -215,6 +246,8 @@ def read_labeller(fields: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]
     """The classifier that its `to_dict` and `tensors` wrote; one without a kind of its own is a network."""
     if fields.get("kind") == ScatteringClassifier.kind:
         return ScatteringClassifier.from_tensors(fields, tensors)
+    if fields.get("kind") == EncoderClassifier.kind:
+        return EncoderClassifier.from_tensors(fields, tensors)
     return NetworkFeatures.from_tensors(fields, tensors)
 
 

@@ -1,0 +1,202 @@
+"""Colour images with a public encoder get labels from its codes: what is paid, kept, saved and refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from encoder_networks import Grouped, honest, saved
+from synthesis_samples import Killed, kill
+
+from privot import Ledger, Vault
+from privot.cli import run
+from privot.errors import DataError, UnprovenError, UsageError
+from privot.guarantee import Adjacency
+from privot.synthesis import PublicEncoder, Rules, Synthesizer, choose_rules
+from privot.synthesis.defaults.embedding_defaults import Problem, choose_labelling, labelling_of
+from privot.synthesis.encoders import public_encoder
+from privot.synthesis.features.encoder_codes import EncoderClassifier, EncoderCodes
+from privot.synthesis.job_files import MADE
+from privot.synthesis.output.html_report import write_report
+from privot.synthesis.output.saved_model import ENCODER
+from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
+
+SHAPE, DIM, WIDTH = (8, 8, 3), 192, 44
+TERMS = (8.0, 1e-5)
+PLAN = Labelling(sigma=1.0, rounds=4, length=20.0, columns=WIDTH, samples=20, kind="encoder")
+COLOURS = Problem(3072, 10, 0.54, 10_000, (32, 32, 3), "cuda", codes=2048)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> PublicEncoder:
+    return PublicEncoder(saved(honest(), tmp_path_factory.mktemp("encoder")))
+
+
+def stripes(count: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Images of two classes: stripes across and stripes down."""
+    dice = np.random.default_rng(seed)
+    y, x = np.arange(count) % 2, 0.2 * dice.uniform(size=(count, *SHAPE))
+    wave = 0.7 * (np.arange(8) // 2 % 2)
+    x[y == 0] += wave[:, None, None]
+    x[y == 1] += wave[None, :, None]
+    return x.reshape(count, -1), y
+
+
+def vault(**given: Any) -> Vault:
+    x, y = stripes()
+    return Vault(x, y, **{"classes": 2, "clip": 28.0, "adjacency": "add-remove", "budget": TERMS, **given})
+
+
+def rules(labelling: Labelling = PLAN) -> Rules:
+    segments = [[0, DIM, "interval"]]
+    generator = {"kind": "mlp", "dim": DIM, "classes": 2, "segments": segments, "latent": 4, "hidden": [8]}
+    return Rules(generator, 2, 4, 1e-2, {"labelling": labelling.to_dict()})
+
+
+def small(encoder: PublicEncoder | None, **given: Any) -> Synthesizer:
+    fields = {"shape": SHAPE, "encoder": encoder, "rules": rules(), "device": "cpu", "seed": 5, **given}
+    return Synthesizer(*TERMS, **fields)
+
+
+def test_tuning_learns_classes_that_samples_do_not_tell_apart(encoder: PublicEncoder) -> None:
+    x, y = stripes(300)
+    dice = np.random.default_rng(0)
+    drawn = Drawn(torch.from_numpy(dice.uniform(size=(30, DIM))).float(), torch.zeros(30), 2, SHAPE, (0.0, 1.0))
+    lesson = PretrainedLabeller.make(PLAN, drawn, 0, encoder)
+    assert isinstance(lesson.features, EncoderCodes)
+    assert not lesson.start.any()
+    held = Vault(x, y, classes=2, clip=28.0, adjacency="add-remove", budget=(50.0, 1e-5))
+    plan = replace(PLAN, sigma=0.6, rounds=20, length=100.0)
+    tuning = lesson.mechanism(plan, 300.0, "cpu")
+    assert tuning.rate == pytest.approx(100.0 / 300.0)
+    test, truth = stripes(60, seed=9)
+    tuned = labeller(lesson, held.release(tuning, purpose="labels"))
+    assert (labels_of(tuned, torch.from_numpy(test)).numpy() == truth).mean() > 0.9
+    with pytest.raises(UsageError, match="need the encoder"):
+        PretrainedLabeller.make(PLAN, drawn, 0)
+
+
+def test_a_job_pays_for_labels_once_and_its_folder_needs_nothing_else(
+    encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger")
+    held, folder = vault(ledger=ledger), tmp_path / "job"
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
+        with pytest.raises(Killed):
+            small(encoder).fit(held, folder=folder)
+    done = small(encoder).fit(held, folder=folder)
+    assert len(ledger.entries()) == 2
+    assert isinstance(done.labeller_, EncoderClassifier)
+    # labels follow the released counts
+    assert done.labeller_.offsets.any()
+    assert done.guarantee_.standing == "proven"
+    assert done.guarantee_.epsilon() <= TERMS[0]
+    assert f"the encoder with SHA-256 {encoder.digest} was not trained on these records" in done.guarantee_.assumptions
+    again = small(encoder).fit(held, folder=folder)
+    assert len(ledger.entries()) == 2
+    _, y = done.sample(30, seed=1)
+    assert np.array_equal(again.sample(30, seed=1)[1], y)
+
+    model = tmp_path / "model"
+    done.save(model)
+    assert ENCODER in MADE
+    assert "the codes of a public encoder, tuned on the records" in write_report(model).read_text()
+    monkeypatch.setattr(public_encoder, "_LOADED", {})
+    out = tmp_path / "more.npz"
+    assert run(["sample", str(model), "-n", "30", "--seed", "1", "--out", str(out)]) == 0
+    assert np.array_equal(np.load(out)["y"], y)
+    content = (model / ENCODER).read_bytes()
+    (model / ENCODER).write_bytes(saved(Grouped().eval(), tmp_path).read_bytes())
+    with pytest.raises(DataError, match="is not the encoder that labels"):
+        Synthesizer.load(model)
+    (model / ENCODER).unlink()
+    with pytest.raises(DataError, match=f"no {ENCODER} in"):
+        Synthesizer.load(model)
+    (tmp_path / "outside.pt2").write_bytes(content)
+    (model / ENCODER).symlink_to(tmp_path / "outside.pt2")
+    with pytest.raises(DataError, match="leaves the folder"):
+        Synthesizer.load(model)
+
+
+def test_labels_are_refused_before_anything_is_paid(
+    encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = vault(ledger=(ledger := Ledger.create(tmp_path / "ledger")))
+    with pytest.raises(UsageError, match="need the encoder"):
+        small(None).fit(held)
+    with pytest.raises(UsageError, match="codes of 45 numbers"):
+        small(encoder, rules=rules(replace(PLAN, columns=45))).fit(held)
+    with pytest.raises(UsageError, match="fewer than 32768"):
+        replace(PLAN, columns=2**15).check(SHAPE, 2, 60)
+    # what the whole job costs says what its labels rest on, by themselves too
+    on_gpu = small(encoder).design(held.facts)
+    object.__setattr__(on_gpu.mechanism, "device", "cuda")
+    assert on_gpu.part_cost(PLAN, held.facts).to_dict()["standing"] == "unproven"
+    assert PLAN.standing_on("cuda") == "unproven"
+    assert replace(PLAN, kind="scattering").standing_on("cuda") == "proven"
+    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ())
+    for folder in (None, tmp_path / "job"):
+        with pytest.raises(UnprovenError):
+            small(encoder).fit(held, folder=folder)
+    assert not ledger.entries()
+    # the release that is found on disk is the one that was paid for, unproven as it is
+    done = small(encoder, allow_unproven=True).fit(held, folder=tmp_path / "other")
+    assert done.guarantee_.standing == "unproven"
+    again = small(encoder, allow_unproven=True).fit(held, folder=tmp_path / "other")
+    assert again.guarantee_.standing == "unproven"
+    assert len(ledger.entries()) == 2
+    assert len(done.guarantee_.events) == 2
+    assert all("unproven" in json.dumps(event) for event in done.guarantee_.events)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(("sigma", "share"), [(0.54, 0.25), (1.5, 0.25), (1.51, 0.5), (16.5, 0.5)])
+def test_the_rule_for_colour_images_with_an_encoder(device: str, sigma: float, share: float) -> None:
+    problem = replace(COLOURS, sigma=sigma, device=device)
+    chosen = choose_labelling(problem)
+    assert chosen is not None
+    assert (chosen.kind, chosen.rounds, chosen.columns) == ("encoder", 40, 2048)
+    assert chosen.sigma == pytest.approx(sigma / share**0.5)
+    assert chosen.length == pytest.approx(min(400.0, 0.025 * 10_000 / chosen.sigma))
+    chosen.check((32, 32, 3), 10, 10_000)
+    assert labelling_of(problem, 0.1).sigma == pytest.approx(sigma / 0.1**0.5)
+    assert labelling_of(replace(problem, sigma=1e-3), 0.5).length == 400.0
+
+
+def test_without_an_encoder_and_for_grey_images_labels_are_what_they_were() -> None:
+    plain = replace(COLOURS, codes=None)
+    assert {choose_labelling(replace(plain, sigma=s)).kind for s in (0.54, 3.7)} == {"scattering", "photographs"}
+    grey = Problem(784, 10, 1.1, 60_000, (28, 28), "cuda")
+    small_images = replace(plain, dim=192, shape=(8, 8, 3))
+    for problem in (grey, replace(grey, device="cpu"), replace(grey, sigma=20.0), small_images):
+        assert choose_labelling(replace(problem, codes=2048)) == choose_labelling(problem)
+    # more numbers than a classifier takes
+    assert choose_labelling(replace(plain, codes=2**15)) == choose_labelling(plain)
+    assert choose_labelling(replace(COLOURS, classes=1)) is None
+    # fewer samples per step on a GPU alone
+    assert (choose_rules(COLOURS).batch, choose_rules(plain).batch) == (64, 256)
+    assert choose_rules(replace(COLOURS, common=True)).batch == 64
+    assert choose_rules(replace(COLOURS, device="cpu")) == choose_rules(replace(plain, device="cpu"))
+
+
+def test_a_design_with_an_encoder_pays_for_labels_by_its_codes(encoder: PublicEncoder) -> None:
+    x = np.zeros((4, 768))
+    held = Vault(x, [0, 1] * 2, classes=2, clip=1.0, adjacency="add-remove", budget=TERMS)
+    asked = {"shape": (16, 16, 3), "records": 10_000, "device": "cpu", "seed": 1}
+    sized = PublicEncoder.from_dict({**encoder.to_dict(), "size": 8})
+    design = Synthesizer(*TERMS, encoder=sized, **asked).design(held.facts)
+    assert design.labelling is not None
+    assert (design.labelling.kind, design.labelling.columns) == ("encoder", WIDTH)
+    whole = (design.labelling.sigma**-2 + design.mechanism.sigma**-2) ** -0.5
+    assert design.labelling.sigma == pytest.approx(2.0 * whole, rel=1e-6)
+    design.check_standing(False)
+    tenth = Synthesizer(*TERMS, encoder=sized, options={"labelled": 0.1}, **asked).design(held.facts)
+    assert tenth.labelling.sigma == pytest.approx(whole / 0.1**0.5, rel=1e-6)
+    assert Synthesizer(*TERMS, encoder=sized, options={"labelled": 0.0}, **asked).design(held.facts).labelling is None
+    assert Adjacency.ADD_REMOVE is design.adjacency
