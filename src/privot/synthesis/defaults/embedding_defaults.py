@@ -293,7 +293,7 @@ def choose_rules(problem: Problem) -> Rules:
         kind.update(kind="several", of=kind["kind"], members=members)
     config = {**base, **kind, "shape": list(problem.shape), "doublings": doublings}
     if cuda:
-        batch = _each(problem, 16, 256, 2560) if problem.codes is None else _encoded_batch(problem)
+        batch = _each(problem, 16, 256, 2560) if problem.codes is None else _encoded_batch(problem, members)
         return Rules(config, steps(problem), batch, learning_rate=2e-3)
     # the time of a step is proportional to its samples; longer steps with fewer samples make more progress
     return Rules(config, steps(problem), _each(problem, 8, 64, 160), learning_rate=4e-3)
@@ -304,9 +304,9 @@ def _each(problem: Problem, least: int, most: int, whole: int) -> int:
     return max(least, min(most, whole // problem.classes))
 
 
-def _encoded_batch(problem: Problem) -> int:
-    """Samples per class with an encoder: 64 of each of ten classes, 256 at most."""
-    return _each(problem, 16, 256, ENCODED_BATCH)
+def _encoded_batch(problem: Problem, members: int = 1) -> int:
+    """Samples per class and member with an encoder: 64 of each of ten classes by one generator, 256 at most."""
+    return max(16, _each(problem, 16, 256, ENCODED_BATCH) // members)
 
 
 def choose_labelling(problem: Problem) -> Labelling | None:
@@ -380,8 +380,8 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
 
     A step's noise has the norm κ = σ₂·√(rounds·columns)/n of a class's part, n records: steps are min(2, 0.006/κ) long,
     40 of them, or 10 of min(2, 0.0034/κ) at a signal below `STRONG_SIGNAL`. Where it sees a scattering,
-    steps are min(400, 2/√(σ₂/n)) long, 40 of them, or 20 where σ₂/n is above 0.0003; there its constants are those of
-    photographs rather than of samples. Where it sees codes of an encoder, 40 steps are min(400, 0.025/(σ₂/n)) long.
+    steps are min(400, 2/√(σ₂/n)) long, 40 of them, or 20 where σ₂/n is above 0.0003. Where it sees codes of an
+    encoder, 40 steps are min(400, 0.025/(σ₂/n)) long.
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"The share of the budget for labels must lie strictly between 0 and 1, got {share!r}.")
@@ -395,9 +395,7 @@ def labelling_of(problem: Problem, share: float) -> Labelling:
         noise = sigma / (problem.records_a_class * problem.classes)
         length = min(SCATTERED_LONGEST, SCATTERED_LENGTH / math.sqrt(noise))
         rounds = SCATTERED_STEPS[noise <= QUIET]
-        # where noise is large samples are too poor to say what images look like
-        kind = "scattering" if noise <= QUIET else "photographs"
-        return Labelling(sigma, rounds, length, SCATTERED["columns"], SCATTERED["samples"], kind)
+        return Labelling(sigma, rounds, length, SCATTERED["columns"], SCATTERED["samples"], "scattering")
     rounds, steady = TUNING if signal(problem) >= STRONG_SIGNAL else SHORT_TUNING
     sizes = LABELLING[problem.device]
     plain = Labelling(problem.sigma / math.sqrt(share), rounds, 1.0, sizes["columns"], sizes["samples"])

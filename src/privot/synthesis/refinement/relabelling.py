@@ -48,7 +48,7 @@ MAX_RECORDS = 5_000_000
 """Most records: sums over more would round too coarsely (`TunedHead`)."""
 _DECAY = 1e-4
 """The decay of the squared weights from which tuning starts."""
-KINDS = ("network", "scattering", "photographs", "encoder")
+KINDS = ("network", "scattering", "encoder")
 Labeller = NetworkFeatures | ScatteringClassifier | EncoderClassifier
 """A tuned classifier of samples."""
 
@@ -69,8 +69,7 @@ class Labelling:
     samples: int
     kind: str = "network"
     """What the classifier sees: the output of a "network" trained on samples, or averages of wavelets, standardised by
-    samples ("scattering") or by the fixed constants of "photographs", where samples are too poor for that, or the
-    codes of the public "encoder" whose features are released first."""
+    samples ("scattering"), or the codes of the public "encoder" whose features are released first."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -157,15 +156,19 @@ class PretrainedLabeller:
                 raise UsageError("Labels by the codes of an encoder need the encoder: give it.")
             return cls.encoded(drawn, encoder)
         if labelling.kind != "network":
-            return cls.scattered(drawn, labelling.columns, by_samples=labelling.kind == "scattering")
+            return cls.scattered(drawn, labelling.columns)
         return cls.learn(drawn, labelling.columns, seed)
 
     @classmethod
-    def scattered(cls, drawn: Drawn, columns: int, *, by_samples: bool = True) -> PretrainedLabeller:
-        """At most `columns` averages of fixed wavelets, standardised by samples or photographs, and weights of zero."""
+    def scattered(cls, drawn: Drawn, columns: int) -> PretrainedLabeller:
+        """At most `columns` averages of fixed wavelets, standardised by samples, and weights of zero.
+
+        Samples are what is labelled: constants of photographs name more records rightly where samples are poor, and
+        fewer samples.
+        """
         with torch.no_grad():
             plain = Scattering(drawn.shape, cell_for(drawn.shape, columns))
-            features = plain.standardised(drawn.x, *drawn.span) if by_samples else plain.of_photographs(*drawn.span)
+            features = plain.standardised(drawn.x, *drawn.span)
         return cls(features, np.zeros((features.size, drawn.classes)))
 
     @classmethod
