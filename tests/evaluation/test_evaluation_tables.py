@@ -77,8 +77,8 @@ def test_a_class_of_one_row_and_a_column_of_one_number_give_no_error() -> None:
     label = Column("k", "categorical", categories=("a", "b", "c"))
     codec = TableCodec(Schema((*CODEC.schema.columns[:2], label), label="k"))
     made, real = (rare_table(rows, rows) for rows in (10_020, 400))
-    # with seed 7 scikit-learn sets the row of the one number aside
-    for seed in (0, 7):
+    # with seed 13 scikit-learn sets the row of the one number aside
+    for seed in (0, 13):
         score = train_and_test(made, real, codec, "boosting", seed)
         assert score.accuracy == pytest.approx(399 / 400)
     drawn, records = (Coded(*codec.encode(table, compact=True), codec) for table in (made, real))
