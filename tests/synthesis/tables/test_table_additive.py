@@ -91,7 +91,7 @@ def test_slopes_are_those_of_the_moments(free: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:An ill-conditioned matrix")
 def test_a_singular_step_is_damped_and_no_error() -> None:
-    """Three classes beside two columns that repeat each other, of 10¹² records known to one: a fault met after paying."""
+    """Three classes beside two columns that repeat each other, of 10¹² records known to one."""
     rng = np.random.default_rng(1)
     codes = np.repeat(rng.integers(0, 4, (400, 1)), 2, axis=1)
     z, records = one_hot(codes, [4, 4]), 1e12
