@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from mechanism_samples import Plain, Silent
 
+from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, GroupedMarginals
+from privot.mechanisms.table_counts.pair_weights import WeightRule
 from privot.noise import SeededNoise
+from privot.noise.noisy_counts import MAX_SIGMA
 from replaced_noise import Answers
 
 AXES = tuple(Axis(i, 4) for i in range(4))
@@ -84,3 +87,13 @@ def test_without_noise_the_weights_follow_the_columns_that_inform(monkeypatch: p
         plain = Plain(*coded(informative), Adjacency.ADD_REMOVE, 2, 9.0)
         public = GROUPED.run(plain, Silent(), GROUPED.event(plain.facts), 0)[1]
         assert int(np.argmax(weights_of(public))) == PAIRS.index(informative)
+
+
+def test_noise_that_the_lightest_pair_could_not_have_is_refused_before_anything_is_paid() -> None:
+    rule = WeightRule()
+    worst = min(min(rule.weights(np.eye(columns)[0])) for columns in (3, 4, 30))
+    even = [1.0] * 40 + [0.0] * 2
+    assert rule.lowest <= min(worst, *rule.weights(np.array(even))) < 1.1 * rule.lowest
+    GroupedMarginals(AXES, 2, (10.0, MAX_SIGMA * 0.2), label_sigma=5.0)
+    with pytest.raises(UsageError, match="too large"):
+        GroupedMarginals(AXES, 2, (10.0, MAX_SIGMA * 0.25), label_sigma=5.0)

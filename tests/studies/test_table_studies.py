@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from privot.studies import StudyRun, find_study
-from privot.studies.product.tables import follow_up, rand_data, rand_related, rand_units, table_size
-from privot.tables import Table
+from privot.studies.product.tables import follow_up, rand_data, rand_related, rand_units, second_label, table_size
+from privot.tables import Column, Schema, Table
 
 PERSONS = 400
 
@@ -126,3 +126,43 @@ def test_time_information_and_warnings_are_judged(monkeypatch: pytest.MonkeyPatc
     # with few rows the product's own warning is there, and the study can fail
     few = findings("privot-table-size", few=30_000)[2]
     assert few["verdict"] == "not reproduced"
+
+
+def test_a_second_label_is_judged_by_its_gain_and_by_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    schema = second_label.adult_schema()
+    table = Table(
+        {c.name: rng.integers(17, 60, 900) if c.is_number else rng.choice(c.words, 900) for c in schema.columns}
+    )
+    monkeypatch.setattr(second_label, "read_adult", lambda path: table)
+    monkeypatch.setattr(StudyRun, "data", lambda self, name: Path(name))
+    seen: list[tuple[str, ...]] = []
+
+    def given(gain: float, cost: float) -> Any:
+        def made(train: Any, test: Any, named: Any, *rest: Any) -> dict[str, float]:
+            seen.append(named.further_labels)
+            assert len(train[0]) == 675
+            assert len(test[0]) == 225
+            is_named = bool(named.further_labels)
+            return {"income": 0.9 - cost * is_named, **dict.fromkeys(second_label.STATED, 0.8 + gain * is_named)}
+
+        return made
+
+    monkeypatch.setattr(second_label, "areas", lambda *given: dict.fromkeys(("income", *second_label.STATED), 0.95))
+    terms: dict[str, Any] = {"columns": [], "labels": ["occupation"], "draws": 1}
+    for gain, cost, wanted in ((0.0086, 0.002, [True, True]), (-0.001, 0.02, [False, False])):
+        monkeypatch.setattr(second_label, "_draw", given(gain, cost))
+        found = findings("privot-second-label", **terms)
+        assert [f["verdict"] == "reproduced" for f in found] == wanted
+    assert seen == [(), ("occupation",)] * 2
+
+
+def test_the_area_of_a_target_is_that_of_its_best_model() -> None:
+    """Of two classes one in four is wrong: the area is ¾ where the other column tells which, and ½ where none does."""
+    rng = np.random.default_rng(1)
+    columns = (Column("a", "boolean"), Column("b", "boolean"), Column("k", "boolean"))
+    a, b = rng.integers(0, 2, (2, 4000))
+    rows, label = np.column_stack([a, b]).astype(np.float64), a ^ (rng.random(4000) < 0.25)
+    halves = (rows[:2000], label[:2000]), (rows[2000:], label[2000:])
+    found = second_label.areas(*halves, Schema(columns, label="k"), ["k", "a", "b"])
+    assert found == pytest.approx({"k": 0.75, "a": 0.75, "b": 0.5}, abs=0.04)

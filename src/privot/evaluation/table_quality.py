@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privot.errors import DataError, UsageError
 from privot.evaluation.associations import association_gaps
+from privot.evaluation.boosting_rows import empty_columns, rows_to_fit
 from privot.evaluation.number_quality import broken_columns, number_columns
 from privot.evaluation.real_bins import RealBins, count_distances
 from privot.evaluation.schema_axes import axes_of
@@ -108,7 +109,8 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
     """Train `model` on `train` to predict the label and test it on `test`; scikit-learn's defaults throughout.
 
     "boosting" is HistGradientBoostingClassifier on the columns as they are (categories declared as such, a missing
-    number left missing); "logistic" is LogisticRegression on scaled numbers and one-hot categories.
+    number left missing; what it cannot be fitted to is left out, see `boosting_rows`); "logistic" is LogisticRegression
+    on scaled numbers and one-hot categories.
     """
     if codec.classes is None:
         raise UsageError("Train-on-synthetic scores need a label column: name one in the schema.")
@@ -118,9 +120,11 @@ def train_and_test(train: Table, test: Table, codec: TableCodec, model: Model = 
     assert y is not None
     assert y_test is not None
     x, x_test = _for(model, x, codec), _for(model, x_test, codec)
-    # a column without any value cannot be binned, and holds no information
-    empty = np.isnan(x).all(axis=0)
+    empty = empty_columns(x)
     x[:, empty] = x_test[:, empty] = 0.0
+    if model == "boosting":
+        kept = rows_to_fit(y)
+        x, y = x[kept], y[kept]
     chance = _probabilities(_estimator(model, codec, seed), x, y, x_test, codec)
     accuracy = float(np.mean(np.argmax(chance, axis=1) == y_test))
     return Score(model, accuracy, _auc(y_test, chance), _roc(y_test, chance))

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.evaluation.boosting_rows import empty_columns, rows_to_fit
 from privot.evaluation.table_figures import Coded
+from privot.tables.codec import TableCodec
 from privot.tables.columns import Column
 
 MAX_TARGETS = 5
@@ -20,6 +22,8 @@ MAX_ROWS = 20_000
 LEAST_ROWS = 50
 """Rows of a group, at least, for figures about it."""
 MAX_WORDS = 12
+MAX_CATEGORIES = 255
+"""What boosting takes as categories; a column with more is taken as a number."""
 WORST = 10
 
 Floats = NDArray[np.float64]
@@ -81,7 +85,7 @@ def _scored(made: Coded, real: Coded, seed: int, most: int) -> list[tuple[dict[s
     kept_names = [(c, p) for c, p in names if c.name in further or c.is_number or 2 <= len(c.words) <= MAX_WORDS]
     out: list[tuple[dict[str, Any], Any]] = []
     for column, place in kept_names[: max(most, len(labels))]:
-        entry = _target(column, place, train, base, test, real.codec.features, seed)
+        entry = _target(column, place, train, base, test, real.codec, seed)
         if entry is not None:
             out.append(entry)
     return out
@@ -104,16 +108,14 @@ def _target(
     train: Floats,
     base: Floats,
     test: Floats,
-    features: tuple[Column, ...],
+    codec: TableCodec,
     seed: int,
 ) -> tuple[dict[str, Any], Any] | None:
     """Scores of one target; and for categories what each model gets right, with the rows of `test` that were asked."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     others = [i for i in range(train.shape[1]) if i != place]
-    named = [
-        at for at, i in enumerate(others) if (i >= len(features) or not features[i].is_number) and _few(i, features)
-    ]
+    named = [at for at, i in enumerate(others) if 0 < _categories(i, codec) <= MAX_CATEGORIES]
     model = HistGradientBoostingRegressor if column.is_number else HistGradientBoostingClassifier
     test = test[_there(column, test[:, place])]
     scores, right = [], []
@@ -121,11 +123,13 @@ def _target(
         return None
     for rows in (train, base):
         rows = rows[_there(column, rows[:, place])]
+        if not column.is_number:
+            rows = rows[rows_to_fit(rows[:, place])]
         y = rows[:, place]
         if len(rows) < LEAST_ROWS or len(np.unique(y)) < 2:
             return None
         x, asked = rows[:, others].copy(), test[:, others].copy()
-        empty = np.isnan(x).all(axis=0)
+        empty = empty_columns(x)
         x[:, empty] = asked[:, empty] = 0.0
         fitted = model(categorical_features=named or None, random_state=seed, max_iter=60).fit(x, y)
         if column.is_number:
@@ -139,9 +143,12 @@ def _target(
     return entry, (right, test) if right else None
 
 
-def _few(place: int, features: tuple[Column, ...]) -> bool:
-    """Whether a column of categories is within what boosting takes."""
-    return place >= len(features) or len(features[place].words) + features[place].missing <= 255
+def _categories(place: int, codec: TableCodec) -> int:
+    """How many categories a column of the matrix has; 0 for a number."""
+    if place >= len(codec.features):
+        return codec.classes or 0
+    column = codec.features[place]
+    return 0 if column.is_number else len(column.words) + column.missing
 
 
 def _there(column: Column, values: Floats) -> NDArray[np.bool_]:

@@ -51,6 +51,16 @@ PRODUCT_STUDIES: tuple[Study, ...] = (
         quick_needs=("adult_train", "adult_test"),
     ),
     Study(
+        "privot-second-label",
+        PRODUCT,
+        "results: synthesis of tables, a second label",
+        "What naming a second label of Adult gains, and costs the first",
+        f"{_IN}.tables.second_label",
+        (0.3, 10.0),
+        needs=("adult_train",),
+        quick_needs=("adult_train",),
+    ),
+    Study(
         "privot-rand-units",
         PRODUCT,
         "results: the privacy unit, RAND",

@@ -87,3 +87,20 @@ def test_slopes_are_those_of_the_moments(free: int) -> None:
         step[g, m] = 1e-5
         slope = (moments(theta + step) - moments(theta - step)) / 2e-5
         assert np.allclose(found[:, g * free + m], slope, rtol=1e-6, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:An ill-conditioned matrix")
+def test_a_singular_step_is_damped_and_no_error() -> None:
+    """Three classes beside two columns that repeat each other, of 10¹² records known to one."""
+    rng = np.random.default_rng(1)
+    codes = np.repeat(rng.integers(0, 4, (400, 1)), 2, axis=1)
+    z, records = one_hot(codes, [4, 4]), 1e12
+    law = np.array([0.5, 0.3, 0.2])
+    offsets = np.tile(np.log(law), (400, 1))
+    # the true law has twice the odds of class 1 in the first group
+    shares = np.where(codes[:, :1] == 0, np.array([0.5, 0.6, 0.2]) / 1.3, law)[:, 1:]
+    moments, totals = records / 400 * (z.T @ shares), records / 400 * shares.sum(axis=0)
+    theta, bias = fit_additive(z, offsets, moments, np.ones((8, 2)), (totals, np.ones(2)), records, 1.0)
+    logits = offsets + z @ theta + bias
+    fitted = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(fitted[:, 1:], shares, atol=1e-4)

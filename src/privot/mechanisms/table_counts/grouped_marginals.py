@@ -75,6 +75,7 @@ class GroupedMarginals:
         if widest is not None and self.weighing is not None:
             # no pair can be given more than the whole
             check_counting_sigma(self.sigma[1] / widest.norm)
+            check_counting_sigma(self.sigma[1] / self.weighing.lowest)
 
     def fine(self) -> Marginals:
         """Every column's cells; by class where there are labels that `labelled` does not count."""

@@ -34,6 +34,11 @@ class WeightRule:
         if not (math.isfinite(self.least) and self.least >= 1e-3):
             raise UsageError("A weight rule needs a least share of 0.001 or more.")
 
+    @property
+    def lowest(self) -> float:
+        """No pair ever has less weight: w² is at least l of a mean that is at most 1 + l."""
+        return math.sqrt(self.least / (1.0 + self.least)) * _DOWN**2
+
     def weights(self, association: Floats) -> tuple[float, ...]:
         """The weight of every pair (i, j), i < j, in order: each positive, their squares adding up to their number.
 

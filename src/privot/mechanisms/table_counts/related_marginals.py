@@ -72,6 +72,7 @@ class RelatedMarginals:
         for (_, view), sigma in zip(self.tables, self.siblings, strict=False):
             if sigma is not None:
                 check_counting_sigma(sigma)
+                check_counting_sigma(sigma * PARTS)
                 if not isinstance(view, ChildView) or view.most < 2:
                     raise UsageError("Siblings are children of which a parent can have two.")
 

@@ -19,9 +19,10 @@ def adult_schema() -> Schema:
 
 def adult_tables(run: StudyRun) -> tuple[Table, Table]:
     """The records to learn from and those to test on; raises `MissingDataError` if they are not at hand."""
-    return _read(run.data("adult_train")), _read(run.data("adult_test"))
+    return read_adult(run.data("adult_train")), read_adult(run.data("adult_test"))
 
 
 @cache
-def _read(path: Path) -> Table:
+def read_adult(path: Path) -> Table:
+    """One of the two files, read once."""
     return read_table(path)

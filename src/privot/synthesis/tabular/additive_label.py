@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
+from scipy.linalg import LinAlgError, solve
 from scipy.sparse import block_diag, csr_matrix, identity, kron
 
 Floats = NDArray[np.float64]
@@ -26,6 +26,8 @@ _LONGEST = 1.5
 """The largest change of a coefficient in one step."""
 _HALVINGS = 8
 """How often a step that does not bring J down is halved before the fit ends."""
+_DAMPING = 1e-9
+"""What is added to a singular matrix whose diagonal is 1: far above rounding, and far below what moves a fit."""
 _SLOPE_ROWS = 10_000
 """About how many rows H is taken over with several classes."""
 _ROWS = 2048
@@ -82,7 +84,7 @@ def fit_additive(
         flat = stride * scale * (spanned @ _slopes(full[::stride], p[::stride]))
         slope = flat @ (missing / spread).ravel() - (penalty * found).ravel()
         curve = (flat / spread.ravel()) @ flat.T + np.diag(penalty.ravel())
-        move = solve(curve, slope, assume_a="pos").reshape(found.shape)
+        move = _step(curve, slope).reshape(found.shape)
         move *= min(1.0, _LONGEST / max(float(np.abs(move).max()), 1e-300))
         # a label that follows from the columns has moments that hardly react: whole steps would go astray
         for _ in range(_HALVINGS):
@@ -99,6 +101,19 @@ def fit_additive(
     theta = whole @ found
     out = np.hstack([np.zeros((features + 1, 1)), theta])
     return out[:-1], out[-1]
+
+
+def _step(curve: Floats, slope: Floats) -> Floats:
+    """The Gauss–Newton step, damped (Levenberg & Marquardt) where rounding leaves a matrix that is singular.
+
+    That happens where columns repeat each other and the moments of very many records are known nearly exactly.
+    """
+    try:
+        return np.asarray(solve(curve, slope, assume_a="pos"))
+    except LinAlgError:
+        unit = 1.0 / np.sqrt(np.diag(curve))
+        scaled = curve * np.outer(unit, unit) + _DAMPING * np.eye(len(curve))
+        return np.asarray(unit * solve(scaled, unit * slope, assume_a="pos"))
 
 
 def _slopes(full: csr_matrix, p: Floats) -> Floats:

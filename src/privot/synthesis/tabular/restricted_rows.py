@@ -4,11 +4,17 @@ All of it is post-processing of a release by public statements.
 
 The model draws one column after another, p(x₁)·p(x₂|x₁)·…. A constraint leaves each column a support S_k that depends
 on the columns before it. What was drawn outside is drawn again from the column's own law within S_k, and the columns
-after it follow: that is the model Π p(x_k | x_<k, S_k), in which a row is repaired and not thrown away.
+after it follow, so that a row is repaired and not thrown away. Whether a value is there is kept, as far as S_k allows
+it: a value out of order is drawn again among values. (An empty value is never out of order; were it drawn among what is
+allowed, each repair would make more of them.) With A_k the values that are there, that is the model Π q(x_k | x_<k) of
 
-Conditions leave a fixed support W_k besides. Rows are proposed from Π p(x_k | x_<k, S_k ∩ W_k) with the weight
+    q(x_k) = P(A_k | x_<k)·p(x_k | x_<k, S_k ∩ A_k) of a value,     p(x_k | x_<k) of an empty one,
 
-    w = Π P(W_k | x_<k, S_k) ≤ 1,
+where S_k has both, else p(x_k | x_<k, S_k).
+
+Conditions leave a fixed support W_k besides. Rows are proposed from Π q(x_k | x_<k, W_k) with the weight
+
+    w = Π Q(W_k | x_<k) ≤ 1,
 
 and kept with probability w/max w. What is kept has the law of rows of the constrained model that happen to satisfy the
 conditions (rejection sampling, von Neumann 1951, as if all were drawn and the others left out), and a rare condition
@@ -40,6 +46,8 @@ MAX_PROPOSED = 1_000_000
 BLOCK = 20_000
 _POINT = 1e-12
 """The share of a cell that a single allowed number in it counts for: drawn where nothing else is allowed."""
+_LEAST = 1e-290
+"""Less than this is nothing: it could not be divided by."""
 
 Ints = NDArray[np.int64]
 Drawn = tuple[Floats, Ints | None]
@@ -165,6 +173,22 @@ class _Cells:
             parts = np.concatenate([parts, missing], axis=1)
         return np.asarray(parts, dtype=np.float64)
 
+    def repaired(self, law: Floats, allowed: Floats, drawn_again: bool) -> Floats:
+        """`law` with its values scaled so that what is `allowed` of them has the share of all values.
+
+        With `drawn_again`, for rows of which a value is not allowed: none is left empty where some value is allowed.
+        """
+        if not self.column.missing:
+            return law
+        out = law.copy()
+        inside = (law[:, :-1] * allowed[:, :-1]).sum(axis=1)
+        some = inside > _LEAST
+        if drawn_again:
+            out[some, -1] = 0.0
+        else:
+            out[some, :-1] *= (law[some, :-1].sum(axis=1) / inside[some])[:, None]
+        return out
+
     def coordinates(self, cells: Ints, support: Support, rng: np.random.Generator) -> Floats:
         """A place in each cell, within what is allowed; −1 where the value is missing."""
         if self.ends is None:
@@ -222,6 +246,7 @@ def propose(
             else:
                 again = np.flatnonzero(~allowed.allows(column, codec.column_numbers(column, coordinates)))
             law = probabilities(z[again], factor.theta, factor.bias)[:, cells.groups] * cells.within
+            law = cells.repaired(law, cells.allowed(allowed.at(again)), drawn_again=not asked)
             inside = law * cells.allowed(wanted.at(again))
             total = inside.sum(axis=1)
             of = (law * cells.allowed(allowed.at(again))).sum(axis=1) if asked else np.where(total > 0.0, total, 1.0)
