@@ -147,6 +147,8 @@ def test_labels_are_refused_before_anything_is_paid(
     # what the whole job costs says what its labels rest on, by themselves too
     on_gpu = small(encoder).design(held.facts)
     object.__setattr__(on_gpu.mechanism, "device", "cuda")
+    assert on_gpu.part_cost(PLAN, held.facts) == PLAN.event(held.facts.adjacency)
+    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ("cpu",))
     assert on_gpu.part_cost(PLAN, held.facts).to_dict()["standing"] == "unproven"
     assert PLAN.standing_on("cuda") == "unproven"
     assert replace(PLAN, kind="scattering").standing_on("cuda") == "proven"

@@ -69,7 +69,7 @@ class PublicEncoder:
     -----
     Formal guarantees: what is computed of an image is a function of that image and of the numbers that privot made of
     the file, to the last bit, however many images are computed at once (`exact_arithmetic`). Nothing is written,
-    printed, drawn or kept. Releases are *proven* where that is done on the processor (`encoder_features.PROVEN_ON`).
+    printed, drawn or kept. Releases are *proven* on the processor and on GPUs by NVIDIA (`encoder_features.PROVEN_ON`).
 
     The file is read as JSON and raw numbers, whose length is that of their part of the archive. Nothing in it is
     unpickled, compiled or run. TorchScript is refused: PyTorch's reader of it runs code of the file.
