@@ -60,7 +60,7 @@ class SynthesisConfig:
         """Read what `to_dict` wrote."""
         try:
             held = dict(fields)
-            # sampling needs no encoder: its description stays in the file
+            # features are not evaluated any more; a labeller that needs the encoder names it itself (`saved_model`)
             held.pop("encoder", None)
             codec, names = held.pop("codec"), held.get("class_names")
             if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):

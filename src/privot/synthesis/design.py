@@ -22,6 +22,7 @@ from privot.jobs.job import Job
 from privot.mechanisms import Facts
 from privot.release import Release
 from privot.synthesis.defaults.embedding_defaults import Rules
+from privot.synthesis.features.encoder_features import codes_among
 from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.refinement.relabelling import Labelling
 from privot.synthesis.refinement.warp_selection import WarpSelection
@@ -90,6 +91,18 @@ class GeneratorDesign:
     delta: float
     facts: Facts
     method: str
+
+    def __post_init__(self) -> None:
+        labelling = self.labelling
+        if labelling is None or labelling.kind != "encoder":
+            return
+        codes = codes_among(getattr(self.mechanism, "maps", ()))
+        if codes is None:
+            raise UsageError("Labels by the codes of an encoder need the encoder: give it, or leave out the labelling.")
+        if codes.width != labelling.columns:
+            raise UsageError(
+                f"The labelling is for codes of {labelling.columns} numbers, those of the encoder have {codes.width}."
+            )
 
     @property
     def adjacency(self) -> Adjacency:

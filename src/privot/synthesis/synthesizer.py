@@ -70,7 +70,9 @@ class Synthesizer(PrivateEstimator):
         Replace the feature map and the training rules that the defaults would choose.
     encoder
         A `PublicEncoder`, a network that was trained elsewhere, on other images than these records: its features are
-        released beside the others, in the same release (embedding, images only).
+        released beside the others, in the same release (embedding, images only), and a classifier of its codes, tuned
+        on the records in a second release, labels samples of colour images. The guarantee assumes that the network was
+        not trained on these records.
     options
         The options of the method; "embedding" has one: `labelled`, the share of the budget for labels.
     codec

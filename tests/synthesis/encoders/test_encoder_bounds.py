@@ -43,6 +43,17 @@ def test_windows_are_bounded_axis_by_axis() -> None:
             apply(tape, f"aten::{name}", given, True)
 
 
+def test_images_that_are_resized_are_bounded_before_the_weights_for_it_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder's author names the shape: of 12,000 pixels a side the weights took 11 s and 1 GB."""
+    encoder = PublicEncoder(saved(nn.Conv2d(3, 4, 3), tmp_path), size=8)
+    monkeypatch.setattr("privot.synthesis.encoders.public_encoder._resizing", None)
+    for sides in ((12_000, 8), (8, 4097)):
+        with pytest.raises(RefusedEncoderError, match="up to 4096 pixels"):
+            encoder.tape(3, *sides)
+
+
 def test_averages_of_windows_are_those_of_the_library_and_take_no_time_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.rand(2, 3, 8, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     usual, read = functional.avg_pool2d, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,13 @@ def test_codes_are_the_same_to_the_last_bit_in_any_company(held: EncoderCodes) -
     try_map(held, "cpu")
     x = records(9)
     alone = torch.cat([held.features(row[None]) for row in x])
-    hostile = torch.full((3, DIM), float("nan"), dtype=torch.float64)
-    hostile[1:] = torch.tensor([[1e300], [-1e300]])
-    among = held.features(torch.cat([hostile, x.flip(0)]))[3:].flip(0)
+    values = [math.nan, 1e300, -1e300, math.inf, -math.inf, 0.0, -0.0, 5e-324, -5e-324]
+    hostile = torch.tensor(values, dtype=torch.float64)[:, None].expand(-1, DIM)
+    among = held.features(torch.cat([hostile, x.flip(0), hostile]))
+    lost = torch.cat([held.features(row[None]) for row in hostile])
+    assert torch.equal(among[:9], lost)
+    assert torch.equal(among[-9:], lost)
+    among = among[9:-9].flip(0)
     assert torch.equal(held.features(x), alone)
     assert torch.equal(among, alone)
     assert held.rounding == 0.0
@@ -98,7 +103,9 @@ def test_labels_of_an_encoder_stand_and_assume_as_the_encoder_does(
 ) -> None:
     said = f"the encoder with SHA-256 {held.encoder.digest} was not trained on these records"
     assert head(held).standing == "proven"
-    assert head(held, device="cuda").standing == "unproven"
+    for maker, standing in ((None, "proven"), ("6.2", "unproven")):
+        monkeypatch.setattr(torch.version, "hip", maker)
+        assert head(held, device="cuda").standing == standing
     terms = {"classes": 2, "clip": 1.0, "adjacency": "add-remove", "budget": (9.0, 1e-5)}
     ledger = Ledger.create(tmp_path / "ledger")
     vault = Vault(records(6).numpy(), [0, 1] * 3, ledger=ledger, **terms)

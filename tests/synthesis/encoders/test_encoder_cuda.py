@@ -12,6 +12,7 @@ from torch import nn
 
 from privot.synthesis import EncoderFeatures, PublicEncoder
 from privot.synthesis.encoders import exact_arithmetic as exact
+from privot.synthesis.features.encoder_codes import EncoderCodes
 
 if not torch.cuda.is_available():
     pytest.skip("There is no CUDA device here.", allow_module_level=True)
@@ -28,6 +29,9 @@ def test_a_gpu_encodes_as_the_processor_does(module: nn.Module, tmp_path: Path) 
         assert torch.equal(features.codes(x.cuda()).cpu(), wanted)
         assert torch.equal(features.codes(x[order].cuda()).cpu(), wanted[order])
         assert torch.equal(torch.cat([features.codes(row[None].cuda()).cpu() for row in x[:20]]), wanted[:20])
+        # what labels are tuned on
+        centred = EncoderCodes(features.encoder, SHAPE).centred(x[:6].float(), 0.0, 1.0)
+        assert torch.equal(centred.features(x.cuda()).cpu(), centred.features(x))
 
 
 def test_roots_and_quotients_of_a_gpu_are_the_nearest_numbers() -> None:

@@ -17,14 +17,24 @@ from privot import Ledger, Vault
 from privot.cli import run
 from privot.errors import DataError, UnprovenError, UsageError
 from privot.guarantee import Adjacency
+from privot.release import Release
 from privot.synthesis import PublicEncoder, Rules, Synthesizer, choose_rules
 from privot.synthesis.defaults.embedding_defaults import Problem, choose_labelling, labelling_of
 from privot.synthesis.encoders import public_encoder
 from privot.synthesis.features.encoder_codes import EncoderClassifier, EncoderCodes
-from privot.synthesis.job_files import MADE
+from privot.synthesis.features.encoder_features import ImageCodes
+from privot.synthesis.job_files import LESSON, MADE
+from privot.synthesis.methods.streaming_method import StreamDesign
 from privot.synthesis.output.html_report import write_report
 from privot.synthesis.output.saved_model import ENCODER
-from privot.synthesis.refinement.relabelling import Drawn, Labelling, PretrainedLabeller, labeller, labels_of
+from privot.synthesis.refinement.relabelling import (
+    Drawn,
+    Labelling,
+    PretrainedLabeller,
+    labeller,
+    labels_of,
+    of_pixels,
+)
 
 SHAPE, DIM, WIDTH = (8, 8, 3), 192, 44
 TERMS = (8.0, 1e-5)
@@ -137,6 +147,8 @@ def test_labels_are_refused_before_anything_is_paid(
     # what the whole job costs says what its labels rest on, by themselves too
     on_gpu = small(encoder).design(held.facts)
     object.__setattr__(on_gpu.mechanism, "device", "cuda")
+    assert on_gpu.part_cost(PLAN, held.facts) == PLAN.event(held.facts.adjacency)
+    monkeypatch.setattr("privot.synthesis.features.encoder_features.PROVEN_ON", ("cpu",))
     assert on_gpu.part_cost(PLAN, held.facts).to_dict()["standing"] == "unproven"
     assert PLAN.standing_on("cuda") == "unproven"
     assert replace(PLAN, kind="scattering").standing_on("cuda") == "proven"
@@ -153,6 +165,68 @@ def test_labels_are_refused_before_anything_is_paid(
     assert len(ledger.entries()) == 2
     assert len(done.guarantee_.events) == 2
     assert all("unproven" in json.dumps(event) for event in done.guarantee_.events)
+
+
+def test_a_folder_that_was_changed_states_no_less_and_tunes_on_no_other_map(
+    encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, folder = vault(ledger=(ledger := Ledger.create(tmp_path / "ledger"))), tmp_path / "job"
+    with monkeypatch.context() as patch:
+        patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
+        with pytest.raises(Killed):
+            small(encoder).fit(held, folder=folder)
+    lesson, made_from = (folder / LESSON).read_bytes(), Release.load(folder / "release.npz").digest()
+    x = torch.rand(20, DIM, generator=torch.Generator().manual_seed(0))
+    drawn = Drawn(x, torch.arange(20) % 2, 2, SHAPE, (0.0, 1.0))
+    pixels = of_pixels(drawn, 0)
+    brighter = PublicEncoder.from_dict({**encoder.to_dict(), "range": [0.0, 2.0]})
+    for other in (
+        PretrainedLabeller.encoded(drawn, brighter),
+        PretrainedLabeller(pixels, np.zeros((pixels.size, 2))),
+    ):
+        other.save(folder / LESSON, made_from)
+        with pytest.raises(DataError, match="not those that it was designed with"):
+            small(encoder).fit(held, folder=folder)
+    assert len(ledger.entries()) == 1
+    (folder / LESSON).write_bytes(lesson)
+    small(encoder).fit(held, folder=folder)
+    for name in ("labels.npz", "release.npz"):
+        found, kept = Release.load(folder / name), (folder / name).read_bytes()
+        assert any("SHA-256" in said for said in found.guarantee.assumptions)
+        Release(found.value, replace(found.guarantee, assumptions=()), found.public).save(folder / name)
+        with pytest.raises(DataError, match="paid for"):
+            small(encoder).fit(held, folder=folder)
+        (folder / name).write_bytes(kept)
+    small(encoder).fit(held, folder=folder)
+    assert len(ledger.entries()) == 2
+
+
+def test_a_stream_cannot_be_labelled_by_an_encoder_that_it_does_not_release() -> None:
+    given = {"shape": SHAPE, "device": "cpu", "seed": 1}
+    facts = vault(adjacency="replace-one").facts
+    fields = Synthesizer(*TERMS, method="sinkhorn", **given).design(facts).to_dict()
+    fields["rules"]["options"]["labelling"] = PLAN.to_dict()
+    with pytest.raises(UsageError, match="need the encoder"):
+        StreamDesign.from_dict(fields, "cpu")
+
+
+def test_records_in_float32_are_encoded_in_float64(encoder: PublicEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way of samples, in float32 or half of it, sees no record, whatever number type records come in."""
+    x, y = stripes()
+    design = small(encoder).design(vault().facts)
+    lesson = PretrainedLabeller.encoded(
+        Drawn(torch.from_numpy(x).float(), torch.zeros(60), 2, SHAPE, (0.0, 1.0)), encoder
+    )
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("records took the way of samples")
+
+    monkeypatch.setattr(ImageCodes, "_trained_layers", refuse)
+    terms = {"classes": 2, "clip": 28.0, "adjacency": "add-remove", "budget": (99.0, 1e-5)}
+    for kind in (np.float32, np.float16, np.float64):
+        held = Vault(x.astype(kind), y, **terms)
+        held.release(design.mechanism, purpose="means")
+        held.release(lesson.mechanism(PLAN, 60.0, "cpu"), purpose="labels")
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -50,7 +50,7 @@ EncoderFile = Annotated[
     typer.Option(
         metavar="FILE",
         help="Public network, trained on other images, that torch.export.save wrote; its features are released too. "
-        "Proven with --device cpu; on a GPU it needs --allow-unproven.",
+        "Proven on the processor and on GPUs by NVIDIA; on others it needs --allow-unproven.",
     ),
 ]
 SchemaFile = Annotated[

@@ -28,6 +28,8 @@ from privot.synthesis.encoders.tape import RefusedEncoderError, Rows, Tape
 
 MAX_SIDE = 1024
 """Pixels of the images that an encoder may take."""
+MAX_RESIZED = 4096
+"""Pixels a side of images that are resized: the weights for it are made of a matrix with the square of that."""
 _LOADED: dict[str, tuple[bytes, str]] = {}
 """The files that this process has read, by their digest: a release names only the digest."""
 
@@ -67,7 +69,7 @@ class PublicEncoder:
     -----
     Formal guarantees: what is computed of an image is a function of that image and of the numbers that privot made of
     the file, to the last bit, however many images are computed at once (`exact_arithmetic`). Nothing is written,
-    printed, drawn or kept. Releases are *proven* where that is done on the processor (`encoder_features.PROVEN_ON`).
+    printed, drawn or kept. Releases are *proven* on the processor and on GPUs by NVIDIA (`encoder_features.PROVEN_ON`).
 
     The file is read as JSON and raw numbers, whose length is that of their part of the archive. Nothing in it is
     unpickled, compiled or run. TorchScript is refused: PyTorch's reader of it runs code of the file.
@@ -153,6 +155,10 @@ class PublicEncoder:
         tape = Tape((channels, height, width))
         images = tape.input
         if self.size is not None and (height, width) != (self.size, self.size):
+            if max(height, width) > MAX_RESIZED:
+                raise RefusedEncoderError(
+                    f"Images of up to {MAX_RESIZED} pixels a side are resized for an encoder, got {height} × {width}."
+                )
             down, across = (tape.weights(_resizing(side, self.size)) for side in (height, width))
             # what stands between the two: new rows, old columns
             between = 16 * channels * max(height, self.size) * max(width, self.size)

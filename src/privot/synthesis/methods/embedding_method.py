@@ -43,7 +43,7 @@ from privot.synthesis.design import (
     check_same_facts,
     check_standing,
 )
-from privot.synthesis.features.encoder_features import code_width, codes_among
+from privot.synthesis.features.encoder_features import code_width
 from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training import checkpoint
@@ -61,18 +61,6 @@ class EmbeddingDesign(GeneratorDesign):
     """One release of a `MeanEmbedding`, and the later parts."""
 
     method: str = "embedding"
-
-    def __post_init__(self) -> None:
-        labelling = self.labelling
-        if labelling is None or labelling.kind != "encoder":
-            return
-        codes = codes_among(self.mechanism.maps)
-        if codes is None:
-            raise UsageError("Labels by the codes of an encoder need the encoder: give it, or leave out the labelling.")
-        if codes.width != labelling.columns:
-            raise UsageError(
-                f"The labelling is for codes of {labelling.columns} numbers, those of the encoder have {codes.width}."
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
@@ -120,7 +108,7 @@ class EmbeddingDesign(GeneratorDesign):
         check_standing(self.event(self.facts), self.delta, allow_unproven)
 
     def check_release(self, release: Release) -> None:
-        """Refuse a release whose σ, feature map, weights or events are not those that this design pays for."""
+        """Refuse a release whose σ, feature map, weights, events or assumptions are not those of this design."""
         event = self._first(self.facts)
         wanted = {
             "sigma": self.mechanism.sigma,
@@ -136,7 +124,8 @@ class EmbeddingDesign(GeneratorDesign):
         if self.mechanism.common is None and "common" in release.public:
             found["common"] = release.public["common"]
         events = [dict(e) for e in release.guarantee.events]
-        if found != wanted or events != [event.to_dict()] or release.guarantee.at_delta != self.delta:
+        assumed = set(self.mechanism.assumptions) <= set(release.guarantee.assumptions)
+        if found != wanted or events != [event.to_dict()] or release.guarantee.at_delta != self.delta or not assumed:
             raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
 
 

@@ -71,13 +71,14 @@ def relabel(run: SynthesisRun, outcome: Outcome, labelling: Labelling, made_from
     """Label samples by a classifier that starts from samples and is tuned on the records."""
     design, fitted, folder = run.design, generator_of(outcome), run.payments.folder
     path = None if folder is None else folder / LESSON
+    # that of the first release, whose file a resumed job was given again
+    known = codes_among(getattr(design.mechanism, "maps", ()))
+    encoder = None if known is None else known.encoder
     if path is not None and path.exists():
         pretrained = PretrainedLabeller.load(path, made_from)
+        pretrained.check(labelling, encoder)
     else:
         drawn = draw(run, fitted, labelling.samples)
-        # that of the first release, whose file a resumed job was given again
-        known = codes_among(getattr(design.mechanism, "maps", ()))
-        encoder = None if known is None else known.encoder
         pretrained = PretrainedLabeller.make(labelling, drawn, public_seed(design), encoder)
         if path is not None:
             pretrained.save(path, made_from)

@@ -213,6 +213,19 @@ class PretrainedLabeller:
         kinds[EncoderCodes.kind] = EncoderCodes
         return cls(kinds.get(fields.get("kind"), NetworkFeatures).from_tensors(fields, tensors), start)
 
+    def check(self, labelling: Labelling, encoder: PublicEncoder | None) -> None:
+        """Refuse features of another kind than `labelling` names, or of another encoder than the first release's.
+
+        A file that was read back need not be the one that was written: what the whole job was checked for, its standing
+        and what it assumes, would not be what its labels rest on.
+        """
+        kinds: dict[str, type] = {"network": NetworkFeatures, "encoder": EncoderCodes}
+        fits = type(self.features) is kinds.get(labelling.kind, Scattering)
+        if isinstance(self.features, EncoderCodes):
+            fits = fits and encoder is not None and self.features.encoder.to_dict() == encoder.to_dict()
+        if not fits:
+            raise DataError("The features of this job's labels are not those that it was designed with: restore them.")
+
     def mechanism(self, labelling: Labelling, records: float, device: str) -> TunedHead:
         """The mechanism that tunes the weights; `records` is the number of records, public, released or assumed."""
         rate = labelling.length / max(records, 1.0)
@@ -227,7 +240,8 @@ def check_labelling(release: Release, mechanism: TunedHead, facts: Facts, delta:
     found = {name: release.public.get(name) for name in wanted}
     events = [dict(e) for e in release.guarantee.events]
     paid = of_standing(mechanism.event(facts), mechanism.standing)
-    if found != wanted or events != [paid.to_dict()] or release.guarantee.at_delta != delta:
+    assumed = set(mechanism.assumptions) <= set(release.guarantee.assumptions)
+    if found != wanted or events != [paid.to_dict()] or release.guarantee.at_delta != delta or not assumed:
         raise DataError("The labelling in this folder is not the one its job paid for: restore it from a backup.")
 
 
