@@ -128,7 +128,6 @@ def _scores(
     vault = Vault(x, y, classes=classes, clip=clip, adjacency="add-remove", budget=(epsilon, DELTA))
     began = time.perf_counter()
     common: dict[str, Any] = {"shape": shape, "device": run.device, "seed": seed}
-    common["allow_unproven"] = encoder is not None
     made = Synthesizer(epsilon, DELTA, method="embedding", encoder=encoder, **common)
     if steps:
         design: Any = made.design(vault.facts)
