@@ -35,9 +35,7 @@ _PRELOADED = (
 class Process:
     """One started process: what `subprocess.Popen` offers, as far as tests need it; output is kept in files."""
 
-    def __init__(
-        self, arguments: list[str], cwd: Path | None = None, preloaded: tuple[str, ...] = _PRELOADED
-    ) -> None:
+    def __init__(self, arguments: list[str], cwd: Path | None = None, preloaded: tuple[str, ...] = _PRELOADED) -> None:
         """`arguments` as for Python: -m privot …, -c CODE …, or FILE …; the environment is that of this process."""
         self.args, self.returncode, self._preloaded = arguments, None, preloaded
         self._kept = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115
