@@ -72,7 +72,7 @@ def packed(content: bytes) -> bytes:
 
 
 FOUR = np.arange(4.0).astype("<f8").tobytes()
-ZEROS = bytes(1 << 26)
+ZEROS = bytes(1 << 24)
 HOSTILE = {
     "empty": b"",
     "header alone": file()[:100],
@@ -83,7 +83,7 @@ HOSTILE = {
     "wrong checksum": file(packed(variable(FOUR))[:-1] + b"\x00"),
     "fewer values": file(variable(FOUR[:-8])),
     "more values": file(variable(FOUR + FOUR)),
-    "packed bomb of another variable": file(packed(variable(ZEROS, name=b"other", lengths=(1 << 23, 1)))),
+    "packed bomb of another variable": file(packed(variable(ZEROS, name=b"other", lengths=(1 << 21, 1)))),
     "packed bomb after the values": file(packed(variable(FOUR) + ZEROS)),
     "claims more than memory": file(variable(FOUR, lengths=(1 << 30, 1 << 30))),
     "claims more than memory, packed": file(packed(variable(FOUR, lengths=(1 << 30, 1 << 30, 1 << 30)))),
