@@ -3,7 +3,7 @@
 A process of its own spends four seconds of a core on imports before a job begins. Tests that need many processes (to
 kill, to interrupt, to run at once) take them from here; tests of what happens while a process starts do not. The
 process that is forked has run no tensor operation and has one thread. Each process of pytest starts one, when a test
-first asks for it, and ends it with itself.
+first asks for it, and ends it with itself. Tests that need other modules name them and share another one.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _PRELOADED = (
 class Process:
     """One started process: what `subprocess.Popen` offers, as far as tests need it; output is kept in files."""
 
-    def __init__(self, arguments: list[str], cwd: Path | None = None) -> None:
+    def __init__(self, arguments: list[str], cwd: Path | None = None, preloaded: tuple[str, ...] = _PRELOADED) -> None:
         """`arguments` as for Python: -m privot …, -c CODE …, or FILE …; the environment is that of this process."""
-        self.args, self.returncode = arguments, None
+        self.args, self.returncode, self._preloaded = arguments, None, preloaded
         self._kept = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115
         request = {"arguments": arguments, "cwd": str(cwd or Path.cwd()), "environment": dict(os.environ)}
-        self.pid = int(_ask(request, [kept.fileno() for kept in self._kept]))
+        self.pid = int(_ask(request, [kept.fileno() for kept in self._kept], preloaded))
 
     def poll(self) -> int | None:
         """The exit code, or minus the signal that ended it; None while it runs."""
         if self.returncode is None:
-            self.returncode = _ask({"wait": self.pid}, [])
+            self.returncode = _ask({"wait": self.pid}, [], self._preloaded)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -90,11 +90,11 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_line: dict[int, socket.socket] = {}
+_line: dict[tuple[int, tuple[str, ...]], socket.socket] = {}
 
 
-def _ask(request: dict[str, Any], files: list[int]) -> Any:
-    line = _line.get(os.getpid()) or _start()
+def _ask(request: dict[str, Any], files: list[int], preloaded: tuple[str, ...]) -> Any:
+    line = _line.get((os.getpid(), preloaded)) or _start(preloaded)
     data = json.dumps(request).encode()
     socket.send_fds(line, [len(data).to_bytes(8, "big")], files)
     line.sendall(data)
@@ -104,13 +104,13 @@ def _ask(request: dict[str, Any], files: list[int]) -> Any:
     return json.loads(answer)
 
 
-def _start() -> socket.socket:
+def _start(preloaded: tuple[str, ...]) -> socket.socket:
     ours, theirs = socket.socketpair()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, str(theirs.fileno())]
+    command = [sys.executable, __file__, str(theirs.fileno()), *preloaded]
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
     theirs.close()
-    _line[os.getpid()] = ours
+    _line[os.getpid(), preloaded] = ours
 
     def end() -> None:
         ours.close()
@@ -149,7 +149,7 @@ def _serve(line: socket.socket) -> dict[str, Any] | None:
 def _main() -> None:
     import importlib
 
-    for name in _PRELOADED:
+    for name in sys.argv[2:]:
         importlib.import_module(name)
     # as in conftest.py: jobs write short tables
     importlib.import_module("privot.guarantee").TABLE_DELTAS = (1e-10, 1e-6, 1e-3, 0.5)  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ from privot.adaptation.stand_in.table_learner import TableLearner
 from privot.errors import BudgetError, DataError, LostReleaseError
 from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import check_block, counted_anew, paid_block
-from privot.jobs.charges import Spent
+from privot.jobs.charges import Spent, check_charged, counted
 from privot.jobs.job import Job
 from privot.jobs.tensor_files import read_tensors, write_tensors
 from privot.release import Release
@@ -109,6 +109,7 @@ class PaidTraining:
                 raise DataError(f"{path} was never paid for: the ledger holds no charge of this block.")
             kept = Release.load(path, inside=path.parent)
             self._check(kept.guarantee)
+            check_charged(times, counted(kept.guarantee), path.parent)
             self.block = self.block or kept.guarantee
         elif times and not self.pay_again:
             if design.settings.blocks == 1:
@@ -178,6 +179,10 @@ class PaidTraining:
             if facts["block"] is not None:
                 self.block = counted_anew(json.dumps(facts["block"]))
                 self._check(self.block)
+        if self.charged:
+            # the guarantee counts the design's event for every block, lost ones included
+            event = self.learner.design.cost(self.learner.mechanism(), 1)
+            check_charged(self.charged, event, self.job.folder, all_of_them=True)
         # lost blocks were charged too
         if self.learner.done > self.charged:
             raise DataError(f"{path} lists more blocks than the ledger was charged for: restore both from a backup.")

@@ -53,7 +53,8 @@ def read_matlab(path: Path) -> tuple[NDArray[np.generic], NDArray[np.generic] | 
     Formal guarantees
     -----------------
     A row is a function of that row of the variable and of the variable's header (names, class, lengths) alone, bit for
-    bit: MATLAB packs values into fewer bytes where all of them fit, and both packings give the same numbers.
+    bit: MATLAB packs values into fewer bytes where all of them fit, and both packings give the same numbers. Whole
+    numbers have one zero, so −0 is read as 0 however it is packed.
     """
     name = path.name
     try:
@@ -221,11 +222,16 @@ class _Variable:
         meter.add(8 * count)
         if count == 0:
             return np.empty(self.lengths, stated)
-        return np.frombuffer(content, dtype=stored, count=count).astype(stated).reshape(self.lengths, order="F")
+        values = np.frombuffer(content, dtype=stored, count=count).astype(stated)
+        if stated.kind == "f":
+            # the sign of −0 would be there or not, depending on whether all other values are whole numbers
+            values += stated.type(0)
+        return values.reshape(self.lengths, order="F")
 
 
 def _fits(stored: np.dtype[np.generic], stated: np.dtype[np.generic]) -> bool:
-    """Whether values of one type may be packed in the other: whole numbers in any that is not larger, or in a float."""
-    if stated.kind == "f":
-        return stored.kind != "f" or stored.itemsize <= stated.itemsize
-    return stored.kind != "f" and stored.itemsize <= stated.itemsize
+    """Whether values of the type `stated` may be packed as `stored`: no number may become another one.
+
+    A float may be packed as any whole number: MATLAB does so only where the numbers are the same.
+    """
+    return (stated.kind == "f" and stored.kind != "f") or np.can_cast(stored, stated, "safe")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from privot.accounting.events import Composed, Event, event_from_dict, leaves, units_in
+from privot.errors import DataError
+from privot.guarantee import Guarantee
 from privot.jobs.job import Job
 from privot.jobs.spending import total
 from privot.ledger import Ledger
+from privot.ledger.tally import MarkedCharges
 
 Spent = Callable[[str], int]
 """Counts the charges whose purpose carries a job's mark."""
@@ -17,9 +22,32 @@ def charges(ledger: Ledger) -> Spent:
     """How often `ledger` was charged for a job, by the mark that its charges carry."""
 
     def spent(mark: str) -> int:
-        return sum(mark in entry.purpose for entry in ledger.entries())
+        return MarkedCharges.among(ledger.entries(), mark)
 
     return spent
+
+
+def check_charged(paid: int, stated: Event, folder: Path, *, all_of_them: bool = False) -> None:
+    """Refuse to go on with a job whose charges were for another event than `stated`.
+
+    One charge must be for it, or with `all_of_them` every one. `job.json` and a file beside it can be changed so that
+    they agree with each other; the ledger is chained, and knows what happened. A plain number of charges, which does
+    not know their events (`MarkedCharges`), is not looked at.
+    """
+    if not isinstance(paid, MarkedCharges):
+        return
+    # leaves say nothing of the unit that they are counted for
+    same = (leaves(event) == leaves(stated) and units_in(event) == units_in(stated) for event in paid.events)
+    if not (all(same) if all_of_them else any(same)):
+        raise DataError(
+            f"The ledger was charged for another event than the job in {folder} counts: restore the folder from a "
+            "backup."
+        )
+
+
+def counted(guarantee: Guarantee) -> Event:
+    """The event that `guarantee` counts."""
+    return Composed(tuple(event_from_dict(e) for e in guarantee.events))
 
 
 def spent_in_ledger(ledger: Ledger, job: Job) -> dict[str, Any] | None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
+from privot.accounting.events import repeated
 from privot.common.files import sync, write_whole
 from privot.errors import BudgetError, UsageError
-from privot.guarantee import Standing
+from privot.guarantee import Guarantee, Standing
 from privot.jobs.blocks import paid_block
-from privot.jobs.charges import Spent
+from privot.jobs.charges import Spent, check_charged, counted
 from privot.jobs.job import Job
 from privot.jobs.release_once import SALT_SUFFIX
 from privot.mechanisms.mechanism import Identified, Mechanism
@@ -64,6 +65,10 @@ class Payments(Protocol):
         """The blocks that were charged so far."""
         ...
 
+    def check_blocks(self, block: Guarantee) -> None:
+        """Refuse blocks that were charged as another event than `block` counts."""
+        ...
+
     def block(self, mechanism: Mechanism) -> AbstractContextManager[Stream]:
         """Charge one more block and return its stream."""
         ...
@@ -86,6 +91,9 @@ class DirectPayments:
     def charged_blocks(self) -> int:
         """None yet: there is no earlier process."""
         return 0
+
+    def check_blocks(self, block: Guarantee) -> None:
+        """Every block was charged by this process, as it counts."""
 
     @contextmanager
     def block(self, mechanism: Mechanism) -> Iterator[Stream]:
@@ -190,12 +198,18 @@ class JobPayments:
         if self._vault is not None:
             self._vault.forget_sums()
         mark = self.job.marked(part) if part else self.job.mark
+        paid = self.spent(mark)
+        check_charged(paid, counted(release.guarantee), self.folder)
         # an earlier release counts even if its file is gone: somebody may have read it
-        return release, max(1, self.spent(mark))
+        return release, max(1, paid)
 
     def charged_blocks(self) -> int:
         """The blocks that the ledger knows."""
         return int(self.spent(self.job.mark))
+
+    def check_blocks(self, block: Guarantee) -> None:
+        """Refuse blocks of which the ledger has charged one as another event than `block` counts."""
+        check_charged(self.spent(self.job.mark), counted(block), self.folder, all_of_them=True)
 
     @contextmanager
     def block(self, mechanism: Mechanism) -> Iterator[Stream]:
@@ -203,6 +217,9 @@ class JobPayments:
         terms = self.terms
         purpose = f"{terms.purpose} {self.job.mark}"
         vault = self.opened()
+        # before another one is charged: blocks compose to the stated guarantee only if they are equal
+        due = repeated(vault.facts.cost(mechanism.event(vault.facts)), mechanism.steps)
+        check_charged(self.spent(self.job.mark), due, self.folder, all_of_them=True)
         with paid_block(
             vault, mechanism, purpose=purpose, delta=terms.delta, allow_unproven=terms.allow_unproven
         ) as stream:

@@ -38,6 +38,20 @@ def entries_of(charges: list[Row]) -> list[Entry]:
     return [as_entry(row) for row in charges]
 
 
+class MarkedCharges(int):
+    """How many charges carry a mark in their purpose: a number that also knows what was charged."""
+
+    events: tuple[Event, ...]
+
+    @classmethod
+    def among(cls, entries: Iterable[Entry], mark: str) -> MarkedCharges:
+        """Those of `entries` with this `mark`."""
+        events = tuple(entry.event for entry in entries if mark in entry.purpose)
+        found = cls(len(events))
+        found.events = events
+        return found
+
+
 def events_of(charges: list[Row]) -> list[tuple[Event, int]]:
     """The events charged and how often each, reading equal texts once."""
     first = {row.body: row for row in reversed(charges)}

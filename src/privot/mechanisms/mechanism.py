@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from privot.accounting.events import Event, PerUnit
 from privot.accounting.units import for_unit
+from privot.common.arguments import is_number
 from privot.common.block_sums import BlockSum, Totals
 from privot.common.extras import require
 from privot.common.privacy_unit import Unit
-from privot.errors import UsageError
+from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency, Standing
 from privot.noise import NoiseSource
 from privot.release import Value
@@ -104,7 +105,11 @@ class Facts:
 
     @classmethod
     def from_plain(cls, raw: Mapping[str, Any], adjacency: Adjacency) -> Facts:
-        """Read what `plain` wrote."""
+        """Read what `plain` wrote; refuses what no facts are, since a file says it."""
+        whole = [value for name in ("dim", "records", "classes") if (value := raw.get(name)) is not None]
+        right = all(type(value) is int and 0 < value < 2**63 for value in whole)
+        if not right or not is_number(raw.get("clip")) or type(raw.get("whole_units", False)) is not bool:
+            raise DataError("This does not describe public facts of records.")
         return cls(**{**raw, "unit": Unit.from_dict(raw.get("unit"))}, adjacency=adjacency)
 
     def cost(self, event: Event) -> Event:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from privot.common.image_axes import image_axes
-from privot.errors import DataError, UsageError
+from privot.errors import DataError, PrivotError, UsageError
 from privot.mechanisms import FeatureMap
 from privot.mechanisms.mechanism import Facts
 from privot.synthesis.defaults.embedding_defaults import Rules
@@ -65,11 +65,15 @@ class SynthesisConfig:
             codec, names = held.pop("codec"), held.get("class_names")
             if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
                 raise DataError("The class names of a synthesis must be a list of texts.")
+            if not isinstance(held.get("method", ""), str):
+                raise DataError("The method of a synthesis must be a text.")
             shape = held.get("shape")
             if shape is not None and not (isinstance(shape, list) and all(type(side) is int for side in shape)):
                 raise DataError("The shape of a synthesis must be a list of whole numbers.")
             return cls(**held, codec=None if codec is None else codec_from_dict(codec), device=device)
-        except (KeyError, TypeError) as error:
+        except PrivotError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"This is not the configuration of a synthesis ({type(error).__name__}).") from None
 
     def image_shape(self, facts: Facts) -> tuple[int, ...] | None:

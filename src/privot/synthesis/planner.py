@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from privot.errors import UsageError
+from privot.common.arguments import check_delta, check_epsilon
+from privot.errors import DataError, PrivotError, UsageError
 from privot.mechanisms.mechanism import Facts, refuse_unit
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.design import Design
@@ -38,5 +39,12 @@ def plan(config: SynthesisConfig, facts: Facts) -> Design:
 
 
 def read_design(fields: Mapping[str, Any], config: SynthesisConfig, device: str) -> Design:
-    """The design that a job wrote down as `fields`."""
-    return method_of(config).read_design(fields, config, device)
+    """The design that a job wrote down as `fields`, which anybody may have changed since: it is read or refused."""
+    check_epsilon(config.epsilon), check_delta(config.delta)
+    try:
+        return method_of(config).read_design(fields, config, device)
+    except PrivotError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # a chained error would quote what the file holds
+        raise DataError(f"This does not describe a synthesis ({type(error).__name__}).") from None

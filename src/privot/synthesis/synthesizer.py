@@ -476,4 +476,8 @@ class Synthesizer(PrivateEstimator):
 def _bare(rules: Mapping[str, Any]) -> dict[str, Any]:
     """Rules as they were given: planning writes the cost of later releases into their options."""
     parts = ("choosing", "labelling")
-    return {**rules, "options": {n: v for n, v in (rules.get("options") or {}).items() if n not in parts}}
+    options = rules.get("options") or {}
+    if not isinstance(options, Mapping):
+        # of a file: nobody gave such options, so they differ from all that are given
+        return dict(rules)
+    return {**rules, "options": {n: v for n, v in options.items() if n not in parts}}

@@ -22,6 +22,7 @@ from privot.common.privacy_unit import RECORD
 from privot.data import owned_digest, records_digest
 from privot.errors import BudgetError, UsageError
 from privot.guarantee import Adjacency
+from privot.ledger.tally import MarkedCharges
 from privot.partitions import PartitionedSource
 from privot.vault.related_records import RelatedTables
 
@@ -162,8 +163,8 @@ class LedgerBudget:
         return self._data
 
     def charges(self, mark: str) -> int:
-        """How many charges of these records carry `mark` in their purpose."""
-        return sum(mark in entry.purpose for entry in self._ledger.entries(self._data))
+        """How many charges of these records carry `mark` in their purpose, and what they were for."""
+        return MarkedCharges.among(self._ledger.entries(self._data), mark)
 
     @property
     def identity(self) -> str:

@@ -47,6 +47,8 @@ def train_blocks(run: SynthesisRun, trainer: Trainer) -> tuple[TrainingState, Gu
         raise DataError(f"The ledger has {charged} charges of this job, which has {count} blocks: start a new job.")
     if charged == count and block is None:
         raise BudgetError("All blocks of this job are paid for and none of them was kept: start a new job.")
+    if block is not None:
+        payments.check_blocks(block)
     # steps that were lost are skipped, so that the schedule ends where it was meant to
     training.step = charged * size
     step = trainer(training, design.mechanism, design.rules.options)
