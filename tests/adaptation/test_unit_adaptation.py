@@ -118,18 +118,23 @@ def test_less_noise_than_the_unit_needs_is_refused_before_anything_is_paid(metho
 
 @pytest.mark.parametrize("factor", [1.0, 2 / 3])
 def test_what_is_released_has_the_noise_of_the_unit(factor: float) -> None:
-    """480 squared normals: their mean is within 0.2 of 1 with a probability of .998, and ⅔ σ gives 0.44 ± 0.03."""
+    """Mean of 480 squared normals, six releases of 80: 1 ± 0.065, and for ⅔ σ 0.44 ± 0.03."""
     design = adapter("embedding").design(target(3).facts, SOURCE)
     made = design.mechanism(adapter("embedding")._learner(design, SOURCE).networks, None, None)
-    vaults = target(3, noise=WeakerNoise(factor)), target(3, budget=(1e300, 0.5), noise=NoNoise(SystemNoise()))
-    noisy, exact = (vault.release(made, purpose="test", allow_unproven=True) for vault in vaults)
-    found: Any = [(one.value["sums"], one.public["sums_sigma"]) for one in (noisy, exact)]  # type: ignore[index]
-    ratio = float(np.mean(((found[0][0] - found[1][0]) / found[0][1]) ** 2))
+    exact: Any = target(3, budget=(1e300, 0.5), noise=NoNoise(SystemNoise())).release(
+        made, purpose="test", allow_unproven=True
+    )
+    squares = []
+    for _ in range(6):
+        noisy: Any = target(3, noise=WeakerNoise(factor)).release(made, purpose="test", allow_unproven=True)
+        assert noisy.value["sums"].size == 80
+        squares.append(((noisy.value["sums"] - exact.value["sums"]) / noisy.public["sums_sigma"]) ** 2)
+    ratio = float(np.mean(squares))
     # the very σ that one child of three records needs for ε = 5
     assert noisy.public["sigma"] == pytest.approx(
         3 * adapter("embedding").design(target(1).facts, SOURCE).sigma, rel=5e-4
     )
-    assert (abs(ratio - 1.0) < 0.45) == (factor == 1.0)
+    assert (abs(ratio - 1.0) < 0.3) == (factor == 1.0)
 
 
 @pytest.mark.parametrize("planted", [1, 5, 500])
