@@ -32,6 +32,7 @@ from privot.mechanisms.table_counts.scored_marginals import (
     PARTS,
     LabelPredictor,
     ScoredMarginals,
+    planner_identity,
     residuals,
     try_law,
 )
@@ -187,11 +188,7 @@ class FurtherScores:
 
     def identity(self) -> bytes:
         """Every choice, to the last bit; refuses a planner that does not say its own (`identity`)."""
-        own = getattr(self.planner, "identity", None)
-        if own is None:
-            raise UsageError("This planner has no identity(), so its release cannot be made again: use release.")
-        said: bytes = own()
-        return self.then.identity() + repr(self.scores).encode() + said
+        return self.then.identity() + repr(self.scores).encode() + planner_identity(self.planner)
 
     def over(self, axes: tuple[Axis, ...]) -> FurtherScores:
         """The same over other cells of the same columns: the event does not change."""

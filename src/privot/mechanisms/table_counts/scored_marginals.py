@@ -111,11 +111,7 @@ class ScoredMarginals:
 
     def identity(self) -> bytes:
         """Every choice, to the last bit; refuses a planner that does not say its own (`identity`)."""
-        own = getattr(self.planner, "identity", None)
-        if own is None:
-            raise UsageError("This planner has no identity(), so its release cannot be made again: use release.")
-        said: bytes = own()
-        return self.marginals.identity() + repr(self.sigma).encode() + said
+        return self.marginals.identity() + repr(self.sigma).encode() + planner_identity(self.planner)
 
     def over(self, axes: tuple[Axis, ...]) -> ScoredMarginals:
         """The same over other cells of the same columns: the event does not change."""
@@ -167,6 +163,15 @@ class ScoredMarginals:
         """Σ of residuals in whole parts."""
         summand = ScoreSums(self.marginals.grouped_axes(groups), self.marginals.classes or 1, law)
         return np.concatenate([total.ravel() for total in records.sums(summand)])
+
+
+def planner_identity(planner: object) -> bytes:
+    """What a planner says of itself, to the last bit; one that says nothing is refused."""
+    own = getattr(planner, "identity", None)
+    if own is None:
+        raise UsageError("This planner has no identity(), so its release cannot be made again: use release.")
+    said: bytes = own()
+    return said
 
 
 def try_law(law: LabelPredictor, sizes: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Protocol, Self
 
@@ -39,7 +40,7 @@ class ClassifiedMap(Protocol):
         ...
 
 
-class LinearClassifier:
+class LinearClassifier(ABC):
     """Scores φ(x)·W + b of classes; the largest says the class. Subclasses say which map φ is."""
 
     kind: ClassVar[str]
@@ -55,9 +56,9 @@ class LinearClassifier:
             raise UsageError("The offsets of a classifier must be finite numbers, one for every class.")
 
     @classmethod
+    @abstractmethod
     def read_map(cls, fields: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> ClassifiedMap:
         """The map that its `to_dict` and `tensors` wrote."""
-        raise NotImplementedError
 
     @property
     def dim(self) -> int:
