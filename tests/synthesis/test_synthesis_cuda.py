@@ -185,3 +185,19 @@ def test_several_generators_learn_side_by_side() -> None:
     for member in range(3):
         mine = whose == member
         assert made[mine & (labels == 1)].mean() > made[mine & (labels == 0)].mean() + 0.2
+
+
+@pytest.mark.parametrize("method", ["sinkhorn", "sliced", "embedding"])
+def test_recorded_steps_of_a_baseline_without_privacy_are_those_that_are_called(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privot.common.cuda_graphs import called
+    from privot.synthesis import open_baselines
+
+    x, y = pictures(100)
+    given: Any = {"method": method, "classes": 2, "shape": (8, 8), "steps": 6, "batch": 20, "device": "cuda"}
+    replayed = open_baselines.train_generator_openly(x, y, mixture=1.0, **given)
+    monkeypatch.setattr(open_baselines, "recorded", called)
+    eager = open_baselines.train_generator_openly(x, y, mixture=1.0, **given)
+    np.testing.assert_allclose(replayed.sample(20)[0], eager.sample(20)[0], atol=2e-2)
+    assert replayed.loss == pytest.approx(eager.loss, rel=2e-2)

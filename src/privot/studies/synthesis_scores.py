@@ -32,12 +32,14 @@ def synthesis_scores(
     adjacency: AdjacencyName = "replace-one",
     with_fid: bool = False,
     bound: float = 1.0,
+    stated: bool = False,
 ) -> dict[str, Any]:
     """Accuracy on real test images by classifier, and what was released: ε at δ = 1e-5, the standing, seconds of it.
 
     `records` shortens the data (0: all); `samples` are drawn with the classes' equal shares. `with_fid` adds the FID
     against the training images where its network is at hand. `bound` is that on a row's norm, in units of the longest
-    row that there can be; longer rows are shortened.
+    row that there can be; longer rows are shortened. `stated`: the rules are told the number of
+    records, which add-remove keeps private and everybody knows of an open set.
     """
     from privot.evaluation.classifiers import score
     from privot.synthesis import Synthesizer
@@ -56,6 +58,7 @@ def synthesis_scores(
         DELTA,
         method=method,
         shape=shape,
+        records=len(x) if stated else None,
         options=dict(options or {}) or None,
         device=run.device,
         seed=seed,

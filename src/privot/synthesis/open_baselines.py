@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from privot.common.cuda_graphs import adam, recorded
 from privot.common.devices import usable_device
 from privot.errors import ConvergenceError, DataError, UsageError
 from privot.synthesis.defaults.embedding_defaults import Problem
@@ -27,8 +28,15 @@ OPEN_METHODS = ("embedding", "sinkhorn", "sliced")
 FREQUENCIES = 500
 SWEEPS = 30
 """Sinkhorn iterations per step; the loss is unrolled through them."""
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Of generated and real rows, both with their labels beside them."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Loss:
+    """A loss of generated and real rows, both with their labels beside them."""
+
+    of: Callable[[Tensor, Tensor], Tensor]
+    draw: Callable[[], object] = lambda: None
+    """Fills its buffers of random numbers before every step: a step that is recorded draws none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,20 +152,31 @@ def train_generator_openly(
     held = torch.as_tensor((rows - low) / (high - low), device=where)
     marks = None if labels is None else torch.as_tensor(labels, device=where)
     random = torch.Generator(device=where).manual_seed(seed + 1)
+    optimizer = adam(network, learning_rate)
+    size = min(batch, len(rows))
+    z = torch.zeros(size, network.latent, device=where)
+    chosen = torch.zeros(size, dtype=torch.int64, device=where)
+    wanted = torch.arange(size, device=where) % network.classes
+    value = torch.zeros((), device=where)
     loss = _loss(method, rows.shape[1] + (classes if labels is not None else 0), slices, mixture, where, random)
-    optimizer = torch.optim.Adam(network.parameters(), learning_rate)
-    size, value = min(batch, len(rows)), torch.zeros(())
-    for _ in range(total):
-        z = torch.randn(size, network.latent, generator=random, device=where)
-        wanted = torch.arange(size, device=where) % network.classes
-        real = torch.randint(len(held), (size,), generator=random, device=where)
-        made = network(z, wanted)
-        value = loss(_beside(made, wanted if marks is not None else None, classes),
-                     _beside(held[real], None if marks is None else marks[real], classes))  # fmt: skip
-        optimizer.zero_grad()
-        value.backward()  # type: ignore[no-untyped-call]
+
+    def work() -> None:
+        found = loss.of(
+            _beside(network(z, wanted), wanted if marks is not None else None, classes),
+            _beside(held[chosen], None if marks is None else marks[chosen], classes),
+        )
+        found.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    last = float(value.detach())
+        value.copy_(found.detach())
+
+    step = None
+    for _ in range(total):
+        z.normal_(generator=random)
+        chosen.random_(len(held), generator=random)
+        loss.draw()
+        step = recorded(network, optimizer, work) if step is None else step
+        step()
+    last = float(value)
     if not math.isfinite(last):
         raise ConvergenceError(f"The loss became non-finite within {total} steps: use a smaller learning rate.")
     return OpenGenerator(network.eval(), low, high, marks is not None, total, last)
@@ -170,19 +189,19 @@ def _beside(rows: Tensor, labels: Tensor | None, classes: int) -> Tensor:
     return torch.cat([rows, 0.5 * math.sqrt(rows.shape[1]) * one_hot(labels, classes, rows)], dim=1)
 
 
-def _loss(method: str, dim: int, slices: int, mixture: float, device: str, random: torch.Generator) -> Loss:
+def _loss(method: str, dim: int, slices: int, mixture: float, device: str, random: torch.Generator) -> _Loss:
     if method == "sliced":
+        directions = torch.zeros(dim, slices, device=device)
 
         def sliced(made: Tensor, real: Tensor) -> Tensor:
-            u = torch.randn(dim, slices, generator=random, device=device)
-            u = u / torch.linalg.vector_norm(u, dim=0)
+            u = directions / torch.linalg.vector_norm(directions, dim=0)
             gap = (made @ u).sort(dim=0).values - (real @ u).sort(dim=0).values
             distance: Tensor = dim * gap.square().mean()
             return distance
 
-        return sliced
+        return _Loss(sliced, lambda: directions.normal_(generator=random))
     if method == "sinkhorn":
-        return partial(_sinkhorn_divergence, mixture=mixture)
+        return _Loss(partial(_sinkhorn_divergence, mixture=mixture))
     draw = torch.randn(dim, FREQUENCIES, generator=random, device=device)
     # bandwidths around the length of a typical difference
     widths = math.sqrt(dim) * torch.logspace(-1.5, 0.5, FREQUENCIES, device=device)
@@ -194,24 +213,24 @@ def _loss(method: str, dim: int, slices: int, mixture: float, device: str, rando
         ]
         return (means[0] - means[1]).square().sum()
 
-    return embedding
+    return _Loss(embedding)
 
 
 def _sinkhorn_divergence(made: Tensor, real: Tensor, *, mixture: float = 0.0) -> Tensor:
-    """OT_ε(x, y) − ½ OT_ε(x, x) − ½ OT_ε(y, y) with ε 5 % of the mean cost, in a fixed number of sweeps.
+    """OT_ε(x, y) − ½ OT_ε(x, x) − ½ OT_ε(y, y) with ε 5 % of the mean cost, in a fixed number of sweeps; as many x as y.
 
     By the envelope theorem its slope in x is that of Σ P_ij c(x_i, y_j) − ½ Σ Q_ij c(x_i, x_j), the plans P and Q being
     held. It is written down here: the slope of distances by the library takes most of a step on a GPU.
     """
     with torch.no_grad():
-        costs = [_cost(a, b, mixture) for a, b in ((made, real), (made, made), (real, real))]
-        reg = 0.05 * costs[0].mean().clamp(min=1e-12)
-        plans = [_plan(cost, reg) for cost in costs]
-        cross, own, others = ((plan * cost).sum() for plan, cost in zip(plans, costs, strict=True))
+        costs = torch.stack([_cost(a, b, mixture) for a, b in ((made, real), (made, made), (real, real))])
+        plans = _plans(costs, 0.05 * costs[0].mean().clamp(min=1e-12))
+        cross, own, others = (plans * costs).sum(dim=(1, 2))
         # x is on both sides of its own cost
         both = 0.5 * (plans[1] + plans[1].T)
         slope = _slope(made, real, plans[0], mixture) - _slope(made, made, both, mixture)
-    return cross - 0.5 * own - 0.5 * others + ((made - made.detach()) * slope).sum()
+    value: Tensor = cross - 0.5 * own - 0.5 * others + ((made - made.detach()) * slope).sum()
+    return value
 
 
 def _cost(a: Tensor, b: Tensor, mixture: float) -> Tensor:
@@ -227,11 +246,12 @@ def _slope(a: Tensor, b: Tensor, plan: Tensor, mixture: float) -> Tensor:
     return found
 
 
-def _plan(cost: Tensor, reg: Tensor) -> Tensor:
-    n, m = cost.shape
-    g = torch.zeros(m, device=cost.device)
-    scaled = -cost / reg
+def _plans(costs: Tensor, reg: Tensor) -> Tensor:
+    """Of several costs at once, of shape (costs, n, m)."""
+    _, n, m = costs.shape
+    scaled = -costs / reg
+    g = torch.zeros_like(scaled[:, :1])
     for _ in range(SWEEPS):
-        f = -torch.logsumexp(scaled + g - math.log(m), dim=1)
-        g = -torch.logsumexp(scaled + f[:, None] - math.log(n), dim=0)
-    return torch.exp(scaled + f[:, None] + g - math.log(n * m))
+        f = -torch.logsumexp(scaled + g - math.log(m), dim=2, keepdim=True)
+        g = -torch.logsumexp(scaled + f - math.log(n), dim=1, keepdim=True)
+    return torch.exp(scaled + f + g - math.log(n * m))
