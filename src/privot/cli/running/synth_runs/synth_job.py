@@ -14,8 +14,8 @@ from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
 from privot.cli.partitioned_input import expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
-from privot.cli.running.synth.noise_warning import warn_of_noise
-from privot.cli.running.synth.synth_options import BUILT_IN_FACTS, SynthOptions, check_options, read_encoder
+from privot.cli.running.synth_runs.noise_warning import warn_of_noise
+from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS, SynthOptions, check_options, read_encoder
 from privot.cli.table_input import (
     ask_for_unit,
     check_spreadsheet_safe,

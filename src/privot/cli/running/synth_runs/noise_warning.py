@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from privot.cli.running.synth.synth_options import SynthOptions
+    from privot.cli.running.synth_runs.synth_options import SynthOptions
 
 
 def on_terminal() -> bool:
