@@ -5,7 +5,6 @@ None of them reads a record: what does so is handed in as `work`, and the vault 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -53,21 +52,20 @@ def priced(
     return step, whole, replace(guarantee, assumptions=tuple(assumptions))
 
 
-def kept_noise(
-    mechanism: Identified, secret: bytes, facts: Facts, data: str, exact_digest: bytes
-) -> tuple[KeptNoise, str]:
+def kept_noise(mechanism: Identified, secret: bytes, facts: Facts, data: str, records: str) -> tuple[KeptNoise, str]:
     """The noise of one release that can be made again, and the mark of its charge.
 
-    Both are bound to the very records, by a digest for which nobody without the ledger's key finds other records:
-    one noise on two data sets would show what differs between them, and the second would not pay. They are bound to
-    the versions and the rounding of this machine too: a part that is fitted to an earlier one could come out a
-    little different elsewhere, and would get fresh noise; so elsewhere it is another release, and pays.
+    Both are bound to `data`, the ledger's name for the records, and to the very `records`, by a digest for which nobody
+    without the ledger's key finds others: one noise on two data sets would show what differs between them, and the
+    second would not pay. They are bound to the versions and the rounding of this machine too: a part that is fitted to
+    an earlier one could come out a little different elsewhere, and would get fresh noise; so elsewhere it is another
+    release, and pays.
     """
     named = [
         data,
         f"{type(mechanism).__module__}.{type(mechanism).__qualname__}",
         repr(facts),
-        hashlib.sha256(exact_digest).hexdigest(),
+        records,
         repr(sorted(facts.cost(mechanism.event(facts)).to_dict().items())),
         arithmetic_mark(("scipy",), mechanism.needs.tensors),
     ]

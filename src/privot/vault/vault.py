@@ -8,6 +8,7 @@ happened cannot be undone.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -326,7 +327,8 @@ class Vault(VaultOpeners):
         if mechanism.steps != 1 or mechanism.seed is not None or not hasattr(mechanism, "identity"):
             raise UsageError("release_once needs a mechanism of one step, with an identity and without a seed.")
         mechanism.needs.check(self.__facts)
-        return kept_noise(mechanism, secret, self.__facts, budget.data, self.__records.exact_digest(budget.row_key))
+        records = hashlib.sha256(self.__records.exact_digest(budget.row_key)).hexdigest()
+        return kept_noise(mechanism, secret, self.__facts, budget.data, records)
 
     def stream(
         self, mechanism: Mechanism, *, purpose: str, allow_unproven: bool = False, delta: float | None = None
