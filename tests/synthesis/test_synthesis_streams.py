@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from killed_jobs import Killed
 from synthesis_samples import toy
 
 from privot.accounting import FixedSize, Poisson, Repeated, account, gradient, projection
@@ -36,10 +37,6 @@ pytestmark = pytest.mark.slow
 SMALL: dict[str, Any] = {"steps": 12, "blocks": 4, "batch": 20}
 SINKHORN = {**SMALL, "points": 10, "sweeps": 14}
 SLICED = {**SMALL, "slices": 4, "repeats": 2, "replay": 2, "over": 2}
-
-
-class Killed(BaseException):
-    """Stands for a kill: nothing after it runs."""
 
 
 def asked(method: str, **changes: Any) -> Synthesizer:
