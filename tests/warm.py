@@ -38,9 +38,10 @@ _PRELOADED = (
 
 
 _TESTED = (
-    *_PRELOADED, "cryptography.x509", "dp_accounting.pld.pld_privacy_accountant", "jinja2", "mpmath", "ot", "PIL.Image",
-    "scipy.fft", "scipy.integrate", "scipy.signal", "scipy.spatial", "sklearn.datasets", "sklearn.ensemble",
-    "sklearn.metrics", "sklearn.neural_network", "torch.export",
+    *_PRELOADED, "cryptography.x509", "dp_accounting.pld.pld_privacy_accountant", "httpx", "jinja2", "mpmath", "ot",
+    "PIL.Image", "pydantic", "requests", "scipy.fft", "scipy.integrate", "scipy.signal", "scipy.spatial",
+    "sklearn.datasets", "sklearn.ensemble", "sklearn.metrics", "sklearn.neural_network", "torch.export",
+    "privot.federation",
 )  # fmt: skip
 """What processes of pytest load besides: nothing that starts threads, which a fork would lose (Arrow, Dask, gRPC)."""
 
@@ -162,6 +163,7 @@ def serve(folder: str) -> str:
 
 def _listen(address: str, starter: socket.socket) -> socket.socket | None:
     """Fork for every process that connects; comes back with its line in a fork, and with nothing in the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the process that started it
     door = socket.socket(socket.AF_UNIX)
     door.bind(address)
     door.listen()
@@ -190,6 +192,7 @@ def _ended() -> int:
 
 def _be_forked(address: str, arguments: list[str]) -> int:
     """Stand for a fork: it has the input and the output of this process, which ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork hears it, and ends this process
     os.environ[_ADDRESS] = address
     line = _start(_TESTED)
     request = {"arguments": arguments, "cwd": str(Path.cwd()), "environment": dict(os.environ), "of_pytest": True}
@@ -229,10 +232,13 @@ def _serve(line: socket.socket) -> dict[str, Any] | None:
 def _main() -> None:
     first, *rest = sys.argv[1:]
     if first != "listen" and not first.isdigit():
-        sys.exit(_be_forked(first, [word for word in rest if word != "-u"]))
+        sys.exit(_be_forked(first, [word for word in rest if word not in ("-u", "-B")]))
     for name in _TESTED if first == "listen" else rest:
         importlib.import_module(name)
     gc.freeze()
+    threads = Path("/proc/self/task")
+    if threads.exists() and len(list(threads.iterdir())) > 1:
+        sys.exit("A module that is loaded before forking has started a thread, which forks would not have.")
     if first == "listen":
         line = _listen(rest[0], socket.socket(fileno=int(rest[1])))
     else:
