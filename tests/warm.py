@@ -4,15 +4,20 @@ A process of its own spends four seconds of a core on imports before a job begin
 kill, to interrupt, to run at once) take them from here; tests of what happens while a process starts do not. The
 process that is forked has run no tensor operation and has one thread. Each process of pytest starts one, when a test
 first asks for it, and ends it with itself. Tests that need other modules name them and share another one.
+
+Where pytest runs in several processes, these are forks too (`python warm.py ADDRESS -c CODE`, in place of `python -c
+CODE`), of one process that pytest starts and that they ask for their own forks: what tests import is loaded once.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -30,6 +35,18 @@ _PRELOADED = (
     "matplotlib.figure", "safetensors.torch", "scipy.stats", "sklearn.linear_model", "torch", "torch._dynamo",
     "privot.adaptation", "privot.cli.app", "privot.synthesis", "privot.synthesis.output.html_report", "privot.vault",
 )  # fmt: skip
+
+
+_TESTED = (
+    *_PRELOADED, "cryptography.x509", "dp_accounting.pld.pld_privacy_accountant", "httpx", "jinja2", "mpmath", "ot",
+    "PIL.Image", "pydantic", "requests", "scipy.fft", "scipy.integrate", "scipy.signal", "scipy.spatial",
+    "sklearn.datasets", "sklearn.ensemble", "sklearn.metrics", "sklearn.neural_network", "torch.export",
+    "privot.federation",
+)  # fmt: skip
+"""What processes of pytest load besides: nothing that starts threads, which a fork would lose (Arrow, Dask, gRPC)."""
+
+_ADDRESS = "PRIVOT_TESTS_ADDRESS"
+"""Where the process that all others fork from listens: a socket's file."""
 
 
 class Process:
@@ -105,6 +122,11 @@ def _ask(request: dict[str, Any], files: list[int], preloaded: tuple[str, ...]) 
 
 
 def _start(preloaded: tuple[str, ...]) -> socket.socket:
+    if (address := os.environ.get(_ADDRESS)) and set(preloaded) <= set(_TESTED):
+        line = socket.socket(socket.AF_UNIX)
+        line.connect(address)
+        _line[os.getpid(), preloaded] = line
+        return line
     ours, theirs = socket.socketpair()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, str(theirs.fileno()), *preloaded]
@@ -120,10 +142,71 @@ def _start(preloaded: tuple[str, ...]) -> socket.socket:
     return ours
 
 
+def serve(folder: str) -> str:
+    """Start the process that processes of pytest are forked from; its address. It ends with the one that starts it."""
+    address = f"{folder}/warm"
+    ours, theirs = socket.socketpair()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "listen", address, str(theirs.fileno())]
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment)
+    theirs.close()
+    if not ours.recv(1):
+        raise RuntimeError("The process that tests are forked from did not start.")
+
+    def end() -> None:
+        ours.close()
+        process.wait(10)
+
+    atexit.register(end)
+    return address
+
+
+def _listen(address: str, starter: socket.socket) -> socket.socket | None:
+    """Fork for every process that connects; comes back with its line in a fork, and with nothing in the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the process that started it
+    door = socket.socket(socket.AF_UNIX)
+    door.bind(address)
+    door.listen()
+    starter.sendall(b"1")
+    while True:
+        heard, _, _ = select.select([door, starter], [], [], 5.0)
+        while _ended():
+            pass
+        if starter in heard:
+            return None
+        if door in heard:
+            line, _ = door.accept()
+            if os.fork() == 0:
+                door.close()
+                starter.close()
+                return line
+            line.close()
+
+
+def _ended() -> int:
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0]
+    except ChildProcessError:
+        return 0
+
+
+def _be_forked(address: str, arguments: list[str]) -> int:
+    """Stand for a fork: it has the input and the output of this process, which ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork hears it, and ends this process
+    os.environ[_ADDRESS] = address
+    line = _start(_TESTED)
+    request = {"arguments": arguments, "cwd": str(Path.cwd()), "environment": dict(os.environ), "of_pytest": True}
+    pid = _ask(request, [0, 1, 2], _TESTED)
+    while (code := _ask({"wait": pid}, [], _TESTED)) is None:
+        time.sleep(0.2)
+    line.close()
+    return int(code)
+
+
 def _serve(line: socket.socket) -> dict[str, Any] | None:
     """Fork for every request; comes back with the request in a fork, and with nothing when nobody asks any more."""
     while True:
-        head, files, _, _ = socket.recv_fds(line, 8, 2)
+        head, files, _, _ = socket.recv_fds(line, 8, 3)
         if not head:
             return None
         size, data = int.from_bytes(head, "big"), b""
@@ -137,7 +220,7 @@ def _serve(line: socket.socket) -> dict[str, Any] | None:
             answer = os.fork()
             if answer == 0:
                 line.close()
-                for file, number in zip(files, (1, 2), strict=True):
+                for file, number in zip(files, (0, 1, 2) if len(files) == 3 else (1, 2), strict=True):
                     os.dup2(file, number)
             for file in files:
                 os.close(file)
@@ -147,16 +230,25 @@ def _serve(line: socket.socket) -> dict[str, Any] | None:
 
 
 def _main() -> None:
-    import importlib
-
-    for name in sys.argv[2:]:
+    first, *rest = sys.argv[1:]
+    if first != "listen" and not first.isdigit():
+        sys.exit(_be_forked(first, [word for word in rest if word not in ("-u", "-B")]))
+    for name in _TESTED if first == "listen" else rest:
         importlib.import_module(name)
-    # as in conftest.py: jobs write short tables
-    importlib.import_module("privot.guarantee").TABLE_DELTAS = (1e-10, 1e-6, 1e-3, 0.5)  # type: ignore[attr-defined]
     gc.freeze()
-    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    threads = Path("/proc/self/task")
+    if threads.exists() and len(list(threads.iterdir())) > 1:
+        sys.exit("A module that is loaded before forking has started a thread, which forks would not have.")
+    if first == "listen":
+        line = _listen(rest[0], socket.socket(fileno=int(rest[1])))
+    else:
+        line = socket.socket(fileno=int(first))
+    request = None if line is None else _serve(line)
     if request is None:
         os._exit(0)
+    if "of_pytest" not in request:
+        # as in conftest.py: jobs write short tables
+        importlib.import_module("privot.guarantee").TABLE_DELTAS = (1e-10, 1e-6, 1e-3, 0.5)  # type: ignore[attr-defined]
     code = 1
     try:
         code = _run(request)

@@ -104,7 +104,7 @@ def trees(adjacency: Adjacency) -> st.SearchStrategy[Event]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(adjacencies.flatmap(trees))
 def test_events_read_back_equal(event: Event) -> None:
     text = json.dumps(event.to_dict(), allow_nan=False)

@@ -66,8 +66,9 @@ def test_noise_of_seven_tenths_is_detected(attack: Any) -> None:
 
 
 def test_noise_of_seven_tenths_inside_a_mechanism_is_detected() -> None:
-    attack = ProjectionAttack(4, 4, 0.5, DELTA)
-    assert runs(replace(attack, make=QuietInside), 2200).refuted
+    # a shift of 2.5, where the least runs tell: of 3000 measurements of 1300 runs at 0.7 σ none misses it
+    attack = ProjectionAttack(4, 4, 0.4, DELTA)
+    assert runs(replace(attack, make=QuietInside), 1400).refuted
     assert cores(replace(attack, make=QuietInside)).refuted  # σ is read off what the code asks for
     assert not runs(attack, 600).refuted
 
@@ -129,8 +130,9 @@ def test_class_counts_of_a_sketch_without_noise_are_detected(adjacency: Adjacenc
 
 
 def test_a_sketch_with_noise_of_seven_tenths_is_detected() -> None:
-    attack = SketchAttack(1.7, DELTA, Adjacency.REPLACE_ONE)
-    assert runs(replace(attack, make=QuietSketch), 2200).refuted
+    # the same shift of 2.5
+    attack = SketchAttack(1.37, DELTA, Adjacency.REPLACE_ONE)
+    assert runs(replace(attack, make=QuietSketch), 1400).refuted
     assert cores(replace(attack, make=QuietSketch)).refuted
     assert not runs(attack, 600).refuted
 

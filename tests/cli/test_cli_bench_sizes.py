@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import warm
 from privot.bench import valuation_bench
 from privot.bench.valuation_bench import PEER, PEER_SCRIPT, timed_scores
 from privot.cli import run
@@ -87,10 +90,19 @@ def test_all_pairs_of_sketches_are_measured(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.slow
-def test_a_long_table_goes_through_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_table_goes_through_the_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first command is a fork with its libraries loaded; the second a process of its own, whose memory counts."""
+    start = subprocess.run
+
+    def synth_in_a_fork(words: list[str], **given: Any) -> Any:
+        return warm.run(words[1:]) if words[3] == "synth" else start(words, **given)
+
+    monkeypatch.setattr("privot.bench.tables.long_table_bench.subprocess.run", synth_in_a_fork)
     found = answer(capsys, "long-table", "--rows", "800")
     assert found["guarantee"]["standing"] == "proven"
-    assert found["synth"]["peak_mebibytes_so_far"] > 50
+    assert found["sample"]["peak_mebibytes_so_far"] > 50
     share = found["positive_share"]
     assert abs(share["real"] - share["synthetic"]) < 0.1
     assert run(["bench", "long-table", "--rows", "5"]) == 2

@@ -19,7 +19,7 @@ from privot.plan.settings import FIELDS, KINDS, read_settings
 from privot.plan.synthesis_plans import table_schema
 
 ROOT = Path(__file__).parents[2]
-RELEASES, ACCOUNTS = 45, 32
+RELEASES, ACCOUNTS = 15, 12
 
 
 def drawn(rng: np.random.Generator, kind: str, **given: Any) -> dict[str, Any]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from privot.ledger import Ledger
 from privot.synthesis import Rules
 
 BARS = (8, 8)
@@ -41,16 +38,3 @@ def bars(records: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     for c in range(3):
         x[y == c, 3 * c : 3 * c + 2] += 0.7
     return x.reshape(records, -1), y
-
-
-class Killed(BaseException):
-    """Stands for a kill: nothing after it runs."""
-
-
-def kill(*_: Any, **__: Any) -> Any:
-    raise Killed
-
-
-def spent(ledger: Ledger) -> Any:
-    """Counts a job's charges by their mark."""
-    return lambda mark: sum(mark in entry.purpose for entry in ledger.entries())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from synthesis_samples import BARS, Killed, bars, kill, spent
+from killed_jobs import kill, killed_at, resumed, spent
+from synthesis_samples import BARS, bars
 
 import privot.synthesis.defaults.embedding_defaults as rules_of
 from privot.accounting import account
@@ -152,19 +154,15 @@ def test_the_classifiers_are_trained_on_samples_warped_as_the_factors_say(monkey
     assert taught == [(PLAN.samples, 5)] * 3
 
 
-def test_nothing_is_warped_by_the_records_under_less_than_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_warped_by_the_records_under_less_than_it_cost() -> None:
     made = small()
     for place in ("privot.synthesis.methods.refinement_steps.classifiers", "privot.guarantee.Guarantee.compose"):
-        with monkeypatch.context() as patch:
-            patch.setattr(place, kill)
-            with pytest.raises(Killed):
-                made.fit(vault())
+        with killed_at(place):
+            made.fit(vault())
         assert made.generator_.warp == 0.05
     labelled = small(rules=replace(rules(), options={"labelling": LABELLING.to_dict()}))
-    with monkeypatch.context() as patch:
-        patch.setattr("privot.guarantee.Guarantee.compose", kill)
-        with pytest.raises(Killed):
-            labelled.fit(vault())
+    with killed_at("privot.guarantee.Guarantee.compose"):
+        labelled.fit(vault())
     assert labelled.labeller_ is None
 
 
@@ -233,9 +231,7 @@ def test_a_part_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("privot.mechanisms.accuracy_counts.CorrectCounts.event", refuse)
     with pytest.raises(UsageError, match="no"):
-        Synthesizer.from_params(job.settings["params"], "cpu").run(
-            job, lambda: held, spent(ledger), ledger=ledger.identity, pay_again=True
-        )
+        resumed(folder, ledger, lambda: held, job=job, pay_again=True)
     assert sorted(p.name for p in folder.iterdir()) == left
     assert len(ledger.entries()) == 2
 
@@ -249,9 +245,7 @@ def test_a_payment_that_is_refused_removes_nothing(tmp_path: Path) -> None:
     (folder / f"{CHOICE}.npz").unlink()
     left = sorted(p.name for p in folder.iterdir())
     with pytest.raises(BudgetError):
-        Synthesizer.from_params(job.settings["params"], "cpu").run(
-            job, lambda: held, spent(ledger), ledger=ledger.identity, pay_again=True
-        )
+        resumed(folder, ledger, lambda: held, job=job, pay_again=True)
     assert sorted(p.name for p in folder.iterdir()) == left
     assert f"{LABELS}.npz" in left
     assert len(ledger.entries()) == 3
@@ -363,37 +357,32 @@ def test_only_warped_images_with_classes_have_a_choice() -> None:
         small(shape=(3, 3), features=Fourier(9, 60, [2.0], 1)).design(tiny.facts)
 
 
-@pytest.mark.parametrize("when", ["learning", "paid"])
-def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(
-    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("charges", "place"),
+    [
+        (1, "privot.synthesis.methods.refinement_steps.draw"),
+        (2, "privot.synthesis.refinement.warp_selection.WarpSelection.chosen"),
+    ],
+    ids=["learning", "paid"],
+)
+def test_a_job_killed_before_its_choice_goes_on_and_pays_for_it_once(charges: int, place: str, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
-    with monkeypatch.context() as patch:
-        if when == "learning":
-            patch.setattr(refinement_steps, "draw", kill)
-        else:
-            patch.setattr(WarpSelection, "chosen", kill)
-        with pytest.raises(Killed):
-            small(rules=rules(labelling=LABELLING.to_dict())).fit(held, folder=folder)
-    assert len(ledger.entries()) == (2 if when == "paid" else 1)
-    job = Job.open(folder)
+    with killed_at(place):
+        small(rules=rules(labelling=LABELLING.to_dict())).fit(held, folder=folder)
+    assert len(ledger.entries()) == charges
     opened: list[Vault] = []
 
     def opening() -> Vault:
         opened.append(held)
         return held
 
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        job, opening, spent(ledger), ledger=ledger.identity
-    )
+    done = resumed(folder, ledger, opening)
     assert len(ledger.entries()) == 3
     assert len(opened) == 1
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     # and once more, from what lies there
-    again = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        Job.open(folder), kill, spent(ledger), ledger=ledger.identity
-    )
+    again = resumed(folder, ledger, kill)
     assert len(ledger.entries()) == 3
     assert again.generator_.config == done.generator_.config
     assert again.guarantee_.epsilon() == pytest.approx(done.guarantee_.epsilon())
@@ -408,12 +397,7 @@ def test_a_choice_that_was_lost_swapped_or_never_paid_for_is_not_believed(tmp_pa
     asked = rules(labelling=LABELLING.to_dict())
     small(rules=asked).fit(held, folder=folder)
     assert len(ledger.entries()) == 3
-    params = Job.open(folder).settings["params"]
-
-    def resume(paid: Any = None, job: Job | None = None, **given: Any) -> Synthesizer:
-        return Synthesizer.from_params(params, "cpu").run(
-            job or Job.open(folder), lambda: held, paid or spent(ledger), ledger=ledger.identity, **given
-        )
+    resume = partial(resumed, folder, ledger, lambda: held)
 
     with pytest.raises(DataError, match="never paid"):
         resume(lambda mark: 0 if CHOICE in mark else 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from synthesis_samples import Killed, kill
+from killed_jobs import killed_at
 
 from privot.audit.findings import broken
 from privot.audit.targets.synth_folder import audit_folder
@@ -162,13 +162,11 @@ def test_the_loss_is_that_of_both_targets_and_falls() -> None:
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_a_killed_job_goes_on_and_another_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_job_goes_on_and_another_release_is_refused(tmp_path: Path) -> None:
     ledger, folder = Ledger.create(tmp_path / "ledger"), tmp_path / "out"
     held = vault(ledger=ledger)
-    with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.methods.embedding_method.train", kill)
-        with pytest.raises(Killed):
-            small().fit(held, folder=folder)
+    with killed_at("privot.synthesis.methods.embedding_method.train"):
+        small().fit(held, folder=folder)
     done = small().fit(held, folder=folder)
     assert len(ledger.entries()) == 1
     assert done.guarantee_.epsilon() <= TERMS[0]

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthesis_samples import Killed, kill, rules, toy
+from killed_jobs import Killed, killed_at
+from synthesis_samples import rules, toy
 
 from privot.accounting import account
 from privot.accounting.events import Composed
@@ -51,10 +52,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     places = {name: tmp_path_factory.mktemp(name) for name in ("kept", "lost", "blocks")}
     moments = {"kept": "privot.synthesis.methods.embedding_method.train", "lost": "privot.release.Release.save"}
     for name, target in moments.items():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(target, kill)
-            with pytest.raises(Killed):
-                asked("embedding").fit(opened(places[name])[1], folder=places[name] / "out")
+        with killed_at(target):
+            asked("embedding").fit(opened(places[name])[1], folder=places[name] / "out")
 
     def in_the_second(step: int, *_: Any) -> None:
         if step >= 4:

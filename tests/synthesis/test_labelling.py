@@ -6,13 +6,15 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from synthesis_samples import BARS, Killed, bars, kill, spent
+from killed_jobs import kill, killed_at, resumed
+from synthesis_samples import BARS, bars
 
 from privot.accounting import account
 from privot.accounting.events import Composed
@@ -373,36 +375,27 @@ def test_only_images_with_classes_can_be_labelled() -> None:
         small(shape=None).design(vault().facts)
 
 
-@pytest.mark.parametrize("when", ["learning", "paying", "paid"])
-def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
-    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("when", "place"),
+    [
+        ("learning", "privot.synthesis.refinement.relabelling.PretrainedLabeller.learn"),
+        ("paying", "privot.synthesis.methods.refinement_steps.tuned_head"),
+        ("paid", "privot.synthesis.methods.refinement_steps.labeller"),
+    ],
+)
+def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(when: str, place: str, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
-    held = vault(ledger=ledger)
-    folder = tmp_path / "out"
-
-    with monkeypatch.context() as patch:
-        if when == "learning":
-            patch.setattr(PretrainedLabeller, "learn", kill)
-        elif when == "paying":
-            patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
-        else:
-            patch.setattr("privot.synthesis.methods.refinement_steps.labeller", kill)
-        with pytest.raises(Killed):
-            small().fit(held, folder=folder)
+    held, folder = vault(ledger=ledger), tmp_path / "out"
+    with killed_at(place):
+        small().fit(held, folder=folder)
     assert len(ledger.entries()) == (2 if when == "paid" else 1)
     assert (folder / LESSON).exists() == (when != "learning")
-    job = Job.open(folder)
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        job, lambda: held, spent(ledger), ledger=ledger.identity
-    )
+    done = resumed(folder, ledger, lambda: held)
     assert len(ledger.entries()) == 2
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     assert done.labeller_ is not None
     # and once more, from what lies there
-    again = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        Job.open(folder), kill, spent(ledger), ledger=ledger.identity
-    )
+    again = resumed(folder, ledger, kill)
     assert len(ledger.entries()) == 2
     assert np.array_equal(again.sample(50, seed=1)[1], done.sample(50, seed=1)[1])
 
@@ -422,15 +415,10 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     plain = streamed(method, 0.0).design(held.facts)
     assert streamed(method).design(held.facts).mechanism.sigma > plain.mechanism.sigma
 
-    with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
-        with pytest.raises(Killed):
-            streamed(method).fit(held, folder=folder)
+    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+        streamed(method).fit(held, folder=folder)
     assert len(ledger.entries()) == 2
-    job = Job.open(folder)
-    done = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        job, lambda: held, spent(ledger), ledger=ledger.identity
-    )
+    done = resumed(folder, ledger, lambda: held)
     assert len(ledger.entries()) == 3
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-2)
     assert done.guarantee_.epsilon() <= 8.0
@@ -441,9 +429,7 @@ def test_a_stream_and_its_labels_cost_what_was_asked_for(
     done.save(tmp_path / "saved")
     assert np.array_equal(Synthesizer.load(tmp_path / "saved").sample(40, seed=1)[1], y)
     # all is paid for, and nothing is learned anew
-    again = Synthesizer.from_params(job.settings["params"], "cpu").run(
-        Job.open(folder), kill, spent(ledger), ledger=ledger.identity
-    )
+    again = resumed(folder, ledger, kill)
     assert len(ledger.entries()) == 3
     assert np.array_equal(again.sample(40, seed=1)[1], y)
     # without a folder too
@@ -479,12 +465,7 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
     held = vault(ledger=ledger, budget=(30.0, 1e-5))
     folder = tmp_path / "out"
     small().fit(held, folder=folder)
-    params = Job.open(folder).settings["params"]
-
-    def resume(paid: Any = None, **given: Any) -> Synthesizer:
-        return Synthesizer.from_params(params, "cpu").run(
-            Job.open(folder), lambda: held, paid or spent(ledger), ledger=ledger.identity, **given
-        )
+    resume = partial(resumed, folder, ledger, lambda: held)
 
     with pytest.raises(DataError, match="never paid"):
         resume(lambda mark: 0 if LABELS in mark else 1)
@@ -508,14 +489,10 @@ def test_labels_that_were_lost_or_never_paid_for_are_not_believed(tmp_path: Path
     settings = json.loads(json.dumps(dict(silent.settings)))
     del settings["design"]["rules"]["options"]["labelling"]
     with pytest.raises(DataError, match="does not mention"):
-        Synthesizer.from_params(params, "cpu").run(
-            Job(folder, silent.name, settings), lambda: held, spent(ledger), ledger=ledger.identity
-        )
+        resume(job=Job(folder, silent.name, settings))
     (folder / LESSON).unlink()
     with pytest.raises(DataError, match="not the one its job paid for"):
-        Synthesizer.from_params({**params}, "cpu").run(
-            _other_seed(folder), lambda: held, spent(ledger), ledger=ledger.identity
-        )
+        resume(job=_other_seed(folder))
     (folder / LESSON).write_bytes(lesson)
     (folder / f"{LABELS}.npz").unlink()
     (folder / "synthetic.npz").write_bytes(b"made with the labels that are lost")

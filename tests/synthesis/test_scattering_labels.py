@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from synthesis_samples import Killed, kill, spent
+from killed_jobs import kill, killed_at, resumed
 
 from privot.accounting import embedding
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.jobs.job import Job
 from privot.ledger import Ledger
 from privot.synthesis import Rules, Synthesizer
 from privot.synthesis.defaults.embedding_defaults import (
@@ -99,35 +98,27 @@ def test_records_of_another_range_have_the_same_features() -> None:
     assert torch.allclose(plain.features(rows / 255.0), bytes_.features(rows), atol=1e-4)
 
 
-@pytest.mark.parametrize("when", ["learning", "paying", "paid"])
-def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(
-    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("when", "place"),
+    [
+        ("learning", "privot.synthesis.refinement.relabelling.PretrainedLabeller.scattered"),
+        ("paying", "privot.synthesis.methods.refinement_steps.tuned_head"),
+        ("paid", "privot.synthesis.methods.refinement_steps.labeller"),
+    ],
+)
+def test_a_job_killed_before_its_labels_goes_on_and_pays_for_them_once(when: str, place: str, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "out"
-    with monkeypatch.context() as patch:
-        if when == "learning":
-            patch.setattr(PretrainedLabeller, "scattered", kill)
-        elif when == "paying":
-            patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
-        else:
-            patch.setattr("privot.synthesis.methods.refinement_steps.labeller", kill)
-        with pytest.raises(Killed):
-            small().fit(held, folder=folder)
+    with killed_at(place):
+        small().fit(held, folder=folder)
     assert len(ledger.entries()) == (2 if when == "paid" else 1)
     assert (folder / LESSON).exists() == (when != "learning")
-    job = Job.open(folder)
-
-    def resume(records: Any) -> Synthesizer:
-        made = Synthesizer.from_params(job.settings["params"], "cpu")
-        return made.run(Job.open(folder), records, spent(ledger), ledger=ledger.identity)
-
-    done = resume(lambda: held)
+    done = resumed(folder, ledger, lambda: held)
     assert len(ledger.entries()) == 2
     assert done.guarantee_.epsilon() == pytest.approx(8.0, rel=1e-3)
     assert done.guarantee_.epsilon() <= 8.0
     assert isinstance(done.labeller_, ScatteringClassifier)
-    again = resume(kill)
+    again = resumed(folder, ledger, kill)
     assert len(ledger.entries()) == 2
     assert np.array_equal(again.sample(50, seed=1)[1], done.sample(50, seed=1)[1])
     with pytest.raises(DataError, match="not learned from this job"):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from killed_jobs import Killed, killed_at, spent
 from synthesis_samples import rules, toy
 
 from privot.errors import BudgetError, DataError, UsageError
@@ -22,19 +23,11 @@ from privot.synthesis.output.output_folder import write_folder
 from privot.vault import Vault
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing after it runs."""
-
-
 def locked(tmp_path: Path, budget: tuple[float, float] | None = (5.0, 1e-5)) -> tuple[Ledger, Vault]:
     x, y = toy()
     path = tmp_path / "ledger"
     ledger = Ledger.open(path) if path.exists() else Ledger.create(path)
     return ledger, Vault(x, y, classes=2, clip=1.0, adjacency="add-remove", ledger=ledger, budget=budget)
-
-
-def spent(ledger: Ledger) -> Any:
-    return lambda mark: any(mark in entry.purpose for entry in ledger.entries())
 
 
 @pytest.mark.slow
@@ -114,14 +107,10 @@ def test_a_job_killed_before_paying_pays_when_it_is_resumed(small: Any, tmp_path
     assert len(ledger.entries()) == 1
 
 
-def test_the_release_is_on_disk_before_training_begins(small: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_release_is_on_disk_before_training_begins(small: Any, tmp_path: Path) -> None:
     _, vault = locked(tmp_path)
 
-    def no_training(*arguments: Any, **named: Any) -> Any:
-        raise Killed
-
-    monkeypatch.setattr("privot.synthesis.methods.embedding_method.train", no_training)
-    with pytest.raises(Killed):
+    with killed_at("privot.synthesis.methods.embedding_method.train"):
         small().fit(vault, folder=tmp_path / "out")
     assert (tmp_path / "out" / "release.npz").exists()
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from synthesis_samples import Killed, rules, toy
+from killed_jobs import Killed, killed_at
+from synthesis_samples import rules, toy
 
 import warm
 from privot.errors import BudgetError, DataError, UsageError
@@ -38,7 +39,7 @@ def asked(method: str, **changes: Any) -> Synthesizer:
     return Synthesizer(5.0, 1e-5, **{**fields, **changes})
 
 
-def killed_at(step: int) -> Any:
+def killed_in(step: int) -> Any:
     def tell(now: int, steps: int, loss: float) -> None:
         if now >= step:
             raise Killed
@@ -50,7 +51,7 @@ def killed_at(step: int) -> Any:
 def test_fit_called_again_after_a_kill_goes_on_and_pays_once(method: str, tmp_path: Path) -> None:
     _, vault = opened(tmp_path)
     with pytest.raises(Killed):
-        asked(method).fit(vault, folder=tmp_path / "out", progress=killed_at(8))
+        asked(method).fit(vault, folder=tmp_path / "out", progress=killed_in(8))
     ledger, vault = opened(tmp_path)
     done = asked(method).fit(vault, folder=tmp_path / "out")
     charged = len(ledger.entries())
@@ -65,10 +66,8 @@ def test_fit_called_again_after_a_kill_goes_on_and_pays_once(method: str, tmp_pa
 
 def test_fit_that_was_stopped_before_it_paid_pays_when_called_again(tmp_path: Path) -> None:
     _, vault = opened(tmp_path, budget=20.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privot.vault.Vault.release", lambda *a, **k: (_ for _ in ()).throw(Killed()))
-        with pytest.raises(Killed):
-            asked("embedding").fit(vault, folder=tmp_path / "out")
+    with killed_at("privot.vault.Vault.release"):
+        asked("embedding").fit(vault, folder=tmp_path / "out")
     ledger, vault = opened(tmp_path)
     asked("embedding").fit(vault, folder=tmp_path / "out")
     assert len(ledger.entries()) == 1
@@ -76,10 +75,8 @@ def test_fit_that_was_stopped_before_it_paid_pays_when_called_again(tmp_path: Pa
 
 def test_a_lost_release_is_paid_for_again_only_where_that_is_said(tmp_path: Path) -> None:
     _, vault = opened(tmp_path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privot.release.Release.save", lambda *a, **k: (_ for _ in ()).throw(Killed()))
-        with pytest.raises(Killed):
-            asked("embedding").fit(vault, folder=tmp_path / "out")
+    with killed_at("privot.release.Release.save"):
+        asked("embedding").fit(vault, folder=tmp_path / "out")
     ledger, vault = opened(tmp_path)
     with pytest.raises(BudgetError, match="pay_again") as refused:
         asked("embedding").fit(vault, folder=tmp_path / "out")
@@ -96,7 +93,7 @@ def test_a_lost_release_is_paid_for_again_only_where_that_is_said(tmp_path: Path
 def test_fit_with_other_arguments_does_not_go_on_with_a_job(changes: Any, name: str, tmp_path: Path) -> None:
     ledger, vault = opened(tmp_path)
     with pytest.raises(Killed):
-        asked("embedding").fit(vault, folder=tmp_path / "out", progress=killed_at(8))
+        asked("embedding").fit(vault, folder=tmp_path / "out", progress=killed_in(8))
     other = asked("embedding").set_params(**changes)
     with pytest.raises(UsageError, match=f"another {name}") as refused:
         other.fit(vault, folder=tmp_path / "out")
@@ -107,7 +104,7 @@ def test_fit_with_other_arguments_does_not_go_on_with_a_job(changes: Any, name: 
 def test_a_job_goes_on_with_its_own_ledger_and_records_only(tmp_path: Path) -> None:
     ledger, vault = opened(tmp_path)
     with pytest.raises(Killed):
-        asked("embedding").fit(vault, folder=tmp_path / "out", progress=killed_at(8))
+        asked("embedding").fit(vault, folder=tmp_path / "out", progress=killed_in(8))
     with pytest.raises(DataError, match="another ledger") as refused:
         asked("embedding").fit(opened(tmp_path, name="second")[1], folder=tmp_path / "out")
     assert "--" not in str(refused.value)

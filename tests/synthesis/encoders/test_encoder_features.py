@@ -99,7 +99,7 @@ def test_grey_images_reach_a_colour_network_as_three_equal_channels(tmp_path: Pa
         torch.testing.assert_close(made.codes(x), wanted, atol=1e-6, rtol=0.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     scale=st.sampled_from([0.0, 1.0, 300.0, 1e30, -1e300, math.inf]),
@@ -167,7 +167,7 @@ def test_the_sign_of_a_zero_does_not_show(tmp_path: Path) -> None:
     """1/0 and 1/−0 differ, and which zero a maximum gives depends on the place in memory: such rows are lost."""
     made = EncoderFeatures(PublicEncoder(saved(ZeroSigns(), tmp_path)), SHAPE, 4, [0.5], 1)
     assert made._tape.block <= 3
-    rows = np.random.default_rng(0).uniform(size=(60, DIM))
+    rows = np.random.default_rng(0).uniform(size=(21, DIM))
     rows[2::3] = 0.0
     new = np.random.default_rng(1).uniform(size=(1, DIM))
     with torch.no_grad():

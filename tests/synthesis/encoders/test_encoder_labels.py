@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from encoder_networks import Grouped, honest, saved
-from synthesis_samples import Killed, kill
+from killed_jobs import killed_at
 
 from privot import Ledger, Vault
 from privot.cli import run
@@ -96,10 +96,8 @@ def test_a_job_pays_for_labels_once_and_its_folder_needs_nothing_else(
 ) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
     held, folder = vault(ledger=ledger), tmp_path / "job"
-    with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
-        with pytest.raises(Killed):
-            small(encoder).fit(held, folder=folder)
+    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+        small(encoder).fit(held, folder=folder)
     done = small(encoder).fit(held, folder=folder)
     assert len(ledger.entries()) == 2
     assert isinstance(done.labeller_, EncoderClassifier)
@@ -168,13 +166,11 @@ def test_labels_are_refused_before_anything_is_paid(
 
 
 def test_a_folder_that_was_changed_states_no_less_and_tunes_on_no_other_map(
-    encoder: PublicEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoder: PublicEncoder, tmp_path: Path
 ) -> None:
     held, folder = vault(ledger=(ledger := Ledger.create(tmp_path / "ledger"))), tmp_path / "job"
-    with monkeypatch.context() as patch:
-        patch.setattr("privot.synthesis.methods.refinement_steps.tuned_head", kill)
-        with pytest.raises(Killed):
-            small(encoder).fit(held, folder=folder)
+    with killed_at("privot.synthesis.methods.refinement_steps.tuned_head"):
+        small(encoder).fit(held, folder=folder)
     lesson, made_from = (folder / LESSON).read_bytes(), Release.load(folder / "release.npz").digest()
     x = torch.rand(20, DIM, generator=torch.Generator().manual_seed(0))
     drawn = Drawn(x, torch.arange(20) % 2, 2, SHAPE, (0.0, 1.0))

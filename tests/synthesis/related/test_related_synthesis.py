@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from killed_jobs import killed_at
 
 from privot import Ledger, Schema, Synthesizer, Vault
 from privot.errors import BudgetError, DataError, LostReleaseError, UsageError
-from privot.release import Release
 from privot.synthesis.related.related_model import child_rows
 from privot.tables import Column, RelatedCodec, Table, read_table
 from privot.tables.constraints import Key, Order
@@ -196,7 +196,7 @@ def job(files: dict[str, Path], ledger: Ledger, folder: Path, epsilon: float = 1
     return Synthesizer(epsilon, DELTA, codec=SMALL, seed=1).fit(vault, folder=folder, **more)
 
 
-def test_a_job_is_paid_once_and_a_lost_release_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_job_is_paid_once_and_a_lost_release_is_said(tmp_path: Path):
     files = {name: tmp_path / f"{name}.csv" for name in SMALL.names}
     files["patients"].write_text("patient_id,sick\n" + "a,yes\nb,no\n")
     files["visits"].write_text("patient_id,sick\n" + "a,yes\na,yes\n")
@@ -207,16 +207,8 @@ def test_a_job_is_paid_once_and_a_lost_release_is_said(tmp_path: Path, monkeypat
         (data,) = ledger.datasets()
         assert not ledger.entries(data.fingerprint)
 
-        class Killed(BaseException):
-            """Stands for a kill: no handler of errors catches it."""
-
-        def killed(release: Release, path: Path) -> None:
-            raise Killed
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Release, "save", killed)
-            with pytest.raises(Killed):
-                job(files, ledger, folder, epsilon=0.5)
+        with killed_at("privot.release.Release.save"):
+            job(files, ledger, folder, epsilon=0.5)
         assert len(ledger.entries(data.fingerprint)) == 1
         assert not (folder / "release.npz").exists()
         with pytest.raises(LostReleaseError):
