@@ -22,6 +22,8 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
     Under add-remove the number of records is private: then the number needed is said, and not compared.
     """
     from privot.cli.printing.warnings_said import warn
+    from privot.mechanisms import MeanEmbedding
+    from privot.synthesis.defaults.embedding_defaults import ASSUMED_RECORDS
     from privot.synthesis.defaults.rows_needed import rows_needed
 
     o = options
@@ -35,8 +37,10 @@ def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> No
             f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them."
         )
     elif records is None and not o.as_json and on_terminal():
+        sized = f" Features and generator are made for {ASSUMED_RECORDS:,} records until then."
         typer.echo(
             f"At ε = {o.epsilon:g} {hidden}; how many there are is private under add-remove and not looked at "
-            "(--records N states about how many, if that is public).",
+            "(--records N states about how many, if that is public)."
+            f"{sized if isinstance(getattr(design, 'mechanism', None), MeanEmbedding) else ''}",
             err=True,
         )
