@@ -108,6 +108,8 @@ def test_the_bound_is_reached_and_no_nonsense_of_a_law_exceeds_it() -> None:
     for first in (0, 1):
         moved = np.linalg.norm(residuals(nonsense, np.array([2, 2, 0]), 3, first) / PARTS, axis=1)
         assert (moved <= math.sqrt(2.0)).all()
+        # a law that is sure of all of six classes at once
+        assert np.linalg.norm(residuals(np.ones((1, 6)), np.array([2]), 6, first) / PARTS) <= math.sqrt(2.0)
 
 
 def test_scores_of_all_of_three_classes_are_sums_over_the_records() -> None:
@@ -122,6 +124,13 @@ def test_scores_of_all_of_three_classes_are_sums_over_the_records() -> None:
     by_city = np.stack([rest[city == c].sum(axis=0) for c in range(5)])
     np.testing.assert_allclose(found[8:13], by_city, atol=200 / PARTS)
     assert np.abs(found.sum(axis=1)).max() < 3 * 200 / PARTS
+
+    class Named(Fixed):
+        def identity(self) -> bytes:
+            return b"named"
+
+    said = [replace(mechanism(classes), planner=Named(classes)).identity() for classes in (2, 3)]
+    assert [b"all classes" in one for one in said] == [False, True]
 
 
 def test_a_record_moves_one_group_a_column() -> None:
