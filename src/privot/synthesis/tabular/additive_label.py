@@ -81,6 +81,11 @@ def fit_additive(
         out: Floats = penalty * (found if within is None else found @ within)
         return out
 
+    def squares(found: Floats) -> Floats:
+        """The terms of Σ B²/τ²."""
+        out: Floats = penalty * np.square(found) if within is None else found * pulled(found)
+        return out
+
     stride = 1 if free == 1 else max(rows // _SLOPE_ROWS, 1)
 
     def seen(found: Floats) -> tuple[Floats, Floats, float]:
@@ -91,7 +96,7 @@ def fit_additive(
         chance /= chance.sum(axis=1, keepdims=True)
         p = chance[:, 1:]
         missing = target - scale * (full.T @ (chance if every else p))
-        loss = 0.5 * float((np.square(missing) / spread).sum() + (found * pulled(found)).sum())
+        loss = 0.5 * float((np.square(missing) / spread).sum() + squares(found).sum())
         return p, missing, loss
 
     found = np.zeros((len(own), free))

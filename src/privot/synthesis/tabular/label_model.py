@@ -110,7 +110,8 @@ def corrected_label(
         chance = known.records / len(rows) * (z.T @ (law_now * (1.0 - law_now)))
         moments = counted_moments(known, rows).with_other(scored)
         return Factor(None, factor.features, *fit_classes(known, z, moments, chance, bases))
-    moved, bias = additive_correction(z, offsets, scores[:, 1:], sd, bases, label_totals(known), known.records)
+    own = np.ascontiguousarray(scores[:, 1:])
+    moved, bias = additive_correction(z, offsets, own, sd, bases, label_totals(known), known.records)
     theta = factor.theta.copy()
     theta[: len(moved)] += moved
     return Factor(None, factor.features, theta, factor.bias + bias)
