@@ -43,10 +43,10 @@ def class_strengths(
     -------
     >>> from privot.mechanisms.table_counts.cell_axes import Axis
     >>> from privot.synthesis.tabular.group_basis import basis_of
-    >>> shares = np.full(4, 0.25)
-    >>> basis = basis_of(shares, Axis(0, 4, edges=(0.25, 0.5, 0.75)), np.arange(4))
-    >>> excess = 900.0 * np.outer([-3.0, -1.0, 1.0, 3.0], [-1.0, 0.0, 1.0])
-    >>> tau, omega = class_strengths(excess, shares, np.ones((4, 3)), [basis], np.full(3, 1 / 3), 3e4, (0.03, 1.5))
+    >>> shares = np.full(8, 0.125)
+    >>> basis = basis_of(shares, Axis(0, 8, tuple(np.arange(1, 8) / 8), ordered=True), np.arange(8))
+    >>> excess = 200.0 * np.outer(np.arange(-7.0, 8.0, 2.0), [-1.0, 0.0, 1.0])
+    >>> tau, omega = class_strengths(excess, shares, np.ones((8, 3)), [basis], np.full(3, 1 / 3), 3e4, (0.03, 1.5))
     >>> bool(tau[0] > 5 * tau[1]), bool(omega[0, 2] < 0 < omega[0, 0])
     (True, True)
     """
