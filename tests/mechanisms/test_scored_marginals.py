@@ -21,7 +21,7 @@ from privot.errors import UsageError
 from privot.guarantee import Adjacency
 from privot.mechanisms import Axis, GroupedMarginals, Marginals, ScoredMarginals, WeightRule
 from privot.mechanisms.table_counts.pair_weights import label_association
-from privot.mechanisms.table_counts.scored_marginals import PARTS, residuals
+from privot.mechanisms.table_counts.scored_marginals import PARTS, residuals, scored_classes
 from privot.noise import SystemNoise
 from weaker_noise import WeakerNoise
 
@@ -78,7 +78,8 @@ def test_one_charge_pays_for_all_three_parts(classes: int, most: float, adjacenc
         )
     )
     assert release.guarantee.epsilon() == pytest.approx(account(expected, 1e-6).epsilon(), rel=1e-9)
-    assert release.value["scores"].shape == (int(sum(g.max() + 1 for g in _groups(release))) * (classes - 1),)
+    scored = 1 if classes == 2 else classes
+    assert release.value["scores"].shape == (int(sum(g.max() + 1 for g in _groups(release))) * scored,)
 
 
 def _groups(release: Any) -> list[np.ndarray]:
@@ -91,7 +92,8 @@ def test_no_record_moves_the_scores_by_more_than_stated(classes: int, seed: int,
     rng = np.random.default_rng(seed)
     chances = rng.dirichlet(np.full(classes, 0.05 if sure else 1.0), 2)
     labels = rng.integers(0, classes, 2)
-    one, other = residuals(chances, labels, classes) / PARTS
+    one, other = residuals(chances, labels, classes, first=classes - scored_classes(classes)) / PARTS
+    assert len(one) == (1 if classes == 2 else classes)
     bound = 1.0 if classes == 2 else math.sqrt(2.0)
     assert max(np.linalg.norm(one), np.linalg.norm(other)) <= bound
     assert np.linalg.norm(one - other) <= 2 * bound
@@ -103,7 +105,32 @@ def test_the_bound_is_reached_and_no_nonsense_of_a_law_exceeds_it() -> None:
     worst = residuals(np.array([[0.0, 1.0, 0.0]]), np.array([2]), 3) / PARTS
     assert np.linalg.norm(worst) == pytest.approx(math.sqrt(2.0))
     nonsense = np.array([[np.nan, 5.0, 9.0], [-3.0, np.inf, -np.inf], [2.0, 2.0, 2.0]])
-    assert (np.linalg.norm(residuals(nonsense, np.array([2, 2, 0]), 3) / PARTS, axis=1) <= math.sqrt(2.0)).all()
+    for first in (0, 1):
+        moved = np.linalg.norm(residuals(nonsense, np.array([2, 2, 0]), 3, first) / PARTS, axis=1)
+        assert (moved <= math.sqrt(2.0)).all()
+        # a law that is sure of all of six classes at once
+        assert np.linalg.norm(residuals(np.ones((1, 6)), np.array([2]), 6, first) / PARTS) <= math.sqrt(2.0)
+
+
+def test_scores_of_all_of_three_classes_are_sums_over_the_records() -> None:
+    """By hand; a release of three classes is not made again for one that has other scores."""
+    x, y = table(200, 3)
+    groups = np.concatenate([np.arange(axis.cells) for axis in AXES])
+    made, law = mechanism(3), Fixed(3, 0.3)
+    found = (made._sums(plain(x, y), law, groups) / PARTS).reshape(-1, 3)
+    city = x[:, 1].astype(int)
+    codes = np.column_stack([(8 * x[:, 0]).astype(int), city, x[:, 2].astype(int)])
+    rest = np.eye(3)[y] - law.probabilities(codes)
+    by_city = np.stack([rest[city == c].sum(axis=0) for c in range(5)])
+    np.testing.assert_allclose(found[8:13], by_city, atol=200 / PARTS)
+    assert np.abs(found.sum(axis=1)).max() < 3 * 200 / PARTS
+
+    class Named(Fixed):
+        def identity(self) -> bytes:
+            return b"named"
+
+    said = [replace(mechanism(classes), planner=Named(classes)).identity() for classes in (2, 3)]
+    assert [b"all classes" in one for one in said] == [False, True]
 
 
 def test_a_record_moves_one_group_a_column() -> None:

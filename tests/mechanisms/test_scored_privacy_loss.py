@@ -72,7 +72,7 @@ def parts_of(record: Any, groups: list[np.ndarray], scales: list[float], sure: n
     yield from ((("fine", i, cell[i], y), 1.0, SIGMA[0]) for i in range(3))
     for (i, j), scale in zip(PAIRS, scales, strict=True):
         yield ("pair", i, j, group[i], group[j], y if by_class else 0), 1.0, scale
-    for i, k in product(range(3), range(1, len(sure))):
+    for i, k in product(range(3), range(len(sure) == 2, len(sure))):
         yield ("score", i, group[i], k), (y == k) - sure[k], SIGMA[2]
 
 
@@ -84,7 +84,7 @@ def names_of(groups: list[np.ndarray], classes: int, by_class: bool) -> Iterator
         yield from (
             ("pair", i, j, *at) for at in product(*map(range, (sizes[i], sizes[j], classes if by_class else 1)))
         )
-    yield from (("score", i, g, k) for i in range(3) for g in range(sizes[i]) for k in range(1, classes))
+    yield from (("score", i, g, k) for i in range(3) for g in range(sizes[i]) for k in range(classes == 2, classes))
 
 
 def losses(

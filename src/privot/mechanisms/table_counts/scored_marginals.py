@@ -1,12 +1,13 @@
 """Releases a table's marginals and then where a model of the label, made from them, is wrong; one charge for all.
 
 After `GroupedMarginals` has run, a planner makes a law p(y | x) from what it released, and nothing else. Then, for
-every group g of every column and every class k but the first,
+every group g of every column and every class k (of two, the second only),
 
     S_gk = Σ_records 1[x in g]·(1[y = k] − p(k | x))     plus Gaussian noise
 
 is released: the score of an additive model, taken over the records themselves, so that no error in a model of x enters
-it. It is the last part of one adaptive composition.
+it. Scores of all classes add up to 0 but for noise. Of three classes or more all are released, at no cost: a residual
+is as long in all classes as it can be in all but one. It is the last part of one adaptive composition.
 """
 
 from __future__ import annotations
@@ -75,15 +76,16 @@ class CellPlanner(Planner, Protocol):
 class ScoredMarginals:
     """`marginals`, then the scores of `planner`'s law with noise `sigma`.
 
-    The value is that of `marginals`, with `scores` (a long array: groups of the first column by class but the first,
-    groups of the second …) and the law's own arrays.
+    The value is that of `marginals`, with `scores` (a long array: groups of the first column by class, `scored_classes`
+    of them, groups of the second …) and the law's own arrays.
 
-    Formal guarantees. Let r_k = 1[y = k] − p(k | x) for k ≥ 1. With two classes |r₁| ≤ 1; with more, Σ r_k² ≤ 2. A
-    record adds r to one group of each of d columns, so adding or removing it moves the scores by at most
-    Δ = √(d·(1 or 2)), and replacing it by 2Δ (two records can share a group and have opposite residuals). Cutting r to
-    whole parts, towards 0, makes none larger. The law is a function of released numbers and the same for neighbours,
-    so Δ holds whatever law the planner makes, if it is one: shares of the stated classes (`residuals` sees to that), of
-    one row alone (`try_law` tests it on public rows; no test finds every law that looks at its neighbours).
+    Formal guarantees. Let r_k = 1[y = k] − p(k | x). With two classes r₁ alone is used, and |r₁| ≤ 1. With more, all
+    are: (1 − p_y)² ≤ 1, and the squares of the others add up to at most (Σ p_k)² ≤ 1, so Σ r_k² ≤ 2. A record adds r to
+    one group of each of d columns, so adding or removing it moves the scores by at most Δ = √(d·(1 or 2)), and
+    replacing it by 2Δ (two records can share a group and have opposite residuals). Cutting r to whole parts, towards 0,
+    makes none larger. The law is a function of released numbers and the same for neighbours, so Δ holds whatever law
+    the planner makes, if it is one: shares of the stated classes (`residuals` sees to that), of one row alone
+    (`try_law` tests it on public rows; no test finds every law that looks at its neighbours).
     """
 
     marginals: GroupedMarginals
@@ -111,7 +113,9 @@ class ScoredMarginals:
 
     def identity(self) -> bytes:
         """Every choice, to the last bit; refuses a planner that does not say its own (`identity`)."""
-        return self.marginals.identity() + repr(self.sigma).encode() + planner_identity(self.planner)
+        # with more classes than two, scores and laws are others than they once were: no earlier release is made again
+        kind = b" all classes " if (self.marginals.classes or 1) > 2 else b""
+        return self.marginals.identity() + repr(self.sigma).encode() + kind + planner_identity(self.planner)
 
     def over(self, axes: tuple[Axis, ...]) -> ScoredMarginals:
         """The same over other cells of the same columns: the event does not change."""
@@ -191,7 +195,7 @@ def try_law(law: LabelPredictor, sizes: list[int]) -> None:
 
 @dataclass(frozen=True)
 class ScoreSums:
-    """Σ of residuals of `law`, in whole parts, by group of each of the `axes` and by class but the first."""
+    """Σ of residuals of `law`, in whole parts, by group of each of the `axes` and by class: of two, the second only."""
 
     axes: tuple[Axis, ...]
     classes: int
@@ -199,23 +203,29 @@ class ScoreSums:
     labels: bool = True
 
     def zeros(self) -> Totals:
-        """One array (groups, classes − 1) per axis."""
-        return tuple(np.zeros((axis.size, self.classes - 1), dtype=np.int64) for axis in self.axes)
+        """One array (groups, scored classes) per axis."""
+        return tuple(np.zeros((axis.size, scored_classes(self.classes)), dtype=np.int64) for axis in self.axes)
 
     def add(self, totals: Totals, rows: Floats, labels: NDArray[np.int64] | None) -> None:
         """Add the residuals of one block of rows."""
         assert labels is not None
         cells = np.stack([axis.index(rows, None) for axis in self.axes], axis=1)
-        parts = residuals(self.law.probabilities(cells), labels, self.classes)
+        scored = scored_classes(self.classes)
+        parts = residuals(self.law.probabilities(cells), labels, self.classes, first=self.classes - scored)
         for place, total in enumerate(totals):
-            for k in range(self.classes - 1):
+            for k in range(scored):
                 # whole numbers far below 2⁵³: floats add them without rounding
                 added = np.bincount(cells[:, place], weights=parts[:, k], minlength=len(total))
                 total[:, k] += np.rint(added).astype(np.int64)
 
 
-def residuals(chances: Floats, labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """1[y = k] − p(k | x) for k ≥ 1, in whole parts, cut towards 0; (rows, classes − 1).
+def scored_classes(classes: int) -> int:
+    """How many classes have scores: all, but of two only the second, since the first has its opposite."""
+    return 1 if classes == 2 else classes
+
+
+def residuals(chances: Floats, labels: NDArray[np.int64], classes: int, first: int = 1) -> NDArray[np.int64]:
+    """1[y = k] − p(k | x) for k ≥ `first`, in whole parts, cut towards 0; (rows, classes − `first`).
 
     `chances` are clamped to a law: numbers from 0 to 1 that add up to at most 1. Another shape is refused: a single
     share for several classes would be counted for each of them.
@@ -224,6 +234,6 @@ def residuals(chances: Floats, labels: NDArray[np.int64], classes: int) -> NDArr
         raise UsageError(f"A law must give one share per row for each of {classes} classes.")
     law = np.clip(np.nan_to_num(np.asarray(chances, dtype=np.float64), nan=0.0), 0.0, 1.0)
     law /= np.maximum(law.sum(axis=1, keepdims=True), 1.0)
-    happened = labels[:, None] == np.arange(1, classes)[None, :]
-    out: NDArray[np.int64] = np.trunc((happened - law[:, 1:]) * PARTS).astype(np.int64)
+    happened = labels[:, None] == np.arange(first, classes)[None, :]
+    out: NDArray[np.int64] = np.trunc((happened - law[:, first:]) * PARTS).astype(np.int64)
     return out

@@ -10,6 +10,10 @@ L·B, L functions of the groups of each column (`group_basis`), and B ~ N(0, τ�
 by Gauss–Newton with the whole matrix H = ∂m/∂θ, each step shortened until J falls. Where columns nearly repeat each
 other, some directions of θ hardly change m; there T is uninformative, and J leaves θ at θ₀. (The ridge of `conditional`
 is diagonal and would let the noise through in these directions.)
+
+With several classes the moments of class 0 are known too, by noise of their own, and can be given with the others; and
+the prior can say which classes go together: B ~ N(0, τ²·Ω) in the classes, Ω that of `class_prior`. No class is then
+treated differently for being named first.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ def fit_additive(
     records: float,
     prior: Floats | float,
     left: csr_matrix | None = None,
+    between: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """θ − θ₀ of shape (features, classes) and b of shape (classes,), zero for class 0, at the minimum of J.
 
@@ -50,9 +55,14 @@ def fit_additive(
     `totals`, the numbers of records per class (classes − 1,) and their variance, are in records, of which there are
     `records`. `left` = L has shape (features, functions); without it each feature is its own function. `prior` = τ is
     one number, or one per function.
+
+    With moments and totals of *all* classes, (features, classes) and (classes,), those of class 0 count too. `between`
+    = Ω, (classes, classes), is the covariance of the coefficients of all classes, up to what all have in common, per
+    τ²; without it those of the classes but the first are independent.
     """
     rows, features = z.shape
-    free = moments.shape[1]
+    free = offsets.shape[1] - 1
+    every = moments.shape[1] > free
     scale = records / rows
     # the bias is one more feature, present in every row, whose moment is the total
     full = csr_matrix(np.ones((rows, 1))) if features == 0 else _with_ones(z)
@@ -60,9 +70,22 @@ def fit_additive(
     whole = csr_matrix(block_diag([functions, np.ones((1, 1))])) if features else csr_matrix(np.ones((1, 1)))
     spanned = csr_matrix(kron(whole, identity(free))).T.tocsr()
     target = np.vstack([moments, totals[0][None, :]])
-    spread = np.vstack([variance, np.broadcast_to(totals[1], (1, free))])
-    own = np.broadcast_to(1.0 / np.square(prior), functions.shape[1])
-    penalty = np.append(own, 1e-6)[:, None] * np.ones(free)
+    spread = np.vstack([variance, np.broadcast_to(totals[1], (1, moments.shape[1]))])
+    own = np.append(np.broadcast_to(1.0 / np.square(prior), functions.shape[1]), 1e-6)
+    penalty = own[:, None] * np.ones(free)
+    within = None if between is None else _precision(between)
+    curved = np.diag(penalty.ravel()) if within is None else np.kron(np.diag(own), within)
+
+    def pulled(found: Floats) -> Floats:
+        """The slope of ½ Σ B²/τ²."""
+        out: Floats = penalty * (found if within is None else found @ within)
+        return out
+
+    def squares(found: Floats) -> Floats:
+        """The terms of Σ B²/τ²."""
+        out: Floats = penalty * np.square(found) if within is None else found * pulled(found)
+        return out
+
     stride = 1 if free == 1 else max(rows // _SLOPE_ROWS, 1)
 
     def seen(found: Floats) -> tuple[Floats, Floats, float]:
@@ -72,18 +95,20 @@ def fit_additive(
         chance = np.exp(logits - logits.max(axis=1, keepdims=True))
         chance /= chance.sum(axis=1, keepdims=True)
         p = chance[:, 1:]
-        missing = target - scale * (full.T @ p)
-        loss = 0.5 * float((np.square(missing) / spread).sum() + (penalty * np.square(found)).sum())
+        missing = target - scale * (full.T @ (chance if every else p))
+        loss = 0.5 * float((np.square(missing) / spread).sum() + squares(found).sum())
         return p, missing, loss
 
-    found = np.zeros(penalty.shape)
+    found = np.zeros((len(own), free))
     p, missing, loss = seen(found)
     for _ in range(_STEPS):
         # Hᵀ, from functions to moments; H itself is symmetric in the groups. Its products take most of the time where
         # there are several classes, and some of the rows show it well enough: residuals are taken over all of them
         flat = stride * scale * (spanned @ _slopes(full[::stride], p[::stride]))
-        slope = flat @ (missing / spread).ravel() - (penalty * found).ravel()
-        curve = (flat / spread.ravel()) @ flat.T + np.diag(penalty.ravel())
+        if every:
+            flat = _with_first(flat, free)
+        slope = flat @ (missing / spread).ravel() - pulled(found).ravel()
+        curve = (flat / spread.ravel()) @ flat.T + curved
         move = _step(curve, slope).reshape(found.shape)
         move *= min(1.0, _LONGEST / max(float(np.abs(move).max()), 1e-300))
         # a label that follows from the columns has moments that hardly react: whole steps would go astray
@@ -136,6 +161,19 @@ def _slopes(full: csr_matrix, p: Floats) -> Floats:
     for k in range(free):
         out[k::free, k::free] += own[k::free]
     return out
+
+
+def _precision(between: Floats) -> Floats:
+    """The inverse of the covariance of θ_k − θ_0, k ≥ 1, from that of all θ_k."""
+    free = len(between) - 1
+    apart = np.hstack([-np.ones((free, 1)), np.eye(free)])
+    return np.asarray(np.linalg.inv(apart @ between @ apart.T))
+
+
+def _with_first(flat: Floats, free: int) -> Floats:
+    """The slopes of the moments of all classes, from those of all but the first: together they are those of z alone."""
+    known = flat.reshape(len(flat), -1, free)
+    return np.concatenate([-known.sum(axis=2, keepdims=True), known], axis=2).reshape(len(flat), -1)
 
 
 def _with_ones(z: csr_matrix) -> csr_matrix:

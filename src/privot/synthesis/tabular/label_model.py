@@ -14,6 +14,13 @@ from scipy.special import softmax
 from privot.errors import DataError
 from privot.mechanisms.table_counts.group_shares import GroupShares
 from privot.synthesis.tabular.additive_label import MAX_COEFFICIENTS, fit_additive
+from privot.synthesis.tabular.class_moments import (
+    ADDITIVE,
+    counted_moments,
+    fit_classes,
+    model_errors,
+    scored_moments,
+)
 from privot.synthesis.tabular.conditional import Floats, fit_conditional, probabilities, ridge
 from privot.synthesis.tabular.consistent_marginals import Estimates
 from privot.synthesis.tabular.group_basis import Basis, stacked, strength
@@ -23,10 +30,6 @@ from privot.synthesis.tabular.table_model import Factor, Levels
 MAX_PAIRS = 120
 CORRECTION = (0.03, 0.3)
 """Bounds on the estimated τ of the correction of a coefficient by the scores."""
-ADDITIVE = (0.03, 1.5)
-"""The same for the association of a column with the label."""
-MODEL_SHARE = 0.5
-"""The share of a pair's noise that remains in the model of x, whose fit is shrunk."""
 MIN_PRIOR, MAX_PRIOR = 0.2, 3.0
 """Bounds on the estimated τ of the interaction of two columns."""
 
@@ -86,7 +89,8 @@ def corrected_label(
     """The law that was scored, with each column's own coefficients moved to where the scores would vanish.
 
     The scores were computed on the records, so they are valid even where the model of x is wrong; that model is only
-    used for how far a coefficient moves the scores.
+    used for how far a coefficient moves the scores. An additive law of several classes is fitted anew, to scores and
+    counts by class together (`class_moments`).
     """
     factor, levels = law.factor, law.levels
     alone = [(i,) for i in range(known.columns)]
@@ -94,15 +98,40 @@ def corrected_label(
         raise DataError("The law that was scored must have one feature per column: restore the release from a backup.")
     z = levels.one_hot(rows, alone)
     try:
-        scores = np.asarray(value["scores"], dtype=np.float64).reshape(z.shape[1], known.classes - 1)
-        sd = float(public["scores"]["sigma"])
+        scores, sd = released_scores(value, public, z.shape[1], known.classes)
     except (KeyError, TypeError, ValueError):
         raise DataError("This is not a release of a table's marginals and scores.") from None
     offsets = levels.one_hot(rows, factor.features) @ factor.theta + factor.bias
-    moved, bias = additive_correction(z, offsets, scores, sd, bases, label_totals(known), known.records)
+    if known.classes > 2 and len(factor.features) == known.columns:
+        # an earlier release has no scores of the first class: what follows from the others tells nothing of its own
+        measured = np.size(value["scores"]) == scores.size
+        scored = scored_moments(z, offsets, scores, sd, known.records, measured)
+        law_now = softmax(offsets, axis=1)
+        chance = known.records / len(rows) * (z.T @ (law_now * (1.0 - law_now)))
+        moments = counted_moments(known, rows).with_other(scored)
+        return Factor(None, factor.features, *fit_classes(known, z, moments, chance, bases))
+    own = np.ascontiguousarray(scores[:, 1:])
+    moved, bias = additive_correction(z, offsets, own, sd, bases, label_totals(known), known.records)
     theta = factor.theta.copy()
     theta[: len(moved)] += moved
     return Factor(None, factor.features, theta, factor.bias + bias)
+
+
+def released_scores(
+    value: Mapping[str, Any], public: Mapping[str, Any], groups: int, classes: int
+) -> tuple[Floats, float]:
+    """The scores of all classes, (groups, classes), and the deviation of their noise.
+
+    They are known to add up to 0, so that what they add up to is noise and is taken away. Those of the first class are
+    not in a release of two classes, nor in one from before all were scored: there they are the opposite of the others.
+    """
+    scores = np.asarray(value["scores"], dtype=np.float64)
+    sd = float(public["scores"]["sigma"])
+    if classes > 2 and scores.size == groups * classes:
+        scores = scores.reshape(groups, classes)
+        return scores - scores.mean(axis=1, keepdims=True), sd
+    scores = scores.reshape(groups, classes - 1)
+    return np.hstack([-scores.sum(axis=1, keepdims=True), scores]), sd
 
 
 def additive_correction(
@@ -153,22 +182,19 @@ def additive_strengths(
 def _additive(known: Estimates, rows: NDArray[np.int64], levels: Levels, bases: list[Basis]) -> Factor:
     """The label given each column alone, where pairs were not counted by class.
 
-    A moment has the error of its own count, and the error that the model of x causes in its prediction: an error in how
-    often group a of i meets group b of j counts in proportion to how far b's share of the label differs from the mean.
+    A moment has the error of its own count, and the error that the model of x causes in its prediction.
     """
     n, label = known.records, known.label
-    rates = [table / table.sum(axis=1, keepdims=True) - label for table in known.by_label]
     features = tuple((i,) for i in range(known.columns))
     z = levels.one_hot(rows, features)
-    moments, variance = [], []
+    if known.classes > 2:
+        sampled = np.concatenate([n * table * (1.0 - label) for table in known.by_label])
+        return Factor(None, features, *fit_classes(known, z, counted_moments(known, rows), sampled, bases))
+    moments, variance, errors = [], [], model_errors(known)
     for i, (table, spread) in enumerate(zip(known.by_label, known.spread, strict=True)):
-        others = [j for j in range(known.columns) if (min(i, j), max(i, j)) in known.pairs]
-        meeting = np.zeros(known.classes)
-        for j in others:
-            meeting += known.two_spread(i, j) ** 2 * np.square(rates[j]).sum(axis=0)
         moments.append(n * on_population(table, rows[:, i], label, spread / n))
         chance = n * table * (1.0 - label)
-        variance.append(np.square(spread) + chance + MODEL_SHARE * meeting)
+        variance.append(np.square(spread) + chance + errors[i])
     offsets = np.tile(np.log(label), (len(rows), 1))
     own, out = np.concatenate(moments)[:, 1:], np.concatenate(variance)[:, 1:]
     excess = np.concatenate([n * (t - np.outer(t.sum(axis=1), label)) for t in known.by_label])[:, 1:]
