@@ -207,6 +207,21 @@ def test_the_label_is_scored_only_where_there_is_one() -> None:
         FurtherScores(GroupedMarginals(AXES, None, (3.0, 4.0)), (SCORES[2],), Planned())
 
 
+def test_an_earlier_release_with_another_law_of_the_label_is_not_taken_for_this_one() -> None:
+    """Laws of a label of more classes than two were fitted otherwise once: the same charge must not pay for both."""
+
+    class Named(Planned):
+        def identity(self) -> bytes:
+            return b"named"
+
+    def said(classes: int, score: Score) -> bool:
+        counts = GroupedMarginals(AXES, classes, (3.0, 4.0), label_sigma=3.5)
+        return b"all classes" in FurtherScores(counts, (score,), Named(classes)).identity()
+
+    of_label, of_others = InteractionScore((0, 3, LABEL), 7.0), LabelScore(1, (0, 3), 5.0)
+    assert [said(3, of_label), said(2, of_label), said(3, of_others)] == [True, False, False]
+
+
 def test_a_law_of_another_column_is_refused() -> None:
     x, y = records(50)
     made = mechanism(targets=(0, 2, LABEL, 1))

@@ -188,7 +188,10 @@ class FurtherScores:
 
     def identity(self) -> bytes:
         """Every choice, to the last bit; refuses a planner that does not say its own (`identity`)."""
-        return self.then.identity() + repr(self.scores).encode() + planner_identity(self.planner)
+        # laws of a label of more classes than two are others than they once were: no earlier release is made again
+        others = (self.marginals.classes or 1) > 2 and any(LABEL in score.named for score in self.scores)
+        kind = b" all classes " if others else b""
+        return self.then.identity() + repr(self.scores).encode() + kind + planner_identity(self.planner)
 
     def over(self, axes: tuple[Axis, ...]) -> FurtherScores:
         """The same over other cells of the same columns: the event does not change."""

@@ -127,6 +127,8 @@ def released_scores(
     """
     scores = np.asarray(value["scores"], dtype=np.float64)
     sd = float(public["scores"]["sigma"])
+    if not np.isfinite(scores).all():
+        raise ValueError("not finite")
     if classes > 2 and scores.size == groups * classes:
         scores = scores.reshape(groups, classes)
         return scores - scores.mean(axis=1, keepdims=True), sd
