@@ -52,7 +52,7 @@ def test_another_version_or_rounding_has_independent_noise_and_pays(
     mechanism = PrivateSketch(DESIGN, 20.0)
     vault = open_vault(tmp_path / "l", epsilon=50.0)
     first = blocks(vault, mechanism)
-    monkeypatch.setattr("privot.vault.vault.arithmetic_mark", lambda *given: "privot 99")
+    monkeypatch.setattr("privot.vault.release_steps.arithmetic_mark", lambda *given: "privot 99")
     assert not vault.released_once(mechanism, secret=SECRET)
     assert not np.array_equal(blocks(vault, mechanism), first)
     with Ledger.open(tmp_path / "l") as ledger:

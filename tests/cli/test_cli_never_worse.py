@@ -96,7 +96,7 @@ def test_under_add_remove_nothing_is_said_about_the_private_number(
     capsys: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("privot.cli.running.synth_job.on_terminal", lambda: True)
+    monkeypatch.setattr("privot.cli.running.synth_runs.noise_warning.on_terminal", lambda: True)
     TEN.save("schema.json")
     terms = ["--epsilon", "1", "--delta", "1e-6", "--schema", "schema.json", "--samples", "20", "--seed", "1"]
     said = []

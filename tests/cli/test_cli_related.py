@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from privot.cli import run
-from privot.cli.running.related_job import RelatedJob
+from privot.cli.running.synth_runs.related_job import RelatedJob
 from privot.errors import UsageError
 from privot.ledger import Ledger
 

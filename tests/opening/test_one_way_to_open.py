@@ -36,7 +36,7 @@ OWN = {
     "ledger/ledger.py": "a method of that name",
     "jobs/job.py": "a method of that name",
     "jobs/tensor_files.py": "json.loads of the header that safetensors just wrote",
-    "vault/vault.py": "a method of that name",
+    "vault/vault_openers.py": "a method of that name",
     "cli/partitioned_input.py": "a method of that name",
     "partitions/kept_sums.py": "pickle.loads of what was sealed under the job's own key",
     "partitions/engines/local_engine.py": "pickle.loads from processes that it started",

@@ -25,7 +25,7 @@ from privot.tables import (
     table_files,
     unit_column,
 )
-from privot.vault import vault as vault_module
+from privot.vault import vault_openers
 
 COLUMNS = (Column("age", "integer", 0, 120), Column("sex", "categorical", categories=("f", "m")))
 SCHEMA = Schema(COLUMNS)
@@ -204,13 +204,13 @@ def test_a_codec_with_the_unit_as_a_column_is_refused_with_what_to_do(tmp_path: 
 
 def test_a_reader_that_forgets_units_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     told: dict[str, Any] = {"adjacency": "add-remove", "budget": (1.0, 1e-6)}
-    read = vault_module.read_encoded_table
+    read = vault_openers.read_encoded_table
 
     def forgetful(*a: Any, **k: Any) -> Any:
         held, form = read(*a, **k)
         return {**held, "units": None}, form
 
-    monkeypatch.setattr(vault_module, "read_encoded_table", forgetful)
+    monkeypatch.setattr(vault_openers, "read_encoded_table", forgetful)
     with pytest.raises(UsageError, match="needs units"):
         Vault.from_table(written(tmp_path), SCHEMA.dropping("visit"), unit="patient_id", **told)
 

@@ -14,29 +14,22 @@ import torch
 from numpy.typing import NDArray
 
 from privot.accounting import account
-from privot.accounting.events import Composed, Projection, Sampled, event_from_dict, leaves
-from privot.accounting.sampling import FixedSize
-from privot.adaptation.adaptation_config import AdaptationConfig, choose, choose_for_table, default_method
+from privot.adaptation.adaptation_config import AdaptationConfig
 from privot.adaptation.adaptation_design import (
     AdaptationDesign,
-    embedding_map,
-    plan_sigma,
-    source_digest,
-    stand_in_map,
-    table_release,
 )
+from privot.adaptation.adaptation_planner import AdaptationTerms, Source, paid_elsewhere
 from privot.adaptation.learner import Learner, Progress
 from privot.adaptation.model_folder import Adapted, read_model, write_model
-from privot.adaptation.networks import Committee, Networks, build, check_known
+from privot.adaptation.networks import Committee, Networks, check_known
 from privot.adaptation.paid_training import EVERY_SECONDS, AnyLearner, PaidTraining, kept_release
 from privot.adaptation.stand_in.stand_in_learner import Checks, StandInLearner
 from privot.adaptation.stand_in.table_learner import TableLearner
-from privot.adaptation.stand_in.table_rows import cell_rows, cell_width, labelled_rows, unlabelled_rows
+from privot.adaptation.stand_in.table_rows import cell_rows, unlabelled_rows
 from privot.adaptation.stand_in.weighted_training import TableChecks
-from privot.common.arguments import check_delta, check_epsilon
 from privot.common.devices import usable_device
 from privot.common.progress_lines import as_progress
-from privot.data import checked_labels, checked_rows
+from privot.data import checked_rows
 from privot.errors import DataError, UsageError
 from privot.guarantee import Guarantee
 from privot.jobs.charges import Spent
@@ -45,15 +38,11 @@ from privot.jobs.job import NAME, Job
 from privot.mechanisms.mechanism import Facts
 from privot.release import Release
 from privot.synthesis.design import facts_of
-from privot.synthesis.features.fourier import public_range
 from privot.synthesis.fitted import FittedGenerator, FittedTable
 from privot.tables.codec import TableCodec
-from privot.transport.slice_directions import check_seed, fresh_seed
 from privot.vault import Vault
 from privot.vault.stream import Stream
 
-Source = tuple[Any, Any] | Mapping[str, Any] | str | Path
-"""A pair (x, y); for a table the table itself, or the path of its file."""
 _ROWS = 2048
 
 
@@ -135,77 +124,12 @@ class DomainAdapter(PrivateEstimator):
 
         `by_request` the release is one that an `AdaptationRequest` can ask for.
         """
-        check_epsilon(self.epsilon), check_delta(self.delta)
-        x, y = self._source(source)
-        if self.codec is not None:
-            return self._table_design(self.codec, facts, x, y)
-        device = usable_device(self.device, auto=True)
-        public_range(self.low, self.high, facts.dim)
-        if x.shape[1] != facts.dim:
-            raise DataError(f"The source has {x.shape[1]} columns, the target {facts.dim}: give both the same.")
-        shape = None if self.shape is None else [int(side) for side in self.shape]
-        if shape is not None and int(np.prod(shape)) != facts.dim:
-            raise UsageError(f"An image of shape {tuple(shape)} has {np.prod(shape)} values, a record {facts.dim}.")
-        settings = self.settings or choose(
-            self._method(), shape is not None, facts.records or 1, self.network, device == "cuda"
-        )
-        config = {
-            "kind": settings.network,
-            "columns": facts.dim,
-            "shape": shape,
-            "classes": int(y.max()) + 1,
-            "low": float(self.low),
-            "high": float(self.high),
-        }
-        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
-        size = build(config, seed).size
-        sigma = plan_sigma(settings, size, facts, float(self.epsilon), float(self.delta))
-        features = None
-        if settings.method == "embedding" and sigma is not None:
-            ends = float(self.low), float(self.high)
-            spread = _spread(x, *ends, seed)
-            features = embedding_map(facts, sigma, spread, seed, *ends, settings.frequencies, shape is not None)
-        terms = float(self.epsilon), float(self.delta)
-        rules = None
-        if settings.method == "stand-in":
-            ends = float(self.low), float(self.high)
-            features, rules = stand_in_map(facts, *terms, shape, *ends, device, seed, by_request=by_request)
-            if settings.generator is not None:
-                rules["steps"] = settings.generator
-        digest = source_digest(x, y)
-        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, features, rules, source=digest)
+        return self._terms.plan(facts, source, by_request=by_request)
 
-    def _method(self) -> str:
-        """The method that was asked for, or the default."""
-        return self.method or default_method(self.shape is not None, self.codec is not None)
-
-    def _table_design(self, codec: TableCodec, facts: Facts, x: NDArray[Any], y: NDArray[np.int64]) -> AdaptationDesign:
-        """The same for tables: what is released and the width of a row follow from the schema."""
-        method = self._method() if self.settings is None else self.settings.method
-        if method != "stand-in" or self.shape is not None or (self.low, self.high) != (0.0, 1.0):
-            raise UsageError("A table is adapted by the method stand-in: choose that, and leave out shape and range.")
-        settings = self.settings or choose_for_table()
-        if self.network not in (None, "linear") or settings.network != "linear":
-            raise UsageError("A table has a linear classifier of its cells: leave out the network.")
-        config = {
-            "kind": settings.network,
-            "columns": cell_width(codec),
-            "shape": None,
-            "classes": codec.classes,
-            "low": 0.0,
-            "high": 1.0,
-        }
-        seed = fresh_seed() if self.seed is None else check_seed(self.seed)
-        build(config, seed)
-        terms = float(self.epsilon), float(self.delta)
-        table = table_release(codec, facts, *terms, seed)
-        # of the pairs' counts; what is released and charged is read from `table`
-        sigma = float(table["release"]["sigma"][1])
-        return AdaptationDesign(settings, config, sigma, *terms, seed, facts, table=table, source=source_digest(x, y))
-
-    def _source(self, source: Source) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The public source as rows and labels."""
-        return checked_source(source if self.codec is None else labelled_rows(source, self.codec))
+    @property
+    def _terms(self) -> AdaptationTerms:
+        """The parameters that decide the design, frozen."""
+        return AdaptationTerms(**{name: getattr(self, name) for name in AdaptationTerms.__dataclass_fields__})
 
     def fit(
         self,
@@ -252,7 +176,7 @@ class DomainAdapter(PrivateEstimator):
 
     def _job(self, folder: Path, vault: Vault, facts: Facts, source: Source) -> Job:
         """The job in `folder`, which must have been started with the same arguments; a new job if there is none."""
-        asked = self._asked()
+        asked = self._terms.to_dict()
         if not (folder / NAME).exists():
             design = self.design(facts, source).to_dict()
             return Job.start(folder, {"asked": asked, "design": design, "ledger": vault.ledger})
@@ -266,22 +190,6 @@ class DomainAdapter(PrivateEstimator):
         job.check_same(asked, found)
         return job
 
-    def _asked(self) -> dict[str, Any]:
-        """What was asked for, as plain JSON types."""
-        table = {} if self.codec is None else {"codec": self.codec.to_dict()}
-        return {
-            **table,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
-            "method": self._method(),
-            "network": self.network,
-            "shape": None if self.shape is None else [int(side) for side in self.shape],
-            "low": float(self.low),
-            "high": float(self.high),
-            "settings": None if self.settings is None else self.settings.to_dict(),
-            "seed": None if self.seed is None else check_seed(self.seed),
-        }
-
     def fit_stream(
         self, stream: Stream, facts: Facts, source: Source, *, progress: Progress | None = None
     ) -> DomainAdapter:
@@ -289,8 +197,8 @@ class DomainAdapter(PrivateEstimator):
         design = self.design(facts, source)
         if design.settings.method != "sliced":
             raise UsageError("A stream answers with projections: use the method sliced.")
-        design = _paid_elsewhere(design, stream)
-        learner = Learner(design, *self._source(source), usable_device(self.device, auto=True))
+        design = paid_elsewhere(design, stream.guarantee, stream.steps)
+        learner = Learner(design, *self._terms.rows(source), usable_device(self.device, auto=True))
         learner.public_steps(design.settings.warmup, progress, None)
         learner.run_block(stream, None, lambda release: None, progress)
         learner.public_steps(learner.total, progress, None)
@@ -379,7 +287,7 @@ class DomainAdapter(PrivateEstimator):
             None if self.codec is None else self.codec.to_dict()
         ):
             raise DataError("The job was started with another schema: continue with that one.")
-        x, y = self._source(source)
+        x, y = self._terms.rows(source)
         design.check_source(x, y)
         device = usable_device(self.device, auto=True)
         learner: AnyLearner
@@ -487,43 +395,5 @@ class DomainAdapter(PrivateEstimator):
     stopped_: bool
 
 
-def checked_source(source: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Public rows and labels 0, 1, …; refuses a source that cannot be trained on."""
-    try:
-        x, y = source
-    except (TypeError, ValueError):
-        raise UsageError("The source must be a pair (x, y) of rows and labels.") from None
-    if y is None:
-        raise DataError("The source has no labels: name them y.")
-    rows = checked_rows(x)
-    labels = checked_labels(y, len(rows))
-    if labels.min() < 0 or labels.max() > 10_000 or labels.max() < 1:
-        raise DataError("The source's labels must be whole numbers from 0, of at least two classes.")
-    return rows, labels
-
-
 def _no_vault() -> Vault:
     raise UsageError("A training on an answer has no vault to ask.")
-
-
-def _paid_elsewhere(design: AdaptationDesign, stream: Stream) -> AdaptationDesign:
-    """`design` with the noise, number and cost of a stream's releases in place of its own; refuses other releases."""
-    g = stream.guarantee
-    steps = [event for event, _ in leaves(Composed(tuple(event_from_dict(e) for e in g.events)))]
-    one = steps[0].event if isinstance(steps[0], Sampled) else steps[0]
-    if len(steps) != 1 or not isinstance(one, Projection) or one.dim != build(design.networks, design.seed).size:
-        raise UsageError("The stream must answer with projections of a representation of this network's size.")
-    sampling = steps[0].sampling if isinstance(steps[0], Sampled) else None
-    settings = replace(
-        design.settings, blocks=1, releases_per_block=stream.steps, slices=one.slices, frame=one.frame,
-        clip=one.sensitivity / one.adjacency.sensitivity(1.0),
-        sample=sampling.batch if isinstance(sampling, FixedSize) else None,
-    )  # fmt: skip
-    return replace(design, settings=settings, sigma=one.sigma, epsilon=g.epsilon(), delta=g.at_delta)
-
-
-def _spread(x: NDArray[Any], low: float, high: float, seed: int) -> float:
-    """The median distance of pairs of *source* records, which are public, in [0, 1]."""
-    dice = np.random.default_rng(seed)
-    a, b = (np.clip((x[dice.integers(len(x), size=1000)] - low) / (high - low), 0.0, 1.0) for _ in range(2))
-    return float(max(np.median(np.linalg.norm(a - b, axis=1)), 1e-3))

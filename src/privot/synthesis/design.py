@@ -27,6 +27,8 @@ from privot.synthesis.job_files import CHOICE, LABELS
 from privot.synthesis.refinement.relabelling import Labelling
 from privot.synthesis.refinement.warp_selection import WarpSelection
 
+NOT_PAID_FOR = "The release in this folder is not the one its job paid for: restore it from a backup."
+
 
 class Design(Protocol):
     """What every design offers, whichever method made it."""
@@ -167,6 +169,33 @@ class GeneratorDesign:
         device = str(getattr(self.mechanism, "device", ""))
         standing = part.standing_on(device) if isinstance(part, Labelling) else Standing.PROVEN
         return of_standing(facts.cost(part.event(facts.adjacency)), standing)
+
+
+class ReleasedOnce:
+    """What designs of tables share: one release pays for everything, and it is proven."""
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """None: one release pays for everything."""
+        return {}
+
+    def event(self: Design, facts: Facts) -> Event:
+        """All that will be charged: the one release."""
+        return facts.cost(self.mechanism.event(facts))
+
+    def due(self: Design, job: Job, spent: Spent) -> Event:
+        """The same: it is called only when the release has to be paid."""
+        return self.event(self.facts)
+
+    def check_standing(self, allow_unproven: bool) -> None:
+        """Nothing to allow: counts and scores with Gaussian noise are proven."""
+
+    def check_paid(self: Design, release: Release, same: bool) -> None:
+        """Refuse a release that is not the `same` as the design's, or whose guarantee is of another event or δ."""
+        events = [dict(e) for e in release.guarantee.events]
+        same = same and release.guarantee.at_delta == self.delta
+        if not same or events != [self.event(self.facts).to_dict()]:
+            raise DataError(NOT_PAID_FOR)
 
 
 def check_standing(event: Event, delta: float, allow_unproven: bool) -> None:

@@ -12,7 +12,7 @@ from privot.cli.parsing.options import AsJson, Device, Epsilon, LedgerFile, NewR
 from privot.cli.printing.output import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from privot.cli.running.synth_job import SynthAnswer
+    from privot.cli.running.synth_runs.synth_job import SynthAnswer
 
 _OPEN_OPTIONS = {
     "data", "epsilon", "out", "open_", "method", "classes", "shape", "value_range", "samples", "steps", "device",
@@ -112,8 +112,9 @@ def synth(
     from privot.cli.partitioned_input import PartitionOptions
     from privot.cli.related_input import RelatedOptions, check_meaningful
     from privot.cli.running.open_runs import is_open_run, print_open, refuse_others, synth_open
-    from privot.cli.running.related_job import RelatedJob
-    from privot.cli.running.synth_job import SynthJob, SynthOptions, synthesise
+    from privot.cli.running.synth_runs.related_job import RelatedJob
+    from privot.cli.running.synth_runs.synth_job import SynthJob, synthesise
+    from privot.cli.running.synth_runs.synth_options import SynthOptions
     from privot.cli.table_input import UnitOptions
     from privot.errors import UsageError
 

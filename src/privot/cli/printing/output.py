@@ -1,10 +1,11 @@
-"""How answers are printed: as one JSON object, or as a few aligned lines."""
+"""How answers are printed: as one JSON object, or as a few aligned lines; and how one is kept in a file."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,6 +14,12 @@ import typer
 def print_json(answer: Mapping[str, Any]) -> None:
     """`answer` as the one JSON object on standard output; numbers that JSON cannot express become null."""
     typer.echo(json.dumps(_expressible(answer), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def keep_json(answer: Mapping[str, Any], path: Path) -> None:
+    """Write an answer to a file, whose folder is made if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
 
 
 def _expressible(value: Any) -> Any:

@@ -107,7 +107,7 @@ def synth_open(
     seed: int | None,
 ) -> dict[str, Any]:
     """Train a generator on open data without noise, and leave samples and a statement in `out`."""
-    from privot.cli.running.synth_job import BUILT_IN_FACTS
+    from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS
     from privot.errors import UsageError
     from privot.synthesis.open_baselines import OPEN_METHODS, train_generator_openly
     from privot.synthesis.output.output_folder import write_samples

@@ -24,7 +24,7 @@ from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.mechanisms.table_counts.cell_tree import TreeRule
 from privot.mechanisms.table_counts.further_scores import FurtherScores
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
-from privot.mechanisms.table_counts.marginals import Marginals
+from privot.mechanisms.table_counts.marginals import Marginals, check_once
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.noise import NoiseSource
 
@@ -56,8 +56,7 @@ class ChosenCells:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.steps != 1 or self.seed is not None:
-            raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        check_once(self.steps, self.seed)
         if len(self.grids) != len(self.axes) or all(grid is None for grid in self.grids):
             raise UsageError("Chosen cells need one grid per column, or None, and at least one grid.")
         for grid, axis in zip(self.grids, self.axes, strict=True):

@@ -28,6 +28,7 @@ from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.marginals import check_once
 from privot.mechanisms.table_counts.scored_marginals import (
     PARTS,
     LabelPredictor,
@@ -155,8 +156,7 @@ class FurtherScores:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.steps != 1 or self.seed is not None:
-            raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        check_once(self.steps, self.seed)
         if not self.scores:
             raise UsageError("Further scores need at least one further label or interaction.")
         for score in self.scores:

@@ -23,7 +23,7 @@ from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts, merge_cells
 from privot.mechanisms.table_counts.cell_grouping import GroupRule
-from privot.mechanisms.table_counts.marginals import Marginals
+from privot.mechanisms.table_counts.marginals import Marginals, check_once
 from privot.mechanisms.table_counts.pair_weights import WeightRule, label_association
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import check_counting_sigma
@@ -60,8 +60,7 @@ class GroupedMarginals:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.steps != 1 or self.seed is not None:
-            raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        check_once(self.steps, self.seed)
         if self.by_class and self.classes is None:
             raise UsageError("Pairs can be counted by class only where there are labels.")
         if self.label_sigma is not None and self.classes is None:

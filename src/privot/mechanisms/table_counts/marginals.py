@@ -65,8 +65,7 @@ class Marginals:
                 raise UsageError("A marginal names each of its axes once, and at least one.")
             if not all(isinstance(p, int) and not isinstance(p, bool) and 0 <= p < len(self.axes) for p in places):
                 raise UsageError(f"A marginal names axes by their place, from 0 to {len(self.axes) - 1}.")
-        if self.steps != 1 or self.seed is not None:
-            raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        check_once(self.steps, self.seed)
         if self.weights is not None:
             if len(self.weights) != len(self.sets):
                 raise UsageError(
@@ -150,3 +149,9 @@ class Marginals:
             "sigma": self.sigma,
         }
         return np.concatenate(parts), public
+
+
+def check_once(steps: int, seed: int | None) -> None:
+    """Refuse steps and seeds, which every mechanism states and no release of counts has."""
+    if steps != 1 or seed is not None:
+        raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")

@@ -23,6 +23,7 @@ from privot.mechanisms.table_counts.cell_axes import LABEL, Axis
 from privot.mechanisms.table_counts.chosen_cells import ChosenCells
 from privot.mechanisms.table_counts.further_scores import FurtherScores
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.marginals import check_once
 from privot.mechanisms.table_counts.row_views import ChildView, RowView, ViewedSums
 from privot.mechanisms.table_counts.scored_marginals import ScoredMarginals
 from privot.mechanisms.table_counts.sibling_likeness import PARTS, SiblingSums, likeness_sensitivity, ranks_of
@@ -65,8 +66,7 @@ class RelatedMarginals:
     def __post_init__(self) -> None:
         if not self.tables:
             raise UsageError("Related tables need at least a table of parents.")
-        if self.steps != 1 or self.seed is not None:
-            raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        check_once(self.steps, self.seed)
         if self.siblings and len(self.siblings) != len(self.tables):
             raise UsageError("The noise of likeness is stated for every table, None where it is not released.")
         for (_, view), sigma in zip(self.tables, self.siblings, strict=False):

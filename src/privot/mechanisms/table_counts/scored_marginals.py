@@ -27,6 +27,7 @@ from privot.mechanisms.mechanism import Facts, Needs, Records
 from privot.mechanisms.table_counts.cell_axes import Axis
 from privot.mechanisms.table_counts.cell_counts import CellCounts
 from privot.mechanisms.table_counts.grouped_marginals import GroupedMarginals
+from privot.mechanisms.table_counts.marginals import check_once
 from privot.noise import NoiseSource
 from privot.noise.noisy_counts import add_noise_to_counts, check_counting_sigma
 
@@ -92,8 +93,7 @@ class ScoredMarginals:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.steps != 1 or self.seed is not None:
-            raise UsageError("Marginals are released once and draw nothing public: leave out steps and seed.")
+        check_once(self.steps, self.seed)
         if self.marginals.classes is None or self.marginals.classes < 2:
             raise UsageError("Scores need at least two classes.")
         check_counting_sigma(self.sigma)

@@ -15,13 +15,12 @@ from privot.guarantee import Standing
 from privot.synthesis.encoders.arithmetic_checks import check_threads
 from privot.synthesis.encoders.exact_arithmetic import divided, is_exact, norms
 from privot.synthesis.encoders.public_encoder import PublicEncoder
-from privot.synthesis.features.fourier import Fourier, kept_on, public_range, register
+from privot.synthesis.features.codes_beside_fourier import DRAWN, CodesBesideFourier, check_share
+from privot.synthesis.features.fourier import kept_on, public_range, register
 
 PROVEN_ON = ("cpu", "cuda")
 """Devices on which a release whose map holds an encoder is PROVEN; on others it is UNPROVEN. The argument, and what it
 rests on: `docs/design/decisions/0008-public-encoders.md`."""
-_INSIDE = 1.0 - 2.0**-20
-"""So that no rounding of a norm brings the features outside of the ball."""
 _ROUNDS = 8
 """A record fails so often, each time between two public images that do not, before it counts as one that fails by
 itself: memory that is short for a moment does not choose the record each time."""
@@ -149,7 +148,7 @@ class ImageCodes:
         return torch.where(torch.isfinite(codes).all(dim=1, keepdim=True), codes, 0.0)
 
 
-class EncoderFeatures(ImageCodes):
+class EncoderFeatures(ImageCodes, CodesBesideFourier):
     """φ(x) = (√s·z, √(1−s)·ψ(z)), z the encoder's vectors of x scaled to norm 1, ψ random Fourier features of z.
 
     Several layers are each scaled to norm 1/√L. So ‖φ‖ ≤ 1, and ⟨φ(x), φ(y)⟩ is s times the cosine of the codes plus
@@ -205,47 +204,13 @@ class EncoderFeatures(ImageCodes):
         share: float = 0.5,
         seal: str | None = None,
     ) -> None:
-        if not 0.0 < share < 1.0:
-            raise UsageError(f"The share of the codes themselves must lie strictly between 0 and 1, got {share!r}.")
+        check_share(share)
         super().__init__(encoder, shape, low, high, seal)
-        self.share, self.bandwidths = float(share), tuple(float(h) for h in bandwidths)
-        # codes from −1 to 1 are scaled to [0, 1]: distances are halved
-        halved = [h / 2.0 for h in self.bandwidths]
-        self.fourier = Fourier(self.width, frequencies, halved, seed, -1.0, 1.0, "independent")
-
-    @property
-    def size(self) -> int:
-        """The numbers of all layers, and a cosine and a sine for every frequency."""
-        return self.width + self.fourier.size
-
-    @property
-    def rounding(self) -> float:
-        """Of the Fourier features; the codes are the same to the last bit."""
-        return self.fourier.rounding
-
-    @property
-    def weights(self) -> tuple[float, float]:
-        """Of the codes and of ψ."""
-        return math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
-
-    def features(self, x: Tensor) -> Tensor:
-        """(rows, size) from (rows, dim)."""
-        codes, (a, b) = self.codes(x), self.weights
-        return torch.cat([codes * a, self.fourier.features(codes) * b], dim=1)
+        self._draw(self.width, frequencies, bandwidths, seed, share)
 
     def to_dict(self) -> dict[str, Any]:
         """All it takes to draw the map again, beside the encoder's file, which the digest names."""
-        return {
-            "kind": self.kind,
-            "encoder": self.encoder.to_dict(),
-            "shape": list(self.shape),
-            "frequencies": self.fourier.frequencies,
-            "bandwidths": list(self.bandwidths),
-            "seed": self.fourier.seed,
-            "low": self.low,
-            "high": self.high,
-            "share": self.share,
-        }
+        return {"kind": self.kind, "encoder": self.encoder.to_dict(), **self._drawn()}
 
     def exact_bytes(self) -> bytes:
         """The map to the last bit: the file by its digest, and the numbers that were made of it."""
@@ -259,8 +224,7 @@ class EncoderFeatures(ImageCodes):
 
 @register("encoder")
 def _encoder(fields: Mapping[str, Any]) -> EncoderFeatures:
-    names = ("shape", "frequencies", "bandwidths", "seed", "low", "high", "share")
-    return EncoderFeatures(PublicEncoder.from_dict(fields["encoder"]), **{name: fields[name] for name in names})
+    return EncoderFeatures(PublicEncoder.from_dict(fields["encoder"]), **{name: fields[name] for name in DRAWN})
 
 
 def code_width(encoder: PublicEncoder, shape: Sequence[int]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,16 +9,15 @@ import torch
 
 from privot.errors import UsageError
 from privot.mechanisms.gradients.linear_head import bounded
-from privot.synthesis.features.fourier import Fourier, register
+from privot.synthesis.features.codes_beside_fourier import DRAWN, CodesBesideFourier, check_share
+from privot.synthesis.features.fourier import register
 from privot.synthesis.features.scattering import Scattering, cell_for
 
 MOST = 2_048
 """The most averages of an image: those over smaller cells bring more noise than they tell."""
-_INSIDE = 1.0 - 2.0**-20
-"""So that no rounding of a norm brings the features outside of the ball."""
 
 
-class Scattered:
+class Scattered(CodesBesideFourier):
     """φ(x) = (√s·z, √(1−s)·ψ(z)), z the scattering of x with norm 1, ψ random Fourier features of z.
 
     The scattering is standardised by fixed constants of photographs (`Scattering.of_photographs`), so z of nearly every
@@ -51,7 +49,6 @@ class Scattered:
     """
 
     kind = "scattered"
-    rounding = Fourier.rounding
 
     def __init__(
         self,
@@ -63,24 +60,10 @@ class Scattered:
         high: float | Sequence[float] = 1.0,
         share: float = 0.5,
     ) -> None:
-        if not 0.0 < share < 1.0:
-            raise UsageError(f"The share of the codes themselves must lie strictly between 0 and 1, got {share!r}.")
-        self.share, self.bandwidths = float(share), tuple(float(h) for h in bandwidths)
+        check_share(share)
         self.map = Scattering(shape, cell_for(shape, MOST)).of_photographs(low, high)
         self.shape, self.dim, self.low, self.high = self.map.shape, self.map.dim, self.map.low, self.map.high
-        # codes from −1 to 1 are scaled to [0, 1]: distances are halved
-        halved = [h / 2.0 for h in self.bandwidths]
-        self.fourier = Fourier(self.map.size, frequencies, halved, seed, -1.0, 1.0, "independent")
-
-    @property
-    def size(self) -> int:
-        """The numbers of z, and a cosine and a sine for every frequency."""
-        return self.map.size + self.fourier.size
-
-    @property
-    def weights(self) -> tuple[float, float]:
-        """Of z and of ψ."""
-        return math.sqrt(self.share) * _INSIDE, math.sqrt(1.0 - self.share) * _INSIDE
+        self._draw(self.map.size, frequencies, bandwidths, seed, share)
 
     def codes(self, x: torch.Tensor) -> torch.Tensor:
         """z, of shape (rows, numbers), in the number type of `x`."""
@@ -90,24 +73,9 @@ class Scattered:
         scaled: torch.Tensor = found / torch.linalg.vector_norm(found, dim=1, keepdim=True).clamp(min=1.0)
         return scaled
 
-    def features(self, x: torch.Tensor) -> torch.Tensor:
-        """(rows, size) from (rows, dim)."""
-        codes, (a, b) = self.codes(x), self.weights
-        return torch.cat([codes * a, self.fourier.features(codes) * b], dim=1)
-
     def to_dict(self) -> dict[str, Any]:
         """All it takes to draw the map again, with the digest of the scattering's constants."""
-        return {
-            "kind": self.kind,
-            "shape": list(self.shape),
-            "frequencies": self.fourier.frequencies,
-            "bandwidths": list(self.bandwidths),
-            "seed": self.fourier.seed,
-            "low": self.low,
-            "high": self.high,
-            "share": self.share,
-            "scattering": self.map.to_dict()["digest"],
-        }
+        return {"kind": self.kind, **self._drawn(), "scattering": self.map.to_dict()["digest"]}
 
     def exact_bytes(self) -> bytes:
         """The map to the last bit."""
@@ -116,8 +84,7 @@ class Scattered:
 
 @register("scattered")
 def _scattered(fields: Mapping[str, Any]) -> Scattered:
-    names = ("shape", "frequencies", "bandwidths", "seed", "low", "high", "share")
-    made = Scattered(**{name: fields[name] for name in names})
+    made = Scattered(**{name: fields[name] for name in DRAWN})
     if made.to_dict()["scattering"] != fields["scattering"]:
         # another release of privot may have other constants; its samples would be compared with other features
         raise UsageError("This scattering is not the one that its features were released for.")

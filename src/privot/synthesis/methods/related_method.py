@@ -10,6 +10,7 @@ from privot.mechanisms.mechanism import Facts
 from privot.synthesis.config import SynthesisConfig
 from privot.synthesis.fitted import FittedRelated
 from privot.synthesis.methods.method import Outcome, SynthesisRun
+from privot.synthesis.methods.table_method import has_options, run_once
 from privot.synthesis.related.related_design import RelatedDesign
 from privot.tables.related_codec import RelatedCodec
 
@@ -21,7 +22,7 @@ class RelatedMethod:
 
     def plan(self, config: SynthesisConfig, facts: Facts) -> RelatedDesign:
         """The design for (ε, δ) and the schemas."""
-        if config.shape is not None or config.features is not None or config.rules is not None or config.options:
+        if has_options(config):
             raise UsageError("The release of related tables follows from their schemas: leave out all other options.")
         return RelatedDesign.choose(_codec(config), facts, config.epsilon, config.delta, config.seed)
 
@@ -31,12 +32,7 @@ class RelatedMethod:
 
     def run(self, run: SynthesisRun) -> Outcome:
         """Pay for the release and fit the models, which takes seconds and gives the same again: no checkpoint."""
-        design: RelatedDesign = run.design
-        release, _ = run.payments.release(lambda: design.mechanism, design.check_release)
-        outcome = Outcome(design, release.guarantee, release)
-        run.paid(outcome)
-        outcome.fitted = FittedRelated(design.fit(release, run.progress))
-        return outcome
+        return run_once(run, FittedRelated)
 
 
 def _codec(config: SynthesisConfig) -> RelatedCodec:

@@ -19,14 +19,12 @@ from privot.accounting import account, calibrate
 from privot.accounting.events import Event
 from privot.errors import DataError, UsageError
 from privot.guarantee import Adjacency
-from privot.jobs.charges import Spent
-from privot.jobs.job import Job
 from privot.mechanisms import Facts, RelatedMarginals
 from privot.mechanisms.table_counts.related_marginals import sibling_sums, table_facts
 from privot.mechanisms.table_counts.row_views import ChildView, ParentView, RowView
 from privot.mechanisms.table_counts.sibling_likeness import likeness_sensitivity
 from privot.release import Release
-from privot.synthesis.design import check_cost, check_same_facts
+from privot.synthesis.design import ReleasedOnce, check_cost, check_same_facts
 from privot.synthesis.related.related_model import RelatedModel
 from privot.synthesis.related.sibling_model import fit_likeness
 from privot.synthesis.tabular.table_design import TableDesign
@@ -103,7 +101,7 @@ def related_mechanism(
 
 
 @dataclass(frozen=True)
-class RelatedDesign:
+class RelatedDesign(ReleasedOnce):
     """The design of every table, and the one release that pays for all of them."""
 
     codec: RelatedCodec
@@ -145,11 +143,6 @@ class RelatedDesign:
         """The neighbours that are protected."""
         return self.facts.adjacency
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """None: one release pays for everything."""
-        return {}
-
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types; the schemas are written by the codec."""
         return {
@@ -179,14 +172,6 @@ class RelatedDesign:
                 f"This does not describe the synthesis of related tables ({type(error).__name__})."
             ) from None
 
-    def event(self, facts: Facts) -> Event:
-        """All that will be charged: the one release."""
-        return facts.cost(self.mechanism.event(facts))
-
-    def due(self, job: Job, spent: Spent) -> Event:
-        """The same: it is called only when the release has to be paid."""
-        return self.event(self.facts)
-
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
         """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         check_same_facts(self.facts, facts)
@@ -195,9 +180,6 @@ class RelatedDesign:
         apart = tuple(None if sigma is None else np.zeros(slot) for sigma, slot in self._by_child())
         RelatedModel(self.codec, made[0], tuple(made[1:]), apart).sample(3)
         check_cost(self.event(facts), self.delta, epsilon, delta)
-
-    def check_standing(self, allow_unproven: bool) -> None:
-        """Nothing to allow: counts and scores with Gaussian noise are proven."""
 
     def check_release(self, release: Release) -> None:
         """Refuse a release whose marginals, noise or events are not those that this design pays for."""
@@ -209,10 +191,7 @@ class RelatedDesign:
             same = same and stated == [*(self.siblings or [None] * len(self.tables))]
         except (KeyError, TypeError, ValueError):
             same = False
-        events = [dict(e) for e in release.guarantee.events]
-        same = same and release.guarantee.at_delta == self.delta
-        if not same or events != [self.event(self.facts).to_dict()]:
-            raise DataError("The release in this folder is not the one its job paid for: restore it from a backup.")
+        self.check_paid(release, same)
 
     def fit(self, release: Release, progress: Callable[[int, int, float], None] | None = None) -> RelatedModel:
         """The models of a release; the same release and seed give the same models."""

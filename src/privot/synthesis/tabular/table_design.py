@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from privot.accounting.events import Event
 from privot.errors import DataError, UsageError
 from privot.evaluation.schema_axes import axes_of, grids_of
 from privot.guarantee import Adjacency
-from privot.jobs.charges import Spent
-from privot.jobs.job import Job
 from privot.mechanisms import (
     ChosenCells,
     Facts,
@@ -25,7 +22,7 @@ from privot.mechanisms import (
     TreeRule,
 )
 from privot.release import Release
-from privot.synthesis.design import check_cost, check_same_facts
+from privot.synthesis.design import NOT_PAID_FOR, ReleasedOnce, check_cost, check_same_facts
 from privot.synthesis.tabular.further_laws import Asked
 from privot.synthesis.tabular.table_fit import FurtherTablePlanner, TablePlanner, fit_table
 from privot.synthesis.tabular.table_model import TableModel
@@ -36,13 +33,12 @@ from privot.vault import Vault
 
 EARLIER_RULE = GroupRule(most=16, pair_sds=0.0, end_sds=None)
 """The rule of jobs that do not state one: about 16 groups per column, whatever the noise of the pairs."""
-_NOT_PAID_FOR = "The release in this folder is not the one its job paid for: restore it from a backup."
 _REHEARSED = 200
 """Rows of the dry run: enough to run every step once."""
 
 
 @dataclass(frozen=True)
-class TableDesign:
+class TableDesign(ReleasedOnce):
     """The marginals that are released, and the seed of the model that is fitted to them."""
 
     codec: TableCodec
@@ -143,34 +139,15 @@ class TableDesign:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"This does not describe the synthesis of a table ({type(error).__name__}).") from None
 
-    @property
-    def parts(self) -> dict[str, Any]:
-        """None: one release pays for everything."""
-        return {}
-
-    def event(self, facts: Facts) -> Event:
-        """All that will be charged: the one release."""
-        return facts.cost(self.mechanism.event(facts))
-
-    def due(self, job: Job, spent: Spent) -> Event:
-        """The same: it is called only when the release has to be paid."""
-        return self.event(self.facts)
-
     def check(self, facts: Facts, epsilon: float, delta: float, device: str) -> None:
         """Refuse, before anything is paid, a job that would fail or cost too much afterwards."""
         check_same_facts(self.facts, facts)
         self.rehearse()
         check_cost(self.event(facts), self.delta, epsilon, delta)
 
-    def check_standing(self, allow_unproven: bool) -> None:
-        """Nothing to allow: counts and scores with Gaussian noise are proven."""
-
     def check_release(self, release: Release) -> None:
         """Refuse a release whose marginals, noise or events are not those that this design pays for."""
-        events = [dict(e) for e in release.guarantee.events]
-        same = self.describes(release) and release.guarantee.at_delta == self.delta
-        if not same or events != [self.event(self.facts).to_dict()]:
-            raise DataError(_NOT_PAID_FOR)
+        self.check_paid(release, self.describes(release))
 
     def describes(self, release: Release) -> bool:
         """Whether a release states the marginals and the noise of this design; refuses cells that its grid lacks."""
@@ -209,7 +186,7 @@ class TableDesign:
         try:
             over = self.mechanism.chosen(release.value)  # type: ignore[arg-type]
         except (KeyError, TypeError, ValueError, IndexError, UsageError):
-            raise DataError(_NOT_PAID_FOR) from None
+            raise DataError(NOT_PAID_FOR) from None
         return over if isinstance(over, GroupedMarginals) else over.marginals
 
     def _further(self) -> list[dict[str, Any]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,11 @@ import typer
 
 from privot.cli import ledgers
 from privot.cli.parsing.typed_values import positive, read_options, read_pair
-from privot.cli.partitioned_input import PartitionOptions, expect_ledger, keep_sums, pass_bar
+from privot.cli.partitioned_input import expect_ledger, keep_sums, pass_bar
 from privot.cli.records import is_folder, read_records, stated
-from privot.cli.related_input import NO_CHILDREN, RelatedOptions
+from privot.cli.running.synth_runs.noise_warning import warn_of_noise
+from privot.cli.running.synth_runs.synth_options import BUILT_IN_FACTS, SynthOptions, check_options, read_encoder
 from privot.cli.table_input import (
-    NO_UNIT,
-    UnitOptions,
     ask_for_unit,
     check_spreadsheet_safe,
     kind_for,
@@ -35,55 +33,10 @@ if TYPE_CHECKING:
     from privot.jobs.job import Job
     from privot.ledger import Ledger
     from privot.partitions import PartitionedSource
-    from privot.synthesis import PublicEncoder, Synthesizer
+    from privot.synthesis import Synthesizer
     from privot.synthesis.generator_training.distributed import Team
     from privot.tables import TableCodec
     from privot.vault import Vault
-
-BUILT_IN_FACTS: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "high": 1.0, "classes": 10}}
-"""Public facts about built-in data."""
-
-
-def on_terminal() -> bool:
-    """Whether a person reads standard error: what is always so is said to people, not to logs."""
-    return sys.stderr.isatty()
-
-
-@dataclass(frozen=True)
-class SynthOptions:
-    """The options of `privot synth`, as they were typed."""
-
-    data: str
-    epsilon: float
-    delta: float
-    adjacency: str
-    out: Path
-    schema: Path | None
-    method: str
-    device: str
-    ledger: Path | None
-    resume: bool
-    pay_again: bool
-    new_records: bool
-    classes: str | None
-    shape: str | None
-    value_range: str | None
-    records: int | None
-    samples: int
-    spreadsheet_safe: bool
-    steps: int | None
-    settings: list[str] | None
-    clip: float | None
-    allow_unproven: bool
-    checkpoint: float
-    seed: int | None
-    as_json: bool
-    encoder: Path | None = None
-    encoder_range: str | None = None
-    encoder_size: int | None = None
-    partitions: PartitionOptions = field(default_factory=PartitionOptions)
-    units: UnitOptions = NO_UNIT
-    related: RelatedOptions = NO_CHILDREN
 
 
 @dataclass(frozen=True)
@@ -118,35 +71,8 @@ def synthesise(context: typer.Context, options: SynthOptions, job: type[SynthJob
         return None
     if team.size > 1 and options.method != "embedding":
         raise UsageError(f"Only embedding trains with several processes: start {options.method} without torchrun.")
-    _check(options)
+    check_options(options)
     return (SynthJob if job is None else job)(options).run(context, team)
-
-
-def _check(options: SynthOptions) -> None:
-    from privot.common.arguments import check_delta, check_epsilon
-    from privot.errors import UsageError
-
-    check_epsilon(options.epsilon), check_delta(options.delta)
-    if options.samples < 1:
-        raise UsageError(f"--samples must be at least 1, got {options.samples}.")
-    if not 0.0 <= options.checkpoint < float("inf"):
-        raise UsageError(f"--checkpoint must be a number of seconds, at least 0, got {options.checkpoint:g}.")
-    if options.clip is not None and options.method != "sliced":
-        raise UsageError("--clip works with --method sliced only: the other methods bound what they release.")
-
-
-def read_encoder(options: SynthOptions) -> PublicEncoder | None:
-    """The public encoder that the options name, if they do."""
-    from privot.errors import UsageError
-
-    if options.encoder is None:
-        if options.encoder_range is not None or options.encoder_size is not None:
-            raise UsageError("--encoder-range and --encoder-size describe an encoder: give its file with --encoder.")
-        return None
-    from privot.synthesis import PublicEncoder
-
-    span = (0.0, 1.0) if options.encoder_range is None else read_pair(options.encoder_range, "--encoder-range")
-    return PublicEncoder(options.encoder, options.encoder_size, span)
 
 
 class SynthJob:
@@ -434,36 +360,11 @@ class SynthJob:
         facts = Vault(**self._held(records), budget=(self.options.epsilon, self.options.delta)).facts
         decided = self.synthesizer.design(facts)
         decided.check_standing(self.options.allow_unproven)
-        self._warn = partial(self._warn_of_noise, decided, facts.records or self.options.records)
+        self._warn = partial(warn_of_noise, self.options, decided, facts.records or self.options.records)
         design: dict[str, Any] = decided.to_dict()
         if self.asked["steps"] is not None and self.options.method == "embedding":
             design["rules"]["steps"] = self.asked["steps"]
         return design
-
-    def _warn_of_noise(self, design: Any, records: int | None) -> None:
-        """Say, before anything is paid, that the budget cannot carry the data; by public or stated facts alone.
-
-        Under add-remove the number of records is private: then the number needed is said, and not compared.
-        """
-        from privot.cli.printing.warnings_said import warn
-        from privot.synthesis.defaults.rows_needed import rows_needed
-
-        o = self.options
-        need = rows_needed(design, o.epsilon, o.delta)
-        if need is None:
-            return
-        hidden = f"noise of ±{need.noise:.3g} on every count hides {need.what} below about {need.records} records"
-        if records is not None and records < need.records:
-            warn(
-                f"{records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
-                f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them."
-            )
-        elif records is None and not o.as_json and on_terminal():
-            typer.echo(
-                f"At ε = {o.epsilon:g} {hidden}; how many there are is private under add-remove and not looked at "
-                "(--records N states about how many, if that is public).",
-                err=True,
-            )
 
     def _vault(self, records: Dataset | PartitionedSource, book: Ledger, terms: tuple[float, float] | None) -> Vault:
         """The records in a vault, on the budget that `book` has for them, else on `terms`."""

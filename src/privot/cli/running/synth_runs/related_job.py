@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from privot.cli import ledgers
 from privot.cli.related_input import RelatedInput
-from privot.cli.running.synth_job import SynthJob, SynthOptions
+from privot.cli.running.synth_runs.synth_job import SynthJob
+from privot.cli.running.synth_runs.synth_options import SynthOptions
 from privot.cli.table_input import check_spreadsheet_safe
 
 if TYPE_CHECKING:

@@ -1,0 +1,42 @@
+"""Says, before anything is paid, that a budget cannot carry the data; by public or stated facts alone."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from privot.cli.running.synth_runs.synth_options import SynthOptions
+
+
+def on_terminal() -> bool:
+    """Whether a person reads standard error: what is always so is said to people, not to logs."""
+    return sys.stderr.isatty()
+
+
+def warn_of_noise(options: SynthOptions, design: Any, records: int | None) -> None:
+    """Say, before anything is paid, that the budget cannot carry the data; by public or stated facts alone.
+
+    Under add-remove the number of records is private: then the number needed is said, and not compared.
+    """
+    from privot.cli.printing.warnings_said import warn
+    from privot.synthesis.defaults.rows_needed import rows_needed
+
+    o = options
+    need = rows_needed(design, o.epsilon, o.delta)
+    if need is None:
+        return
+    hidden = f"noise of ±{need.noise:.3g} on every count hides {need.what} below about {need.records} records"
+    if records is not None and records < need.records:
+        warn(
+            f"{records} records are too few for ε = {o.epsilon:g}: {hidden}, so expect samples that say "
+            f"little about the data; about ε = {need.epsilon_for(records):.2g} would carry them."
+        )
+    elif records is None and not o.as_json and on_terminal():
+        typer.echo(
+            f"At ε = {o.epsilon:g} {hidden}; how many there are is private under add-remove and not looked at "
+            "(--records N states about how many, if that is public).",
+            err=True,
+        )

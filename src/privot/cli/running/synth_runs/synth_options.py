@@ -1,0 +1,83 @@
+"""The options of `privot synth`, as they were typed, and what is checked of them before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privot.cli.parsing.typed_values import read_pair
+from privot.cli.partitioned_input import PartitionOptions
+from privot.cli.related_input import NO_CHILDREN, RelatedOptions
+from privot.cli.table_input import NO_UNIT, UnitOptions
+
+if TYPE_CHECKING:
+    from privot.synthesis import PublicEncoder
+
+BUILT_IN_FACTS: dict[str, dict[str, Any]] = {"digits": {"shape": (8, 8), "low": 0.0, "high": 1.0, "classes": 10}}
+"""Public facts about built-in data."""
+
+
+@dataclass(frozen=True)
+class SynthOptions:
+    """The options of `privot synth`, as they were typed."""
+
+    data: str
+    epsilon: float
+    delta: float
+    adjacency: str
+    out: Path
+    schema: Path | None
+    method: str
+    device: str
+    ledger: Path | None
+    resume: bool
+    pay_again: bool
+    new_records: bool
+    classes: str | None
+    shape: str | None
+    value_range: str | None
+    records: int | None
+    samples: int
+    spreadsheet_safe: bool
+    steps: int | None
+    settings: list[str] | None
+    clip: float | None
+    allow_unproven: bool
+    checkpoint: float
+    seed: int | None
+    as_json: bool
+    encoder: Path | None = None
+    encoder_range: str | None = None
+    encoder_size: int | None = None
+    partitions: PartitionOptions = field(default_factory=PartitionOptions)
+    units: UnitOptions = NO_UNIT
+    related: RelatedOptions = NO_CHILDREN
+
+
+def check_options(options: SynthOptions) -> None:
+    """Refuse numbers out of range, and a clip for a method that has none."""
+    from privot.common.arguments import check_delta, check_epsilon
+    from privot.errors import UsageError
+
+    check_epsilon(options.epsilon), check_delta(options.delta)
+    if options.samples < 1:
+        raise UsageError(f"--samples must be at least 1, got {options.samples}.")
+    if not 0.0 <= options.checkpoint < float("inf"):
+        raise UsageError(f"--checkpoint must be a number of seconds, at least 0, got {options.checkpoint:g}.")
+    if options.clip is not None and options.method != "sliced":
+        raise UsageError("--clip works with --method sliced only: the other methods bound what they release.")
+
+
+def read_encoder(options: SynthOptions) -> PublicEncoder | None:
+    """The public encoder that the options name, if they do."""
+    from privot.errors import UsageError
+
+    if options.encoder is None:
+        if options.encoder_range is not None or options.encoder_size is not None:
+            raise UsageError("--encoder-range and --encoder-size describe an encoder: give its file with --encoder.")
+        return None
+    from privot.synthesis import PublicEncoder
+
+    span = (0.0, 1.0) if options.encoder_range is None else read_pair(options.encoder_range, "--encoder-range")
+    return PublicEncoder(options.encoder, options.encoder_size, span)

@@ -1,0 +1,99 @@
+"""The steps of a release around the records: its price, noise that can be made again, and the run once it is paid.
+
+None of them reads a record: what does so is handed in as `work`, and the vault calls it after the charge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from privot.accounting import account
+from privot.accounting.events import Downgraded, Event, adjacency_of, of_standing, repeated
+from privot.errors import PrivotError, UnprovenError, UsageError
+from privot.guarantee import Guarantee, Standing
+from privot.mechanisms.mechanism import Facts, Identified, Mechanism
+from privot.noise import KeptNoise, NoiseSource
+from privot.noise.kept_noise import mark_of
+from privot.partitions.engines.engine import arithmetic_mark
+from privot.release import Release, Value
+
+
+def check_purpose(purpose: Any) -> None:
+    """Refuse a purpose that is no text, or one that ends like a mark that the ledger adds itself."""
+    if not isinstance(purpose, str) or not purpose.strip():
+        raise UsageError("A release needs a purpose, a text that is not empty: it is written to the ledger.")
+    if purpose.rstrip().endswith("]") and ("[seed" in purpose or "[once" in purpose):
+        raise UsageError('The purpose must not end in "[seed …]" or "[once …]": these suffixes are reserved.')
+
+
+def priced(
+    mechanism: Mechanism, steps: int, facts: Facts, noise: NoiseSource, delta: float, allow_unproven: bool
+) -> tuple[Event, Event, Guarantee]:
+    """The event of one step, what all steps are charged, and the guarantee of all of them at `delta`.
+
+    Refuses an event under another adjacency than that of `facts`, and without `allow_unproven` what no theorem covers.
+    """
+    step = mechanism.event(facts)
+    if adjacency_of([step]) is not facts.adjacency:
+        raise UsageError(
+            f"The mechanism's event is not under the vault's adjacency, {facts.adjacency}: make it for that."
+        )
+    whole = of_standing(repeated(facts.cost(step), steps), mechanism.standing)
+    if noise.standing is not Standing.PROVEN:
+        whole = Downgraded(whole, noise.standing, "the noise is not secret: it comes from a seed")
+    guarantee = account(whole, delta)
+    if guarantee.standing is not Standing.PROVEN and allow_unproven is not True:
+        why = "Only a limit argument" if guarantee.standing is Standing.ASYMPTOTIC else "No theorem"
+        raise UnprovenError(f"{why} covers this release: pass allow_unproven=True to make it nevertheless.")
+    stated = getattr(mechanism, "assumptions", ())
+    assumptions = dict.fromkeys((*guarantee.assumptions, *stated, *noise.assumptions))
+    return step, whole, replace(guarantee, assumptions=tuple(assumptions))
+
+
+def kept_noise(
+    mechanism: Identified, secret: bytes, facts: Facts, data: str, exact_digest: bytes
+) -> tuple[KeptNoise, str]:
+    """The noise of one release that can be made again, and the mark of its charge.
+
+    Both are bound to the very records, by a digest for which nobody without the ledger's key finds other records:
+    one noise on two data sets would show what differs between them, and the second would not pay. They are bound to
+    the versions and the rounding of this machine too: a part that is fitted to an earlier one could come out a
+    little different elsewhere, and would get fresh noise; so elsewhere it is another release, and pays.
+    """
+    named = [
+        data,
+        f"{type(mechanism).__module__}.{type(mechanism).__qualname__}",
+        repr(facts),
+        hashlib.sha256(exact_digest).hexdigest(),
+        repr(sorted(facts.cost(mechanism.event(facts)).to_dict().items())),
+        arithmetic_mark(("scipy",), mechanism.needs.tensors),
+    ]
+    about = "\n".join(named).encode() + b"\n" + mechanism.identity()
+    return KeptNoise(secret, about), mark_of(secret, about)
+
+
+def run_paid(
+    mechanism: Mechanism, guarantee: Guarantee, work: Callable[[], tuple[Value, Mapping[str, Any]]]
+) -> Release:
+    """The release of one step, already paid for; a failure of `work` is told by its kind alone."""
+    try:
+        # no name here for what the mechanism returned: this frame goes with the error that is raised below
+        return _released(guarantee, *work())
+    except BaseException as error:
+        failure: type[BaseException] = type(error)
+    # raised out here: inside the handler the failure, whose message and frames may hold records, hangs on
+    if not issubclass(failure, Exception):
+        # an interrupt goes on as one, without the frames that hold un-noised values
+        raise failure
+    kind = failure if issubclass(failure, PrivotError) else PrivotError
+    raise kind(
+        f"{type(mechanism).__name__} failed after it was paid for ({failure.__name__}): "
+        "the charge stays, and the message is withheld because it could quote a record."
+    )
+
+
+def _released(guarantee: Guarantee, value: Value, public: Mapping[str, Any]) -> Release:
+    return Release(value, guarantee, public)
