@@ -40,7 +40,7 @@ from privot.synthesis.output.html_report import REPORT
 from privot.synthesis.output.saved_model import read_model, write_model
 from privot.synthesis.planner import method_of, plan, read_design
 from privot.synthesis.public.public_images import PublicImages
-from privot.synthesis.public.public_prior import PublicUse
+from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.refinement.relabelling import Labeller
 from privot.synthesis.related.related_folder import made_files
 from privot.tables.codec import TableCodec
@@ -77,9 +77,10 @@ class Synthesizer(PrivateEstimator):
         not trained on these records.
     public
         `PublicImages`, images of any kind that are public and hold none of these records, of the same shape and range
-        (embedding, images only). They say what images look like where noise hides it: released means are denoised by
-        them (`privot.synthesis.public`). What is released, and what it costs, is the same; the guarantee assumes that
-        they hold none of these records.
+        (embedding, images only). Where they have labels of the same classes, the means of their classes are mixed into
+        the released ones, the more the noisier these are (`privot.synthesis.public`); `public_` says what was made of
+        them. What is released, and what it costs, is the same; the guarantee assumes that they hold none of these
+        records.
     options
         The options of the method; "embedding" has one: `labelled`, the share of the budget for labels.
     codec

@@ -19,6 +19,7 @@ from privot.jobs.job import Job
 from privot.release import Release
 from privot.synthesis import PublicImages, Synthesizer, choose_rules
 from privot.synthesis.defaults.embedding_defaults import Problem
+from privot.synthesis.public.public_means import public_means
 
 
 def public_bars(seed: int = 9) -> PublicImages:
@@ -67,7 +68,7 @@ def test_images_that_do_not_fit_the_records_are_refused_before_anything_is_paid(
             synthesizer(public_bars(), **changes).fit(vault)
     with pytest.raises(UsageError, match="Expected PublicImages"):
         synthesizer(x).fit(vault)
-    with pytest.raises(UsageError, match="not denoised"):
+    with pytest.raises(UsageError, match="not mixed"):
         synthesizer(public_bars(), rules=None, options={"common": 1.0}).design(vault.facts)
     assert not ledger.entries()
     ledger.close()
@@ -137,7 +138,7 @@ def test_a_design_that_names_other_images_is_refused(tmp_path: Path) -> None:
             synthesizer(public).run(Job.open(folder), lambda: vault, vault.charges, ledger=vault.ledger)
 
 
-def test_training_is_on_denoised_means_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_is_on_mixed_means_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     from privot.synthesis.methods import embedding_training
 
@@ -147,13 +148,14 @@ def test_training_is_on_denoised_means_and_says_so(tmp_path: Path, monkeypatch: 
     )
     fitted = synthesizer(public_bars()).fit(vault_of())
     plain = embedding_training.Target.of(fitted.release_)
-    assert not np.array_equal(seen[0].means, plain.means)
+    used, own = fitted.public_, public_means(plain.features, public_bars(), "cpu")
+    assert used is not None
+    assert used.outcome == "mixed"
+    assert 0.0 < used.weight < 0.5
+    np.testing.assert_allclose(seen[0].means, (1.0 - used.weight) * plain.means + used.weight * own)
     assert np.array_equal(seen[0].counts, plain.counts)
     fitted.publish(tmp_path, samples=10)
-    used = fitted.public_
-    assert used is not None
-    assert 0.0 < used.kept < 1.0
-    assert "released means were denoised" in (tmp_path / "report.html").read_text()
+    assert "means of their classes were mixed" in (tmp_path / "report.html").read_text()
     assert Synthesizer.load(tmp_path).public_ == used
 
 

@@ -204,14 +204,6 @@ def _print_expected_errors(errors: list[dict[str, Any]], stated: bool) -> None:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
-def _public_words(used: dict[str, Any]) -> str:
-    prior = "their classes" if used["by_class"] else "all of them"
-    return (
-        f"{used['images']}, by which released means were denoised (prior mean of {prior}, {100.0 * used['kept']:.0f} % "
-        "of the numbers kept)"
-    )
-
-
 def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool) -> None:
     from privot.cli.ledgers import label_of
     from privot.cli.printing.warnings_said import with_warnings
@@ -235,7 +227,7 @@ def _print(made: SynthAnswer, data: str, out: Path, samples: int, as_json: bool)
             ("guarantee", f"ε = {guarantee.epsilon():.6g} {stands}"),
             ("charged to", f"{made.ledger}, the ledger of {label_of(data) if made.tables is None else 'all tables'}"),
             *[(f"ledger, {what}", words) for what, words in (said(spent, guarantee) if spent else [])],
-            *([] if made.public is None else [("public images", _public_words(made.public))]),
+            *([] if made.public is None else [("public images", made.public["words"])]),
             ("folder", f"{out}: {files}, report.html, guarantee.json, generator"),
         ]
     )

@@ -59,7 +59,7 @@ PublicFile = Annotated[
         "--public",
         metavar="FILE",
         help="Public images of any kind, none of them a record, of DATA's shape and range: .npz, .npy, IDX or a folder "
-        "by class. They say what images look like where noise hides it.",
+        "by class. Labels of DATA's classes help where noise is large; the report says what was used.",
     ),
 ]
 SchemaFile = Annotated[

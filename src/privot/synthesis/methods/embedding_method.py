@@ -159,7 +159,7 @@ class EmbeddingMethod:
             assert shape is not None
             config.public.check(shape, config.low, config.high)
             if common_mean or (config.rules is not None and config.rules.options.get("common")):
-                raise UsageError("A mean of all records is not denoised by public images: leave one of the two out.")
+                raise UsageError("Public images are not mixed into a mean of all records: leave one of the two out.")
         problem = Problem(facts.dim, classes, sigma, records, shape, device, common=common_mean, codes=codes)
         if problem.common and config.features is not None:
             raise UsageError("A mean of all records has a map of its own: leave it out, or the features.")

@@ -30,7 +30,7 @@ from privot.synthesis.generator_training.distributed import ALONE, Team
 from privot.synthesis.generator_training.training_state import Progress, TrainingState, generated
 from privot.synthesis.generators.record_scale import RecordScale
 from privot.synthesis.public.public_images import PublicImages
-from privot.synthesis.public.public_prior import PublicUse, denoise
+from privot.synthesis.public.public_means import PublicUse, mix
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +118,11 @@ def divided_by(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]
 
 
 def public_target(release: Release, public: PublicImages, device: str) -> tuple[Target, PublicUse]:
-    """What to train on where there are public images: the released means, denoised by them; and what was done."""
+    """What to train on where there are public images: released means, public ones mixed in; and what was done."""
     target, value = Target.of(release), cast(Mapping[str, Any], release.value)
     held = divided_by(np.asarray(value["counts"]), float(release.public["counts_sigma"]))
     noise = float(release.public["sums_sigma"]) / held
-    means, used = denoise(target.features, target.means, noise, public, device)
+    means, used = mix(target.features, target.means, noise, public, device)
     return replace(target, means=means), used
 
 

@@ -36,7 +36,7 @@ from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.scattering import ScatteringClassifier
 from privot.synthesis.methods import method_named
 from privot.synthesis.output.saved_model import CONFIG, read_folder_guarantee
-from privot.synthesis.public.public_prior import PublicUse
+from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.related import related_folder
 from privot.synthesis.tabular.table_folder import FIGURES, facts_of
 from privot.tables.related_codec import KIND as RELATED
@@ -291,13 +291,7 @@ def _public(fields: Any) -> str:
     """What was made of public images."""
     used = PublicUse.from_dict(fields)
     assert used is not None
-    whose = "those of their classes" if used.by_class else "that of all of them"
-    return clean(
-        f"{used.images}, SHA-256 {used.digest}: released means were denoised by the covariance of their features, with "
-        f"{whose} as prior mean; {100.0 * used.kept:.0f} % of the released numbers were kept. Nothing else was made of "
-        "them.",
-        600,
-    )
+    return clean(f"{used.images}, SHA-256 {used.digest}: {used.words}", 400)
 
 
 def _plain(*values: Any) -> bool:

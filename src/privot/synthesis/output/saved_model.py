@@ -25,7 +25,7 @@ from privot.synthesis.features.encoder_codes import EncoderClassifier
 from privot.synthesis.features.fourier import feature_map
 from privot.synthesis.fitted import Fitted, FittedGenerator, FittedRelated, FittedTable
 from privot.synthesis.generators.generator import build
-from privot.synthesis.public.public_prior import PublicUse
+from privot.synthesis.public.public_means import PublicUse
 from privot.synthesis.refinement.relabelling import read_labeller
 from privot.synthesis.related.related_model import RelatedModel
 from privot.synthesis.tabular import table_folder as tables

@@ -263,7 +263,7 @@ class SynthJob:
     def _public(self) -> dict[str, Any] | None:
         """What was made of public images, if there were some."""
         used = None if self.synthesizer.public is None else self.synthesizer.public_
-        return None if used is None else used.to_dict()
+        return None if used is None else {**used.to_dict(), "words": used.words}
 
     def _ask(self) -> None:
         """Ask for a unit where the schema names what looks like an identifier."""
