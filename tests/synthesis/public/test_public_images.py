@@ -152,10 +152,12 @@ def test_training_is_on_mixed_means_and_says_so(tmp_path: Path, monkeypatch: pyt
     assert used is not None
     assert used.outcome == "mixed"
     assert 0.0 < used.weight < 0.5
-    np.testing.assert_allclose(seen[0].means, (1.0 - used.weight) * plain.means + used.weight * own)
-    assert np.array_equal(seen[0].counts, plain.counts)
+    np.testing.assert_allclose(seen[0].means, own)
+    np.testing.assert_allclose(seen[1].means, (1.0 - used.weight) * plain.means + used.weight * own)
+    assert np.array_equal(seen[1].counts, plain.counts)
+    assert len(seen) == 2
     fitted.publish(tmp_path, samples=10)
-    assert "means of their classes were mixed" in (tmp_path / "report.html").read_text()
+    assert "the generator was first trained on means of their classes" in (tmp_path / "report.html").read_text()
     assert Synthesizer.load(tmp_path).public_ == used
 
 

@@ -40,8 +40,9 @@ def test_labels_count_only_where_the_release_shows_the_same_classes() -> None:
     means = public_means(features, PublicImages(*_images(5)), "cpu")
     noisy = means + noise[:, None] * dice.standard_normal(means.shape)
     x, y = _images()
-    found, used = mix(features, noisy, noise, PublicImages(x, y), "cpu")
+    found, own, used = mix(features, noisy, noise, PublicImages(x, y), "cpu")
     assert used.outcome == "mixed"
+    assert own is not None
     assert np.linalg.norm(found - means) < np.linalg.norm(noisy - means)
     other = dice.permutation(6)
     for labels, outcome in (
@@ -50,11 +51,12 @@ def test_labels_count_only_where_the_release_shows_the_same_classes() -> None:
         ((y + 1) % 6, "disagree"),
         (other[y], "disagree"),
     ):
-        found, used = mix(features, noisy, noise, PublicImages(x, labels), "cpu")
+        found, own, used = mix(features, noisy, noise, PublicImages(x, labels), "cpu")
         assert (used.outcome, used.weight) == (outcome, 0.0)
         assert found is noisy
+        assert own is None
     # of releases without classes
-    assert mix(features, noisy[:1], noise[:1], PublicImages(x, np.zeros(240, dtype=int)), "cpu")[1].weight == 0.0
+    assert mix(features, noisy[:1], noise[:1], PublicImages(x, np.zeros(240, dtype=int)), "cpu")[2].weight == 0.0
 
 
 def test_unrelated_classes_are_taken_for_the_same_in_one_of_a_hundred_cases() -> None:

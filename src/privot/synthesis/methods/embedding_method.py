@@ -48,7 +48,7 @@ from privot.synthesis.features.fourier import feature_map, public_range
 from privot.synthesis.fitted import FittedGenerator
 from privot.synthesis.generator_training import checkpoint
 from privot.synthesis.generator_training.dry_run import rehearse
-from privot.synthesis.methods.embedding_training import Target, public_target, train
+from privot.synthesis.methods.embedding_training import Target, public_targets, started, train
 from privot.synthesis.methods.method import Outcome, SynthesisRun
 from privot.synthesis.methods.refinement_steps import refine
 from privot.synthesis.refinement.relabelling import Labelling, check_seen
@@ -249,9 +249,11 @@ class EmbeddingMethod:
             path = folder / checkpoint.NAME
             keep = checkpoint.Keeper(path, digest, run.checkpoint_interval)
             training = checkpoint.load(path, design.rules, run.device, release=digest) if path.exists() else None
-        target, used = Target.of(release), None
+        targets, used = [Target.of(release)], None
         if run.config.public is not None:
-            target, used = public_target(release, run.config.public, run.device)
+            targets, used = public_targets(release, run.config.public, run.device)
+        if training is None:
+            training = started(targets, release, design.rules, design.seed, run.device, run.team)
         training = train(
             release,
             design.rules,
@@ -261,9 +263,9 @@ class EmbeddingMethod:
             progress=run.progress,
             keep=keep,
             team=run.team,
-            target=target,
+            target=targets[-1],
         )
-        mechanism, counts = design.mechanism, target.counts
+        mechanism, counts = design.mechanism, targets[-1].counts
         outcome.fitted = FittedGenerator(
             training.generator,
             mechanism.features,

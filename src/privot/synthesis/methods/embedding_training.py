@@ -117,13 +117,31 @@ def divided_by(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]
     return np.maximum(counts, max(1.0, sigma))
 
 
-def public_target(release: Release, public: PublicImages, device: str) -> tuple[Target, PublicUse]:
-    """What to train on where there are public images: released means, public ones mixed in; and what was done."""
+def public_targets(release: Release, public: PublicImages, device: str) -> tuple[list[Target], PublicUse]:
+    """What to train on one after the other where there are public images, and what was made of them.
+
+    First the means of public classes alone, if they are used at all; then released means with public ones mixed in.
+    """
     target, value = Target.of(release), cast(Mapping[str, Any], release.value)
     held = divided_by(np.asarray(value["counts"]), float(release.public["counts_sigma"]))
     noise = float(release.public["sums_sigma"]) / held
-    means, used = mix(target.features, target.means, noise, public, device)
-    return replace(target, means=means), used
+    means, own, used = mix(target.features, target.means, noise, public, device)
+    found = [replace(target, means=means)]
+    return (found if own is None else [replace(target, means=own, weights=np.ones(len(own))), *found]), used
+
+
+def started(targets: list[Target], release: Release, rules: Rules, seed: int, device: str, team: Team) -> TrainingState:
+    """A training that starts from weights that were trained on all `targets` but the last.
+
+    Nothing of it is kept on disk: it follows from public images, the seed and the rules, so a job that is killed
+    meanwhile starts again here.
+    """
+    training = TrainingState.start(rules, seed, device)
+    for target in targets[:-1]:
+        before = train(release, rules, device=device, seed=seed, training=training, team=team, target=target)
+        training = TrainingState.start(rules, seed, device)
+        training.generator.load_state_dict(before.generator.state_dict())
+    return training
 
 
 def present(counts: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:

@@ -41,7 +41,7 @@ _BLOCK = 250
 """Images whose features are computed at once."""
 MIXED, UNLABELLED, OTHER_CLASSES, DISAGREE = "mixed", "unlabelled", "other classes", "disagree"
 OUTCOMES = {
-    MIXED: "means of their classes were mixed into the released ones",
+    MIXED: "the generator was first trained on means of their classes, and these were mixed into the released ones",
     UNLABELLED: "nothing was made of them, because they have no labels",
     OTHER_CLASSES: "nothing was made of them, because they have another number of classes than the records",
     DISAGREE: "nothing was made of them, because the release does not show that their classes are those of the records",
@@ -85,13 +85,13 @@ class PublicUse:
 
 def mix(
     features: FeatureMap, means: NDArray[np.float64], noise: NDArray[np.float64], public: PublicImages, device: str
-) -> tuple[NDArray[np.float64], PublicUse]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, PublicUse]:
     """Released class `means` (classes, size) with noise of `noise` (classes,) per coordinate, public means mixed in
-    where that is likely to help; and what was done.
+    where that is likely to help; these public means, None where they are not; and what was done.
     """
 
-    def left(outcome: str) -> tuple[NDArray[np.float64], PublicUse]:
-        return means, PublicUse(public.digest, len(public), outcome, 0.0)
+    def left(outcome: str) -> tuple[NDArray[np.float64], None, PublicUse]:
+        return means, None, PublicUse(public.digest, len(public), outcome, 0.0)
 
     if public.y is None or len(means) < 2:
         return left(UNLABELLED)
@@ -101,7 +101,7 @@ def mix(
     if not same_classes(means, own):
         return left(DISAGREE)
     weight = mixing_weight(means, own, noise)
-    return (1.0 - weight) * means + weight * own, PublicUse(public.digest, len(public), MIXED, weight)
+    return (1.0 - weight) * means + weight * own, own, PublicUse(public.digest, len(public), MIXED, weight)
 
 
 def mixing_weight(means: NDArray[np.float64], own: NDArray[np.float64], noise: NDArray[np.float64]) -> float:
