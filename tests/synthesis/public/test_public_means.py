@@ -55,6 +55,8 @@ def test_labels_count_only_where_the_release_shows_the_same_classes() -> None:
         assert (used.outcome, used.weight) == (outcome, 0.0)
         assert found is noisy
         assert own is None
+    # where noise is small the release says more
+    assert mix(features, means + 0.001, np.full(6, 1e-4), PublicImages(x, y), "cpu")[2].outcome == "little noise"
     # of releases without classes
     assert mix(features, noisy[:1], noise[:1], PublicImages(x, np.zeros(240, dtype=int)), "cpu")[2].weight == 0.0
 
