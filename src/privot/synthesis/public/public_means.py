@@ -8,7 +8,7 @@ learn from: what is nearest on average is dull where classes differ. Training th
     α = ½·min(1, Σ_c k·s_c² / Σ_c ‖μ̃_c − m_c‖²),
 
 which a hold-out chose (`docs/notebook/public-images.md`). Where noise is small α is near 0, and where public images are
-unlike the records it is small too: nobody has to say how alike they are. Below 0.1 public images are not used.
+unlike the records it is small too: nobody has to say how alike they are. Below 0.2 public images are not used.
 
 Equal numbers of classes need not be the same classes. Labels count only where the release itself says so: where the
 released means, class by class, agree better with public ones than under 99 of 100 other orders of the classes.
@@ -33,7 +33,7 @@ from privot.synthesis.public.public_images import PublicImages
 
 PART = 0.5
 """Of the mixture that is nearest on average, the part that is taken."""
-LEAST = 0.1
+LEAST = 0.2
 """The smallest α at which public images are used: below it the release says more, and no gain was measured."""
 CHANCE = 0.01
 """The share of orders of the classes that may agree as well as the order of the labels."""
@@ -48,7 +48,7 @@ OUTCOMES = {
     UNLABELLED: "nothing was made of them, because they have no labels",
     OTHER_CLASSES: "nothing was made of them, because they have another number of classes than the records",
     DISAGREE: "nothing was made of them, because the release does not show that their classes are those of the records",
-    LITTLE_NOISE: "nothing was made of them, because they would weigh less than a tenth beside the release",
+    LITTLE_NOISE: "nothing was made of them, because they would weigh less than a fifth beside the release",
 }
 """What was made of public images, in words."""
 
